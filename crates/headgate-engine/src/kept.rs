@@ -1,0 +1,85 @@
+//! Input columns on their way through the engine: one row of them is a few bytes of its own (arrow's row format),
+//! so that a slow request holds back its own columns and not the whole batch that they were read with.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, new_null_array};
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{ArrowError, Fields};
+
+/// Turns columns into one byte string for each row, and back.
+#[derive(Debug)]
+pub struct KeptCodec {
+    converter: RowConverter,
+    /// What stands for a row that has no kept columns, as a ragged one.
+    nulls: Box<[u8]>,
+}
+
+impl KeptCodec {
+    /// # Errors
+    /// A field has a type that arrow's row format does not know.
+    pub fn new(fields: &Fields) -> Result<Self, ArrowError> {
+        let sort_fields = fields.iter().map(|field| SortField::new(field.data_type().clone())).collect();
+        let converter = RowConverter::new(sort_fields)?;
+        let nulls: Vec<ArrayRef> = fields.iter().map(|field| new_null_array(field.data_type(), 1)).collect();
+        let nulls = converter.convert_columns(&nulls)?.row(0).data().into();
+        Ok(Self { converter, nulls })
+    }
+
+    /// One byte string for each row of `columns`, which are in the order of the fields.
+    ///
+    /// # Errors
+    /// A column is not of its field's type.
+    pub fn encode(&self, columns: &[ArrayRef]) -> Result<Vec<Box<[u8]>>, ArrowError> {
+        let rows = self.converter.convert_columns(columns)?;
+        Ok(rows.iter().map(|row| row.data().into()).collect())
+    }
+
+    /// The columns of `rows`, in the order of the fields; a row of `None` is null in all of them.
+    ///
+    /// # Errors
+    /// A byte string was not made by `encode` of a codec for the same fields.
+    pub fn decode(&self, rows: &[Option<Box<[u8]>>]) -> Result<Vec<ArrayRef>, ArrowError> {
+        let parser = self.converter.parser();
+        self.converter.convert_rows(rows.iter().map(|row| parser.parse(row.as_deref().unwrap_or(&self.nulls))))
+    }
+}
+
+/// The fields with dictionaries replaced by their values (which is what comes back from [`KeptCodec::decode`]), all nullable.
+pub fn hydrated(fields: &Fields) -> Fields {
+    fields
+        .iter()
+        .map(|field| {
+            let plain = match field.data_type() {
+                arrow_schema::DataType::Dictionary(_, value) => value.as_ref().clone(),
+                other => other.clone(),
+            };
+            Arc::new(field.as_ref().clone().with_data_type(plain).with_nullable(true))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, StringArray};
+    use arrow_schema::{DataType, Field};
+
+    use super::*;
+
+    #[test]
+    fn rows_come_back_as_they_went_in_and_missing_ones_as_nulls() {
+        let fields =
+            Fields::from(vec![Field::new("id", DataType::Int64, true), Field::new("name", DataType::Utf8, true)]);
+        let codec = KeptCodec::new(&fields).expect("plain types");
+        let id: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
+        let name: ArrayRef = Arc::new(StringArray::from(vec![Some("seven"), Some("")]));
+
+        let encoded = codec.encode(&[id, name]).expect("types fit");
+        let rows: Vec<_> = encoded.into_iter().map(Some).chain([None]).collect();
+        let columns = codec.decode(&rows).expect("own bytes");
+
+        let id: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, None]));
+        let name: ArrayRef = Arc::new(StringArray::from(vec![Some("seven"), Some(""), None]));
+        assert_eq!(vec![id, name], columns);
+    }
+}

@@ -1,0 +1,17 @@
+//! The engine of headgate: everything that is fast, bounded or durable. It knows no Python.
+//!
+//! One job is a [`source`] of rows, a [`sink`] for their outcomes and the [`options`] between them;
+//! [`run`] joins the three. Arrows between the modules go down only, in this order:
+//!
+//! ```text
+//! run -> worker -> http, source, sink -> outcome -> limit, kept, row, error, options
+//! ```
+
+pub mod error;
+pub mod kept;
+pub mod limit;
+pub mod options;
+pub mod outcome;
+pub mod row;
+pub mod sink;
+pub mod source;

@@ -1,0 +1,3 @@
+//! What says whether one more may start now: decisions only, time and sizes are passed in.
+
+pub mod memory;

@@ -1,0 +1,285 @@
+//! What became of requests: one [`Outcome`] at a time from the exchange, columns of them ([`OutcomeBatch`]) for the sink.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    BinaryBuilder, BooleanBufferBuilder, Int16Builder, Int64Builder, ListBuilder, StringBuilder, StructBuilder,
+    TimestampMicrosecondBuilder,
+};
+use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use http::{HeaderMap, Version};
+
+use crate::error::Failure;
+use crate::kept::{KeptCodec, hydrated};
+use crate::limit::memory::Reservation;
+use crate::row::Row;
+
+/// Rows after which a batch goes to the sink.
+pub const BATCH_ROWS: usize = 1024;
+/// Bytes of bodies after which a batch goes to the sink.
+pub const BATCH_BYTES: usize = 1024 * 1024;
+
+/// What became of one row.
+#[derive(Debug)]
+pub struct Outcome {
+    pub row: Row,
+    /// The method that was asked with: the row's, or the job's default.
+    pub method: Box<str>,
+    /// Attempts made; 0 where nothing could be sent.
+    pub attempts: u16,
+    pub started_at_us: i64,
+    pub elapsed_us: u64,
+    pub answer: Option<Answer>,
+    pub failure: Option<Failure>,
+}
+
+/// What of a response arrived.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub version: Version,
+    pub headers: HeaderMap,
+    pub remote_addr: Arc<str>,
+    pub ttfb_us: u64,
+    /// Decoded; `None` where it did not arrive whole.
+    pub body: Option<Body>,
+    /// As received, before decoding.
+    pub body_bytes: u64,
+}
+
+/// A whole body, with the memory that was set aside for it.
+#[derive(Debug, Default)]
+pub struct Body {
+    pub bytes: Vec<u8>,
+    pub reservation: Reservation,
+}
+
+/// Outcomes as columns.
+#[derive(Debug)]
+pub struct OutcomeBatch {
+    pub records: RecordBatch,
+    /// Which rows were given up; `None`: no row was.
+    pub failed: Option<BooleanArray>,
+    /// The memory of the bodies in `records`, given back when the batch is dropped.
+    pub reservation: Reservation,
+}
+
+fn header_fields() -> Fields {
+    Fields::from(vec![Field::new("name", DataType::Utf8, false), Field::new("value", DataType::Binary, false)])
+}
+
+fn headers_item() -> Field {
+    Field::new("item", DataType::Struct(header_fields()), false)
+}
+
+/// The columns of a result, the kept ones last.
+pub fn schema(kept: &Fields) -> SchemaRef {
+    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let mut fields = vec![
+        Arc::new(Field::new("row", DataType::Int64, false)),
+        Arc::new(Field::new("url", DataType::Utf8, false)),
+        Arc::new(Field::new("method", DataType::Utf8, false)),
+        Arc::new(Field::new("status", DataType::Int16, true)),
+        Arc::new(Field::new("error", DataType::Utf8, true)),
+        Arc::new(Field::new("error_message", DataType::Utf8, true)),
+        Arc::new(Field::new("attempts", DataType::Int16, false)),
+        Arc::new(Field::new("final_url", DataType::Utf8, true)),
+        Arc::new(Field::new("headers", DataType::List(Arc::new(headers_item())), true)),
+        Arc::new(Field::new("body", DataType::Binary, true)),
+        Arc::new(Field::new("body_bytes", DataType::Int64, false)),
+        Arc::new(Field::new("started_at", utc, false)),
+        Arc::new(Field::new("elapsed_us", DataType::Int64, false)),
+        Arc::new(Field::new("ttfb_us", DataType::Int64, true)),
+        Arc::new(Field::new("http_version", DataType::Utf8, true)),
+        Arc::new(Field::new("remote_addr", DataType::Utf8, true)),
+    ];
+    fields.extend(hydrated(kept).iter().cloned());
+    Arc::new(Schema::new(fields))
+}
+
+/// Gathers outcomes into an [`OutcomeBatch`]. One for each worker.
+pub struct OutcomeBuilder {
+    schema: SchemaRef,
+    kept_codec: Option<KeptCodec>,
+    columns: Columns,
+    rows: usize,
+    body_bytes: usize,
+    reservation: Reservation,
+}
+
+struct Columns {
+    row: Int64Builder,
+    url: StringBuilder,
+    method: StringBuilder,
+    status: Int16Builder,
+    error: StringBuilder,
+    error_message: StringBuilder,
+    attempts: Int16Builder,
+    final_url: StringBuilder,
+    headers: ListBuilder<StructBuilder>,
+    body: BinaryBuilder,
+    body_bytes: Int64Builder,
+    started_at: TimestampMicrosecondBuilder,
+    elapsed_us: Int64Builder,
+    ttfb_us: Int64Builder,
+    http_version: StringBuilder,
+    remote_addr: StringBuilder,
+    kept: Vec<Option<Box<[u8]>>>,
+    failed: BooleanBufferBuilder,
+    any_failed: bool,
+}
+
+impl Columns {
+    fn new() -> Self {
+        let header =
+            StructBuilder::new(header_fields(), vec![Box::new(StringBuilder::new()), Box::new(BinaryBuilder::new())]);
+        Self {
+            row: Int64Builder::new(),
+            url: StringBuilder::new(),
+            method: StringBuilder::new(),
+            status: Int16Builder::new(),
+            error: StringBuilder::new(),
+            error_message: StringBuilder::new(),
+            attempts: Int16Builder::new(),
+            final_url: StringBuilder::new(),
+            headers: ListBuilder::new(header).with_field(headers_item()),
+            body: BinaryBuilder::new(),
+            body_bytes: Int64Builder::new(),
+            started_at: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
+            elapsed_us: Int64Builder::new(),
+            ttfb_us: Int64Builder::new(),
+            http_version: StringBuilder::new(),
+            remote_addr: StringBuilder::new(),
+            kept: Vec::new(),
+            failed: BooleanBufferBuilder::new(BATCH_ROWS),
+            any_failed: false,
+        }
+    }
+
+    fn push_headers(&mut self, headers: Option<&HeaderMap>) {
+        if let Some(headers) = headers {
+            let pair = self.headers.values();
+            for (name, value) in headers {
+                if let Some(names) = pair.field_builder::<StringBuilder>(0) {
+                    names.append_value(name.as_str());
+                }
+                if let Some(values) = pair.field_builder::<BinaryBuilder>(1) {
+                    values.append_value(value.as_bytes());
+                }
+                pair.append(true);
+            }
+        }
+        self.headers.append(headers.is_some());
+    }
+}
+
+impl OutcomeBuilder {
+    /// # Errors
+    /// A kept field has a type that cannot be carried.
+    pub fn new(kept: &Fields) -> Result<Self, ArrowError> {
+        Ok(Self {
+            schema: schema(kept),
+            kept_codec: if kept.is_empty() { None } else { Some(KeptCodec::new(kept)?) },
+            columns: Columns::new(),
+            rows: 0,
+            body_bytes: 0,
+            reservation: Reservation::default(),
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.rows >= BATCH_ROWS || self.body_bytes >= BATCH_BYTES
+    }
+
+    pub fn push(&mut self, outcome: Outcome) {
+        let columns = &mut self.columns;
+        columns.row.append_value(outcome.row.ordinal as i64);
+        columns.url.append_value(&outcome.row.url);
+        columns.method.append_value(&outcome.method);
+        columns.error.append_option(outcome.failure.as_ref().map(|failure| failure.kind.name()));
+        columns.error_message.append_option(outcome.failure.as_ref().map(|failure| &failure.message));
+        columns.attempts.append_value(outcome.attempts as i16);
+        columns.final_url.append_null();
+        columns.started_at.append_value(outcome.started_at_us);
+        columns.elapsed_us.append_value(outcome.elapsed_us as i64);
+        columns.failed.append(outcome.failure.is_some());
+        columns.any_failed |= outcome.failure.is_some();
+
+        columns.push_headers(outcome.answer.as_ref().map(|answer| &answer.headers));
+        if let Some(answer) = outcome.answer {
+            columns.status.append_value(answer.status as i16);
+            columns.body_bytes.append_value(answer.body_bytes as i64);
+            columns.ttfb_us.append_value(answer.ttfb_us as i64);
+            columns.http_version.append_value(version_name(answer.version));
+            columns.remote_addr.append_value(&answer.remote_addr);
+            match answer.body {
+                Some(body) => {
+                    self.body_bytes += body.bytes.len();
+                    columns.body.append_value(&body.bytes);
+                    self.reservation.absorb(body.reservation);
+                }
+                None => columns.body.append_null(),
+            }
+        } else {
+            columns.status.append_null();
+            columns.body.append_null();
+            columns.body_bytes.append_value(0);
+            columns.ttfb_us.append_null();
+            columns.http_version.append_null();
+            columns.remote_addr.append_null();
+        }
+        if self.kept_codec.is_some() {
+            columns.kept.push(outcome.row.extra.and_then(|extra| extra.kept));
+        }
+        self.rows += 1;
+    }
+
+    /// What was gathered so far; the builder is empty afterwards.
+    ///
+    /// # Errors
+    /// Kept columns that were not made by this job's source, or more than 2 GiB of text in one batch.
+    pub fn take(&mut self) -> Result<OutcomeBatch, ArrowError> {
+        self.rows = 0;
+        self.body_bytes = 0;
+        let mut columns = std::mem::replace(&mut self.columns, Columns::new());
+        let mut arrays: Vec<ArrayRef> = vec![
+            Arc::new(columns.row.finish()),
+            Arc::new(columns.url.finish()),
+            Arc::new(columns.method.finish()),
+            Arc::new(columns.status.finish()),
+            Arc::new(columns.error.finish()),
+            Arc::new(columns.error_message.finish()),
+            Arc::new(columns.attempts.finish()),
+            Arc::new(columns.final_url.finish()),
+            Arc::new(columns.headers.finish()),
+            Arc::new(columns.body.finish()),
+            Arc::new(columns.body_bytes.finish()),
+            Arc::new(columns.started_at.finish()),
+            Arc::new(columns.elapsed_us.finish()),
+            Arc::new(columns.ttfb_us.finish()),
+            Arc::new(columns.http_version.finish()),
+            Arc::new(columns.remote_addr.finish()),
+        ];
+        if let Some(codec) = &self.kept_codec {
+            arrays.extend(codec.decode(&columns.kept)?);
+        }
+        let failed = columns.any_failed.then(|| BooleanArray::new(columns.failed.finish(), None));
+        let records = RecordBatch::try_new(self.schema.clone(), arrays)?;
+        Ok(OutcomeBatch { records, failed, reservation: std::mem::take(&mut self.reservation) })
+    }
+}
+
+fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_09 => "HTTP/0.9",
+        Version::HTTP_10 => "HTTP/1.0",
+        Version::HTTP_2 => "HTTP/2",
+        Version::HTTP_3 => "HTTP/3",
+        _ => "HTTP/1.1",
+    }
+}

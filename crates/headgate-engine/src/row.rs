@@ -1,0 +1,46 @@
+//! A row of the input as the engine carries it, before anything was judged about it.
+
+use bytes::Bytes;
+
+/// Rows in one [`RowBatch`] at the most.
+pub const MAX_BATCH_ROWS: usize = 1024;
+/// Bytes of rows (URLs, headers, bodies, kept columns) after which a source ends a batch early.
+pub const MAX_BATCH_BYTES: usize = 1024 * 1024;
+/// A URL longer than this is an `invalid_request`; servers refuse far shorter ones.
+pub const MAX_URL_BYTES: usize = 64 * 1024;
+
+/// One row of the input, known by its ordinal. Small on purpose: most rows are a URL and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// 0-based position in the input.
+    pub ordinal: u64,
+    /// As written in the input, not yet parsed. Invalid UTF-8 was replaced, and `defect` says so.
+    pub url: Box<str>,
+    /// What most rows do not have.
+    pub extra: Option<Box<RowExtra>>,
+}
+
+/// The optional columns of a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RowExtra {
+    /// `None`: the job's default method.
+    pub method: Option<Box<str>>,
+    /// In the order of the input, repeats kept; they replace the job's default headers of the same name.
+    pub headers: Vec<(Box<str>, Box<[u8]>)>,
+    /// `None`: the job's default body.
+    pub body: Option<Bytes>,
+    /// The columns to carry into the result, encoded by [`crate::source::kept::KeptEncoder`].
+    pub kept: Option<Box<[u8]>>,
+    /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are
+    /// no object): the row becomes an `invalid_request` with this message, the job goes on.
+    pub defect: Option<Box<str>>,
+}
+
+impl Row {
+    pub fn new(ordinal: u64, url: impl Into<Box<str>>) -> Self {
+        Self { ordinal, url: url.into(), extra: None }
+    }
+}
+
+/// Consecutive rows, as a source hands them on.
+pub type RowBatch = Vec<Row>;
