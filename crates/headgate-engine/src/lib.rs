@@ -12,6 +12,7 @@ pub mod kept;
 pub mod limit;
 pub mod options;
 pub mod outcome;
+pub mod preview;
 pub mod row;
 pub mod sink;
 pub mod source;
