@@ -14,6 +14,7 @@ pub mod kept;
 pub mod limit;
 pub mod options;
 pub mod outcome;
+pub mod preview;
 pub mod row;
 pub mod run;
 pub mod sink;
