@@ -1,0 +1,72 @@
+# Everything happens inside the checkout: Python packages in .venv, build products in target.
+# A stamp file stands for each step that is done, so that nothing is done twice.
+
+PYTHON ?= python3
+CARGO ?= cargo
+
+# rustup installs here; a shell that was open before does not know it yet
+export PATH := $(PATH):$(HOME)/.cargo/bin
+# the Python interpreter that loads the module brings its symbols: no libpython is linked, no python3-dev needed
+export PYO3_BUILD_EXTENSION_MODULE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+VENV := .venv
+STAMPS := $(VENV)/stamps
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/pip install --quiet
+SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE \
+	$(shell find crates python -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \))
+
+.DELETE_ON_ERROR:
+.PHONY: help build demo test lint format bench clean prerequisites
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: $(STAMPS)/wheel ## make .venv, build the release wheel and install it there
+
+demo: build ## fetch 100,000 URLs from a local server into demo-results
+	@$(BIN)/headgate demo
+
+test: build $(STAMPS)/test ## run every test, Rust and Python
+	@scripts/test $(BIN)/python $(CARGO)
+
+lint: build $(STAMPS)/lint ## check format, style and types; changes nothing
+	@scripts/check-prerequisites $(PYTHON) $(CARGO) lint
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
+	@if $(CARGO) tree --locked -p headgate-engine -e normal --prefix none | grep '^pyo3'; then \
+		echo 'headgate-engine must not depend on pyo3: the engine knows no Python' >&2; exit 1; fi
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/stubtest headgate._headgate
+
+format: prerequisites $(STAMPS)/lint ## format the code in place
+	$(CARGO) fmt --all
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: build $(STAMPS)/bench ## measure throughput and memory beside other clients
+	$(BIN)/python bench/throughput.py
+
+clean: ## remove what make has made
+	rm -rf $(VENV) target demo-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+prerequisites:
+	@scripts/check-prerequisites $(PYTHON) $(CARGO)
+
+$(STAMPS)/venv: | prerequisites
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+# one rule for each requirements file
+$(STAMPS)/build $(STAMPS)/runtime $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
+	$(PIP_INSTALL) -r $<
+	@touch $@
+
+$(STAMPS)/wheel: $(SOURCES) $(STAMPS)/build $(STAMPS)/runtime | prerequisites
+	rm -f target/wheels/headgate-*.whl
+	$(BIN)/maturin build --release --locked --quiet --interpreter $(BIN)/python --out target/wheels
+	$(PIP_INSTALL) --force-reinstall --no-deps target/wheels/headgate-*.whl
+	@touch $@

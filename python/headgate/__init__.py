@@ -1,0 +1,69 @@
+"""Makes very large numbers of HTTP requests with a bounded number in flight.
+
+    import headgate
+
+    summary = headgate.fetch("urls.parquet", "results/", concurrency=1000)
+
+Who may import whom, from the bottom up; nothing imports upwards, and nothing imports `cli`:
+
+    _version                                       reads the version
+    _summary  _errors  _options  _format           leaves: data and words
+    _display  _report  _watch                      what a running job shows, what a finished one says
+    _native                                        the one module that imports the engine
+    _job  _server                                  the faces of the engine
+    cli                                            one file for each verb
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headgate._errors import (
+        HeadgateError,
+        InputError,
+        InternalError,
+        Interrupted,
+        OutputError,
+        UsageError,
+    )
+    from headgate._job import fetch
+    from headgate._summary import Summary
+    from headgate._version import __version__
+
+__all__ = [
+    "HeadgateError",
+    "InputError",
+    "InternalError",
+    "Interrupted",
+    "OutputError",
+    "Summary",
+    "UsageError",
+    "__version__",
+    "fetch",
+]
+
+# Imported when first used: `headgate --help` answers without loading the engine.
+_HOME_OF = {
+    "HeadgateError": "_errors",
+    "InputError": "_errors",
+    "InternalError": "_errors",
+    "Interrupted": "_errors",
+    "OutputError": "_errors",
+    "Summary": "_summary",
+    "UsageError": "_errors",
+    "__version__": "_version",
+    "fetch": "_job",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'headgate' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - only when something is used
+
+    value: object = getattr(import_module(f"headgate.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,179 @@
+"""What a running job shows: a live block on a terminal, a line now and then elsewhere, or nothing.
+
+It is drawn from the thread that waits for the job, some times a second, from one snapshot of constant size.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Final, Self
+
+from headgate import _format
+from headgate._summary import BoundBy, Snapshot
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+LINE_EVERY_S: Final = 10.0
+_BAR_WIDTH: Final = 24
+_PREFIX: Final = "bound by "
+
+
+def bound_line(bound_by: BoundBy) -> str:
+    """The sentence that names the bottleneck."""
+    return bound_by.text if bound_by.text.startswith(_PREFIX) else _PREFIX + bound_by.text
+
+
+class Silent:
+    """Shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Nothing is shown."""
+
+    def say(self, message: str) -> None:
+        """Nothing is said."""
+
+
+class Lines(Silent):
+    """Writes a line every ten seconds: for logs and pipes."""
+
+    def __init__(self, stream: IO[str], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream
+        self._clock = clock
+        self._written_at = clock()
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Writes the line if it is time."""
+        if self._clock() - self._written_at >= LINE_EVERY_S:
+            self._written_at = self._clock()
+            self.say(progress_line(snapshot))
+
+    def say(self, message: str) -> None:
+        """Writes the message on a line of its own."""
+        print(message, file=self._stream, flush=True)
+
+
+class Live(Silent):
+    """Keeps one block of lines up to date on a terminal, and removes it at the end."""
+
+    def __init__(self, console: "Console") -> None:
+        from rich.live import Live as Block  # noqa: PLC0415 - takes longer than `headgate --help` may
+
+        self._console = console
+        # Standard output may be carrying the results: nothing of it is redirected.
+        self._block = Block(
+            console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
+
+    def __enter__(self) -> Self:
+        self._block.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._block.stop()
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Draws the block."""
+        self._block.update(progress_block(snapshot), refresh=True)
+
+    def say(self, message: str) -> None:
+        """Writes the message above the block."""
+        self._console.print(message, markup=False, highlight=False)
+
+
+def display_for(stream: IO[str] | None = None, *, show: bool | None = None) -> Silent:
+    """The display that suits the stream (standard error if none is given).
+
+    Args:
+        stream: Where to show it.
+        show: `True` shows it in any case, `False` never, `None` on a terminal only.
+    """
+    stream = sys.stderr if stream is None else stream
+    if show is False or (show is None and not stream.isatty()):
+        return Silent()
+    if not stream.isatty():
+        return Lines(stream)
+    from rich.console import Console  # noqa: PLC0415 - takes longer than `headgate --help` may
+
+    console = Console(file=stream)
+    return Lines(stream) if console.is_dumb_terminal else Live(console)
+
+
+def progress_line(snapshot: Snapshot) -> str:
+    """All facts on one line."""
+    facts = [
+        _rows(snapshot),
+        f"{_format.count(snapshot.requests_per_s)} requests/s now",
+        f"{_format.count(snapshot.requests_per_s_mean)} mean",
+        f"{snapshot.in_flight:,} in flight",
+        f"{snapshot.answered:,} answered",
+        f"{snapshot.failed:,} failed",
+        f"p50 {_format.latency(snapshot.p50_us)}",
+        f"p99 {_format.latency(snapshot.p99_us)}",
+        _format.size(snapshot.bytes_received),
+    ]
+    if snapshot.time_left_s is not None:
+        facts.append(f"{_format.duration(snapshot.time_left_s)} left")
+    if snapshot.stopping:
+        facts.append("stopping")
+    elapsed = _format.duration(snapshot.elapsed_s)
+    return f"{elapsed}: {', '.join(facts)}; {_format.printable(bound_line(snapshot.bound_by))}"
+
+
+def _rows(snapshot: Snapshot) -> str:
+    if snapshot.rows_known is not None:
+        rows = f"{snapshot.rows:,} of {_format.plural(snapshot.rows_known, 'row')}"
+    else:
+        rows = f"{_format.plural(snapshot.rows, 'row')} so far"
+    return rows if snapshot.fraction is None else f"{rows} ({_format.share(snapshot.fraction)})"
+
+
+def progress_block(snapshot: Snapshot) -> "RenderableType":
+    """The live block: five lines, and the sentence on the bottleneck; fits into 80 columns."""
+    from rich.console import Group  # noqa: PLC0415 - as above
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    facts = Table.grid(padding=(0, 2))
+    for column in range(4):
+        facts.add_column(style="" if column % 2 else "dim", no_wrap=True, min_width=(10, 26, 9, 0)[column])
+    now, mean = _format.count(snapshot.requests_per_s), _format.count(snapshot.requests_per_s_mean)
+    failed = Text(f"{snapshot.failed:,}", style="bold red" if snapshot.failed else "")
+    latencies = f"p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"
+    facts.add_row("requests/s", f"{now} now, {mean} mean", "in flight", _in_flight(snapshot))
+    facts.add_row("answered", f"{snapshot.answered:,}", "failed", failed)
+    facts.add_row("latency", latencies, "received", _format.size(snapshot.bytes_received))
+    bound = Text(_format.printable(bound_line(snapshot.bound_by)), style="bold")
+    return Group(_progress(snapshot), facts, bound)
+
+
+def _in_flight(snapshot: Snapshot) -> str:
+    ending = ", stopping" if snapshot.stopping else ""
+    return f"{snapshot.in_flight:,} of {snapshot.concurrency:,}{ending}"
+
+
+def _progress(snapshot: Snapshot) -> "RenderableType":
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415 - as above
+    from rich.table import Table  # noqa: PLC0415
+
+    line = Table.grid(padding=(0, 2))
+    cells: list[RenderableType] = [_rows(snapshot)]
+    if snapshot.fraction is not None:
+        cells.append(ProgressBar(total=1.0, completed=snapshot.fraction, width=_BAR_WIDTH))
+    cells.append(_format.duration(snapshot.elapsed_s))
+    if snapshot.time_left_s is not None:
+        cells.append(f"{_format.duration(snapshot.time_left_s)} left")
+    for _ in cells:
+        line.add_column(no_wrap=True)
+    line.add_row(*cells)
+    return line

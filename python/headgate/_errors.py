@@ -1,0 +1,55 @@
+"""What can go wrong with a whole job. What goes wrong with one request is a row of the result, never an exception.
+
+HeadgateError
+  UsageError     (ValueError)     an option that cannot be, or that this machine cannot serve
+  InputError     (ValueError)     the input cannot be read, or cannot be read further
+  OutputError    (OSError)        the results cannot be written, or their place belongs to somebody else
+  InternalError  (RuntimeError)   a fault of headgate itself: please report it
+KeyboardInterrupt
+  Interrupted                     Ctrl-C, after what was in flight has been written
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headgate._summary import Summary
+
+
+class HeadgateError(Exception):
+    """Base of all errors that headgate raises.
+
+    Attributes:
+        summary: What was done before the job failed, its results being written; `None` if it never started.
+    """
+
+    def __init__(self, message: str, *, summary: "Summary | None" = None) -> None:
+        super().__init__(message)
+        self.summary = summary
+
+
+class UsageError(HeadgateError, ValueError):
+    """An option that cannot be, or that this machine cannot serve. Nothing was done."""
+
+
+class InputError(HeadgateError, ValueError):
+    """The input cannot be read, or cannot be read further; rows before the place have been done."""
+
+
+class OutputError(HeadgateError, OSError):
+    """The results cannot be written, or the place for them belongs to somebody else."""
+
+
+class InternalError(HeadgateError, RuntimeError):
+    """A fault of headgate itself."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """The job was stopped by Ctrl-C; what was in flight has ended and all results so far are written.
+
+    Attributes:
+        summary: What was done until then.
+    """
+
+    def __init__(self, message: str, *, summary: "Summary | None" = None) -> None:
+        super().__init__(message)
+        self.summary = summary

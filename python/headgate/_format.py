@@ -1,0 +1,69 @@
+"""Figures and texts for people."""
+
+from typing import Final
+
+_BYTE_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
+_KIBI: Final = 1024
+
+
+def count(number: float) -> str:
+    """`1234567` as `1,234,567`; small rates keep a digit: `0.6`."""
+    if 0 < number < 10 and number != int(number):
+        return f"{number:.1f}"
+    return f"{number:,.0f}"
+
+
+def plural(number: int, one: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+
+
+def size(number: float) -> str:
+    """Bytes: `512 B`, `1.2 MiB`."""
+    if number < _KIBI:
+        return f"{number:.0f} B"
+    for unit in _BYTE_UNITS:
+        number /= _KIBI
+        if number < 999.95 or unit == _BYTE_UNITS[-1]:
+            break
+    return f"{number:,.1f} {unit}" if number < 99.95 else f"{number:,.0f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """A span of time in the two units that matter: `4.2 s`, `3 min 05 s`, `2 d 04 h`."""
+    if seconds < 59.95:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes, whole_seconds = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {whole_seconds:02} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes:02} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours:02} h"
+
+
+def latency(microseconds: int) -> str:
+    """`870 µs`, `8.1 ms`, `1.50 s`."""
+    if microseconds < 1000:
+        return f"{microseconds} µs"
+    milliseconds = microseconds / 1000
+    if milliseconds < 9.95:
+        return f"{milliseconds:.1f} ms"
+    if milliseconds < 999.5:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds / 1000:,.2f} s"
+
+
+def share(fraction: float) -> str:
+    """`37 %`; it is `100 %` only at the very end."""
+    return "100 %" if fraction >= 1 else f"{min(fraction * 100, 99):.0f} %"
+
+
+def printable(text: str) -> str:
+    """The text on one line, with what could steer a terminal made visible: it may come from a hostile server."""
+    return "".join(letter if letter.isprintable() else _escape(letter) for letter in text)
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")

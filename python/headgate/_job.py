@@ -1,0 +1,154 @@
+"""The face of a job: `headgate.fetch`, and what the command line needs of it."""
+
+import os
+import signal
+from collections.abc import Iterable
+
+from headgate import _options
+from headgate._display import display_for
+from headgate._errors import HeadgateError, InputError, InternalError, Interrupted, OutputError, UsageError
+from headgate._native import Job, preview
+from headgate._options import FetchOptions, Format, Headers, StrPath
+from headgate._summary import Summary
+from headgate._watch import Display, watch
+
+__all__ = ["fetch", "preview", "run"]
+
+_ERROR_OF = {"input": InputError, "output": OutputError, "internal": InternalError}
+
+
+def run(
+    options: FetchOptions, display: Display, *, signals: Iterable[signal.Signals] = (signal.SIGINT,)
+) -> tuple[Summary, signal.Signals | None]:
+    """Runs one job to its end.
+
+    Args:
+        options: What to do; without mistakes.
+        display: Where to show it.
+        signals: Which signals stop it.
+
+    Returns:
+        What was done, and the signal that stopped it, if one did.
+
+    Raises:
+        HeadgateError: The job could not start. Once it has, its failure is part of the summary.
+    """
+    return watch(Job(options), display, grace_s=options.grace_s, signals=signals)
+
+
+def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
+    input: StrPath,  # noqa: A002 - the same name as on the command line
+    output: StrPath | None = None,
+    *,
+    format: Format | None = None,  # noqa: A002 - as above
+    fresh: bool = False,
+    url_column: str = _options.DEFAULT_URL_COLUMN,
+    method_column: str = _options.DEFAULT_METHOD_COLUMN,
+    headers_column: str = _options.DEFAULT_HEADERS_COLUMN,
+    body_column: str = _options.DEFAULT_BODY_COLUMN,
+    keep: Iterable[str] = (),
+    head: int | None = None,
+    concurrency: int = _options.DEFAULT_CONCURRENCY,
+    threads: int | None = None,
+    timeout_s: float = _options.DEFAULT_TIMEOUT_S,
+    connect_timeout_s: float = _options.DEFAULT_CONNECT_TIMEOUT_S,
+    method: str | None = None,
+    headers: Headers = (),
+    data: str | bytes | None = None,
+    max_body_bytes: int = _options.DEFAULT_MAX_BODY_BYTES,
+    user_agent: str = _options.DEFAULT_USER_AGENT,
+    cacert: StrPath | None = None,
+    insecure: bool = False,
+    grace_s: float = _options.DEFAULT_GRACE_S,
+    part_bytes: int = _options.DEFAULT_PART_BYTES,
+    part_age_s: float = _options.DEFAULT_PART_AGE_S,
+    progress: bool | None = None,
+) -> Summary:
+    """Makes one request for each row of the input and writes what became of each.
+
+    Blocks until all is done. Memory does not grow with the input. A request that fails is a row of the result with
+    its `error`, not an exception.
+
+    Args:
+        input: A file (`.txt` with a URL on each line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
+            `.parquet`), `-` for lines on standard input, or a URL with ranges as in curl: `http://host/[1-1000]`.
+        output: A directory for the results, or `-` for NDJSON on standard output.
+        format: `parquet`, `ndjson`, or `none` to count and drop. By default Parquet in a directory, NDJSON on
+            standard output.
+        fresh: Replace what an earlier job left in `output`.
+        url_column: The input's column of URLs.
+        method_column: The input's column of methods, if it has one.
+        headers_column: The input's column of headers, if it has one.
+        body_column: The input's column of request bodies, if it has one.
+        keep: Columns of the input to carry into the result.
+        head: Do only the first so many rows.
+        concurrency: Requests in flight at the most.
+        threads: Worker threads; `None`: one for each core that this process may use.
+        timeout_s: Longest time for one attempt, in seconds, from connecting to the last byte.
+        connect_timeout_s: Longest time for making a connection, in seconds.
+        method: Of rows that name none. `None`: `GET`, or `POST` if there is `data`.
+        headers: Sent with each request; a mapping, or pairs where a name repeats.
+        data: Body of rows that bring none. Text is sent as UTF-8.
+        max_body_bytes: A response body longer than this, as received or decoded, is a failure.
+        user_agent: The `User-Agent` header.
+        cacert: PEM file of certificates to trust instead of the system's.
+        insecure: Do not verify certificates: anyone on the way can read and change what is sent.
+        grace_s: How long requests in flight may go on after an interrupt, in seconds.
+        part_bytes: Size at which a file of results is closed and the next begun.
+        part_age_s: Age at which it is, in seconds.
+        progress: Show progress on standard error; `None`: if it is a terminal.
+
+    Returns:
+        What was done: rows, errors by kind, latencies, and what held the job back.
+
+    Raises:
+        UsageError: An option cannot be; all mistakes are named.
+        InputError: The input cannot be read, or not to its end; `summary` says what was done before.
+        OutputError: The results cannot be written.
+        Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
+            `summary` says what was done. A second Ctrl-C ends it without waiting.
+    """
+    body = data.encode() if isinstance(data, str) else data
+    place = None if output is None else os.fspath(output)
+    options = FetchOptions(
+        input=os.fspath(input),
+        output=place,
+        format=_options.format_for(format, place),
+        fresh=fresh,
+        url_column=url_column,
+        method_column=method_column,
+        headers_column=headers_column,
+        body_column=body_column,
+        keep=tuple(keep),
+        head=head,
+        concurrency=concurrency,
+        threads=threads,
+        timeout_s=timeout_s,
+        connect_timeout_s=connect_timeout_s,
+        method=_options.method_for(method, body),
+        headers=_options.header_pairs(headers),
+        data=body,
+        max_body_bytes=max_body_bytes,
+        user_agent=user_agent,
+        cacert=None if cacert is None else os.fspath(cacert),
+        insecure=insecure,
+        grace_s=grace_s,
+        part_bytes=part_bytes,
+        part_age_s=part_age_s,
+    )
+    if mistakes := options.mistakes():
+        raise UsageError("; ".join(f"{mistake.option} {mistake.message}" for mistake in mistakes))
+    summary, stopped_by = run(options, display_for(show=progress))
+    if (error := failure_of(summary)) is not None:
+        raise error
+    if stopped_by is not None:
+        raise Interrupted(f"stopped after {summary.rows:,} rows, which are written", summary=summary)
+    return summary
+
+
+def failure_of(summary: Summary) -> HeadgateError | None:
+    """The exception that stands for the failure of a whole job."""
+    if summary.failure is None:
+        return None
+    error = _ERROR_OF.get(summary.failure.kind, InternalError)
+    return error(summary.failure.message, summary=summary)

@@ -1,0 +1,14 @@
+"""The one door to the engine: `headgate._headgate` is imported here and nowhere else."""
+
+import warnings
+
+from headgate._headgate import DEBUG_BUILD, ERROR_KINDS, Job, Server, preview
+
+__all__ = ["ERROR_KINDS", "Job", "Server", "preview"]
+
+if DEBUG_BUILD:
+    warnings.warn(
+        "this headgate is a debug build, many times slower than a release build: build it with `make build`",
+        RuntimeWarning,
+        stacklevel=2,
+    )

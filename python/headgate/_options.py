@@ -1,0 +1,164 @@
+"""What `headgate.fetch` is asked to do: plain data, its defaults, and the rules that options keep."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, get_args
+
+from headgate._version import __version__
+
+Format: TypeAlias = Literal["parquet", "ndjson", "none"]
+StrPath: TypeAlias = str | os.PathLike[str]
+Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
+
+FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+STANDARD_STREAM: Final = "-"
+
+DEFAULT_FORMAT: Final[Format] = "parquet"
+DEFAULT_URL_COLUMN: Final = "url"
+DEFAULT_METHOD_COLUMN: Final = "method"
+DEFAULT_HEADERS_COLUMN: Final = "headers"
+DEFAULT_BODY_COLUMN: Final = "body"
+DEFAULT_CONCURRENCY: Final = 256
+DEFAULT_TIMEOUT_S: Final = 30.0
+DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
+DEFAULT_METHOD: Final = "GET"
+DEFAULT_METHOD_WITH_DATA: Final = "POST"
+DEFAULT_MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+DEFAULT_USER_AGENT: Final = f"headgate/{__version__}"
+DEFAULT_GRACE_S: Final = 10.0
+DEFAULT_PART_BYTES: Final = 128 * 1024 * 1024
+DEFAULT_PART_AGE_S: Final = 600.0
+
+LONGEST_WAIT_S: Final = 366 * 24 * 3600.0
+"""No timeout is longer than a year: beyond it clocks overflow, and nobody waits."""
+
+# RFC 9110 section 5.6.2: what methods and names of headers are made of.
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mistake:
+    """An option that cannot be.
+
+    Attributes:
+        option: Its Python name.
+        message: What is wrong, and what would be right.
+    """
+
+    option: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FetchOptions:
+    """One job, as the engine is told of it; the engine reads these attributes by name.
+
+    `headgate.fetch` says what each of them means.
+    """
+
+    input: str
+    output: str | None = None
+    format: Format = DEFAULT_FORMAT
+    fresh: bool = False
+    url_column: str = DEFAULT_URL_COLUMN
+    method_column: str = DEFAULT_METHOD_COLUMN
+    headers_column: str = DEFAULT_HEADERS_COLUMN
+    body_column: str = DEFAULT_BODY_COLUMN
+    keep: tuple[str, ...] = ()
+    head: int | None = None
+    concurrency: int = DEFAULT_CONCURRENCY
+    threads: int | None = None
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
+    method: str = DEFAULT_METHOD
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    data: bytes | None = None
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    user_agent: str = DEFAULT_USER_AGENT
+    cacert: str | None = None
+    insecure: bool = False
+    grace_s: float = DEFAULT_GRACE_S
+    part_bytes: int = DEFAULT_PART_BYTES
+    part_age_s: float = DEFAULT_PART_AGE_S
+
+    def mistakes(self) -> list[Mistake]:
+        """Everything that is wrong with them, as far as the options alone can tell."""
+        return [Mistake(option=option, message=message) for option, message in self._mistakes()]
+
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        if not self.input:
+            yield "input", "is missing: name a file, a URL with ranges, or - for lines on standard input"
+        yield from self._output_mistakes()
+        for name in ("url_column", "method_column", "headers_column", "body_column"):
+            if not getattr(self, name):
+                yield name, "is empty: name a column of the input"
+        yield from self._whole("head", self.head, least=0, optional=True)
+        yield from self._whole("concurrency", self.concurrency, least=1)
+        yield from self._whole("threads", self.threads, least=1, optional=True)
+        yield from self._seconds("timeout_s", self.timeout_s)
+        yield from self._seconds("connect_timeout_s", self.connect_timeout_s)
+        yield from self._whole("max_body_bytes", self.max_body_bytes, least=0)
+        yield from self._seconds("grace_s", self.grace_s, zero=True)
+        yield from self._whole("part_bytes", self.part_bytes, least=1)
+        yield from self._seconds("part_age_s", self.part_age_s)
+        yield from self._request_mistakes()
+
+    def _output_mistakes(self) -> Iterator[tuple[str, str]]:
+        if self.format not in FORMATS:
+            yield "format", f"must be one of {', '.join(FORMATS)}, not {self.format!r}"
+        elif self.format == "none" and self.output is not None:
+            yield "output", "keeps nothing with the format none: leave one of them out"
+        elif self.format != "none" and not self.output:
+            yield "output", "is missing: name a directory for the results, or - for NDJSON on standard output"
+        elif self.format == "parquet" and self.output == STANDARD_STREAM:
+            yield "format", "parquet cannot go to standard output: use ndjson, or name a directory"
+
+    def _request_mistakes(self) -> Iterator[tuple[str, str]]:
+        if not _TOKEN.fullmatch(self.method):
+            yield "method", f"{self.method!r} is no HTTP method"
+        if _NOT_IN_A_HEADER.search(self.user_agent):
+            yield "user_agent", "holds a control character"
+        for name, value in self.headers:
+            if not _TOKEN.fullmatch(name):
+                yield "headers", f"{name!r} is no name of a header"
+            elif _NOT_IN_A_HEADER.search(value):
+                yield "headers", f"{name} holds a control character"
+
+    @staticmethod
+    def _whole(name: str, value: object, *, least: int, optional: bool = False) -> Iterator[tuple[str, str]]:
+        if optional and value is None:
+            return
+        if not isinstance(value, int) or isinstance(value, bool):
+            yield name, f"must be a whole number, not {value!r}"
+        elif value < least:
+            yield name, f"must be at least {least}, not {value}"
+
+    @staticmethod
+    def _seconds(name: str, value: object, *, zero: bool = False) -> Iterator[tuple[str, str]]:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            yield name, f"must be a number of seconds, not {value!r}"
+        elif not (0 <= value <= LONGEST_WAIT_S) or (value == 0 and not zero):
+            bound = "0 seconds or more" if zero else "more than 0 seconds"
+            yield name, f"must be {bound} and at most {LONGEST_WAIT_S:.0f}, not {value}"
+
+
+def method_for(method: str | None, data: bytes | None) -> str:
+    """The method of rows that do not name one: as in curl, `POST` where there is data."""
+    if method is not None:
+        return method
+    return DEFAULT_METHOD if data is None else DEFAULT_METHOD_WITH_DATA
+
+
+def format_for(form: Format | None, output: str | None) -> Format:
+    """The format where none is named: standard output takes NDJSON, a directory Parquet."""
+    if form is not None:
+        return form
+    return "ndjson" if output == STANDARD_STREAM else DEFAULT_FORMAT
+
+
+def header_pairs(headers: Headers) -> list[tuple[str, str]]:
+    """Headers in the order they were given, repeats kept."""
+    return list(headers.items()) if isinstance(headers, Mapping) else [(name, value) for name, value in headers]

@@ -1,0 +1,139 @@
+"""What a job says of itself: while it runs (`Snapshot`) and at its end (`Summary`). Both cross the seam as JSON."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoundBy:
+    """What holds a job back.
+
+    Attributes:
+        kind: One word, for programs: `concurrency`, `machine`, `input`, `output`, …
+        text: One sentence, for people: figures, and the option to turn.
+    """
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Latency:
+    """Times of attempts from their start to the last byte, in microseconds."""
+
+    p50: int
+    p90: int
+    p99: int
+    max: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorExample:
+    """One of the rows that failed in some way."""
+
+    row: int
+    url: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Why a job ended before its input did; `kind` is `input`, `output` or `internal`."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """How far a running job is. Latencies are in microseconds; what is not known is `None`."""
+
+    elapsed_s: float
+    rows: int
+    rows_known: int | None
+    fraction: float | None
+    answered: int
+    failed: int
+    in_flight: int
+    concurrency: int
+    requests_per_s: float
+    requests_per_s_mean: float
+    p50_us: int
+    p99_us: int
+    bytes_received: int
+    time_left_s: float | None
+    stopping: bool
+    bound_by: BoundBy
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what the engine wrote."""
+        figures: dict[str, Any] = json.loads(text)
+        return cls(**figures | {"bound_by": BoundBy(**figures["bound_by"])})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """What a job has done.
+
+    Attributes:
+        rows: Rows that have ended, one way or the other: `answered` and `failed`.
+        answered: Rows with a response, whatever its status.
+        failed: Rows without one.
+        statuses: Responses by HTTP status.
+        errors: Failed rows by kind of error.
+        error_examples: One failed row for each kind of error.
+        elapsed_s: Wall time in seconds.
+        requests_per_s: Rows by wall time.
+        latency_us: From the start of an attempt to the last byte, in microseconds.
+        bytes_received: Bytes of bodies as they came, before decoding.
+        peak_rss_bytes: The most memory this process has ever held.
+        cpu_s: CPU seconds that this process used for the job.
+        bound_by: What held the job back.
+        output: Where the results are; `None` if they were not kept.
+        interrupted: Whether it was stopped before the end of its input.
+        notes: What the user should know besides.
+        failure: Why it ended before its input did, if it did.
+    """
+
+    rows: int
+    answered: int
+    failed: int
+    statuses: dict[int, int]
+    errors: dict[str, int]
+    error_examples: dict[str, ErrorExample]
+    elapsed_s: float
+    requests_per_s: float
+    latency_us: Latency
+    bytes_received: int
+    peak_rss_bytes: int
+    cpu_s: float
+    bound_by: BoundBy
+    output: str | None
+    interrupted: bool
+    notes: tuple[str, ...]
+    failure: Failure | None
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what the engine or `to_json` wrote."""
+        figures: dict[str, Any] = json.loads(text)
+        failure = figures["failure"]
+        parts = {
+            "statuses": {int(status): count for status, count in figures["statuses"].items()},
+            "error_examples": {kind: ErrorExample(**row) for kind, row in figures["error_examples"].items()},
+            "latency_us": Latency(**figures["latency_us"]),
+            "bound_by": BoundBy(**figures["bound_by"]),
+            "notes": tuple(figures["notes"]),
+            "failure": None if failure is None else Failure(**failure),
+        }
+        return cls(**figures | parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries and figures under the names of the attributes."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """What `--summary FILE` writes."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,5 @@
+"""The version, as the installed package knows it. It is written in one place: Cargo.toml."""
+
+from importlib.metadata import version
+
+__version__ = version("headgate")

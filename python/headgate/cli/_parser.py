@@ -1,0 +1,255 @@
+"""Parsing a command line in two steps: what was typed, then what it means; all mistakes are told at once.
+
+`argparse` reads the flags and writes the help. It gets no types, choices or required flags, because it would stop at
+the first mistake: `Values` reads what was typed and gathers them.
+"""
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from typing import Any, Final, NoReturn
+
+_MISSING: Final = "\0missing"
+"""Stands for the value of a flag that has none; no argument of a process can hold a NUL."""
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_SIZE_UNITS: Final[dict[str, int]] = {
+    "": 1,
+    "b": 1,
+    **{unit: 1024**power for power, letter in enumerate("kmgt", 1) for unit in (letter, f"{letter}ib")},
+    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
+}
+
+
+class CommandLineError(Exception):
+    """What is wrong with a command line: each mistake on a line of its own."""
+
+    def __init__(self, mistakes: Sequence[str], *, see: str = "headgate --help") -> None:
+        super().__init__("\n".join([*(f"error: {mistake}" for mistake in mistakes), f"see `{see}`"]))
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help with `-c, --concurrency N` on one line, whatever the version of Python."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30, width=100)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if not action.option_strings:
+            return str(action.metavar)
+        value = "" if action.nargs == 0 else f" {action.metavar}"
+        return ", ".join(action.option_strings) + value
+
+
+class Parser:
+    """Flags and arguments of one verb."""
+
+    def __init__(self, verb: str, *, usage: str, description: str, examples: str) -> None:
+        self._see = f"headgate {verb} --help"
+        self._argparse = _ArgumentParser(
+            prog=f"headgate {verb}",
+            usage=f"headgate {verb} {usage}",
+            description=description,
+            epilog=examples,
+            formatter_class=_Formatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
+        self._names: dict[str, str] = {}
+        self._group: argparse._ActionsContainer = self._argparse
+        self._argument = ""
+
+    def group(self, title: str) -> None:
+        """Begins a group of the help."""
+        self._group = self._argparse.add_argument_group(title)
+
+    def argument(self, dest: str, metavar: str, text: str) -> None:
+        """Adds the one argument without a flag."""
+        self._group.add_argument(dest, metavar=metavar, nargs="*", help=_escaped(text))
+        self._names[dest] = metavar
+        self._argument = dest
+
+    def value(self, dest: str, *flags: str, metavar: str, text: str, repeats: bool = False) -> None:
+        """Adds a flag with a value."""
+        action = "append" if repeats else "store"
+        self._group.add_argument(
+            *flags, dest=dest, metavar=metavar, action=action, nargs="?", const=_MISSING, help=_escaped(text)
+        )
+        self._names[dest] = flags[-1]
+
+    def switch(self, dest: str, *flags: str, text: str) -> None:
+        """Adds a flag without a value."""
+        self._group.add_argument(*flags, dest=dest, action="store_true", help=_escaped(text))
+        self._names[dest] = flags[-1]
+
+    def name_of(self, dest: str) -> str:
+        """How a person knows it: the long flag, or the word in the usage line."""
+        return self._names[dest]
+
+    def read(self, arguments: Sequence[str]) -> "Values | None":
+        """Reads what was typed; `None`: the help was asked for, and has been printed."""
+        self.group("other")
+        self.switch("help", "-h", "--help", text="print this")
+        try:
+            typed, unknown = self._argparse.parse_known_args(arguments)
+        except _StoppedError as error:
+            raise CommandLineError([str(error)], see=self._see) from None
+        if typed.help:
+            print(self._argparse.format_help(), end="")
+            return None
+        values = Values(self, vars(typed), see=self._see)
+        values.mistakes.extend(self._unknown([*(vars(typed).get(self._argument) or [])[1:], *unknown]))
+        return values
+
+    def _unknown(self, unknown: Sequence[str]) -> Iterable[str]:
+        known = [flag for action in self._argparse._actions for flag in action.option_strings]  # noqa: SLF001 - no other way
+        flags = [argument.partition("=")[0] for argument in unknown if argument.startswith("-")]
+        for flag in flags:
+            hint = nearest(flag, known)
+            yield f"unknown flag {flag}" + (f": did you mean {hint}?" if hint else "")
+        if flags:
+            return  # an argument too many may be the value of an unknown flag: no second complaint
+        for argument in unknown:
+            yield f"unexpected argument {argument}"
+
+
+class Values:
+    """What was typed, read as what it means.
+
+    Attributes:
+        mistakes: What is wrong so far, each naming its flag.
+    """
+
+    def __init__(self, parser: Parser, typed: dict[str, Any], *, see: str) -> None:
+        self._parser = parser
+        self._typed = typed
+        self._see = see
+        self.mistakes: list[str] = []
+        self._wrong: set[str] = set()
+
+    def is_wrong(self, dest: str) -> bool:
+        """Whether a mistake was noted for it."""
+        return dest in self._wrong
+
+    def wrong(self, dest: str, message: str) -> None:
+        """Notes a mistake."""
+        self._wrong.add(dest)
+        self.mistakes.append(f"{self._parser.name_of(dest)} {message}")
+
+    def check(self) -> None:
+        """Raises `CommandLineError` if anything was wrong."""
+        if self.mistakes:
+            raise CommandLineError(self.mistakes, see=self._see)
+
+    def argument(self, dest: str) -> str:
+        """The argument without a flag; empty if there was none."""
+        given = self._typed[dest]
+        return str(given[0]) if given else ""
+
+    def switch(self, dest: str) -> bool:
+        """Whether the flag was given."""
+        return bool(self._typed[dest])
+
+    def texts(self, dest: str) -> list[str]:
+        """Each value of a flag that repeats."""
+        texts: list[str] = self._typed[dest] or []
+        if _MISSING in texts:
+            self.wrong(dest, "needs a value")
+        return [text for text in texts if text != _MISSING]
+
+    def text(self, dest: str) -> str | None:
+        """The value as typed, or `None`."""
+        text: str | None = self._typed[dest]
+        if text == _MISSING:
+            self.wrong(dest, "needs a value")
+            return None
+        return text
+
+    def whole(self, dest: str, default: int) -> int:
+        """A whole number."""
+        number = self.whole_or_none(dest)
+        return default if number is None else number
+
+    def whole_or_none(self, dest: str) -> int | None:
+        """A whole number, or `None` if the flag was not given."""
+        text = self.text(dest)
+        if text is None:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            self.wrong(dest, f"must be a whole number, not {text!r}")
+            return None
+
+    def seconds(self, dest: str, default: float) -> float:
+        """A number of seconds."""
+        text = self.text(dest)
+        if text is None:
+            return default
+        number = _number(text)
+        if number is None:
+            self.wrong(dest, f"must be a number of seconds, not {text!r}")
+            return default
+        return number
+
+    def span(self, dest: str) -> tuple[float, float] | None:
+        """Least and most seconds: `0..3`, or one number for both."""
+        text = self.text(dest)
+        if text is None:
+            return None
+        least_text, dots, most_text = text.partition("..")
+        least = _number(least_text)
+        most = _number(most_text) if dots else least
+        if least is None or most is None or not 0 <= least <= most:
+            self.wrong(dest, f"must be seconds, as 1.5 or 0..3, not {text!r}")
+            return None
+        return least, most
+
+    def size(self, dest: str, default: int) -> int:
+        """A number of bytes, with or without a unit."""
+        size = self.size_or_none(dest)
+        return default if size is None else size
+
+    def size_or_none(self, dest: str) -> int | None:
+        """A number of bytes, or `None` if the flag was not given."""
+        text = self.text(dest)
+        if text is None:
+            return None
+        found = _SIZE.fullmatch(text.strip())
+        unit = _SIZE_UNITS.get(found[2].lower()) if found else None
+        if found is None or unit is None:
+            self.wrong(dest, f"must be a size in bytes, as 1048576 or 1MiB, not {text!r}")
+            return None
+        return round(float(found[1]) * unit)
+
+
+def nearest(word: str, known: Sequence[str]) -> str | None:
+    """The known word that was most likely meant."""
+    for candidate in known:
+        if candidate.lower() == word.lower():
+            return candidate
+    from difflib import get_close_matches  # noqa: PLC0415 - only after a mistake
+
+    return next(iter(get_close_matches(word, known, n=1)), None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%%")
+
+
+class _StoppedError(Exception):
+    """`argparse` could not go on."""
+
+
+class _ArgumentParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _StoppedError(message)

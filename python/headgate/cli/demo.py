@@ -1,0 +1,68 @@
+"""`headgate demo`: the whole thing in a few seconds, against a server in this process."""
+
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from headgate.cli._parser import Parser
+
+DEFAULT_ROWS: Final = 100_000
+DEFAULT_OUTPUT: Final = "demo-results"
+_ROWS_SHOWN: Final = 5
+
+_EXAMPLES: Final = """\
+examples:
+  headgate demo
+  headgate demo --rows 1000000 -o /var/tmp/demo"""
+
+_NEXT: Final = """
+what to try next:
+  {command} show {output} --columns row,status,elapsed_us,body
+  {command} serve --port 8080 --delay 0..3        and in another terminal:
+  {command} fetch 'http://127.0.0.1:8080/[1-10000]' -o results -c 1000"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Reads the command line and runs the demonstration."""
+    parser = Parser(
+        "demo",
+        usage="[flags]",
+        description="Starts a local server on a free port, fetches from it, and shows the results.",
+        examples=_EXAMPLES,
+    )
+    parser.group("what to do")
+    parser.value("rows", "--rows", metavar="N", text=f"so many URLs (default: {DEFAULT_ROWS:,})")
+    parser.value("output", "-o", "--output", metavar="OUT", text=f"results go here (default: {DEFAULT_OUTPUT})")
+    values = parser.read(arguments)
+    if values is None:
+        return 0
+    rows = values.whole("rows", DEFAULT_ROWS)
+    if rows < 1:
+        values.wrong("rows", f"must be at least 1, not {rows}")
+    output = values.text("output")
+    values.check()
+    return _demonstrate(rows, DEFAULT_OUTPUT if output is None else output)
+
+
+def _demonstrate(rows: int, output: str) -> int:
+    from headgate import _display, _job, _options, _report, _server  # noqa: PLC0415 - not for the help
+    from headgate.cli import fetch, show  # noqa: PLC0415 - as above
+
+    server = _server.start_server()
+    try:
+        url = f"http://{server.address}/[1-{rows}]"
+        print(f"fetching {url} into {output}", file=sys.stderr)
+        options = _options.FetchOptions(input=url, output=output, fresh=True)
+        display = _display.display_for(show=True)
+        summary, stopped_by = _job.run(options, display, signals=(signal.SIGINT, signal.SIGTERM))
+    finally:
+        server.stop()
+    print(_report.report(summary), file=sys.stderr)
+    if summary.failure is not None:
+        print(f"error: {summary.failure.message}", file=sys.stderr)
+        return fetch.exit_code(summary, stopped_by)
+    print(file=sys.stderr)
+    show.show(output, _ROWS_SHOWN)
+    print(_NEXT.format(command=sys.argv[0], output=output))
+    return fetch.exit_code(summary, stopped_by)

@@ -1,0 +1,63 @@
+"""`headgate fetch`: the main job."""
+
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from headgate.cli import _fetch_flags
+
+if TYPE_CHECKING:
+    from headgate._options import FetchOptions
+    from headgate._summary import Summary
+
+EXIT_FAILED_ROWS: Final = 3
+_SIGNAL_EXIT_BASE: Final = 128
+_INSECURE_WARNING: Final = (
+    "WARNING: --insecure: certificates are not verified; "
+    "anyone on the way can read and change what is sent and received"
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Reads the command line, runs the job, says what became of it."""
+    command = _fetch_flags.read(arguments)
+    if command is None:
+        return 0
+    if command.options.insecure:
+        print(_INSECURE_WARNING, file=sys.stderr, flush=True)
+    from headgate import _display, _job, _report  # noqa: PLC0415 - not for the help
+
+    rows_on_screen = command.options.output == "-" and sys.stdout.isatty()
+    display = _display.display_for(show=not command.quiet and not rows_on_screen)
+    summary, stopped_by = _job.run(command.options, display, signals=(signal.SIGINT, signal.SIGTERM))
+    if not command.quiet and not _reader_is_gone(command.options):
+        print(_report.report(summary), file=sys.stderr)
+    if summary.failure is not None:
+        print(f"error: {summary.failure.message}", file=sys.stderr)
+    if command.summary is not None:
+        try:
+            command.summary.write_text(summary.to_json(), encoding="utf-8")
+        except OSError as error:
+            print(f"error: --summary: cannot write {str(command.summary)!r}: {error.strerror}", file=sys.stderr)
+            return 1
+    return exit_code(summary, stopped_by)
+
+
+def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:
+    """The exit code that tells how a job ended."""
+    if summary.failure is not None:
+        return 2 if summary.failure.kind == "input" else 1
+    if stopped_by is not None:
+        return _SIGNAL_EXIT_BASE + stopped_by
+    return EXIT_FAILED_ROWS if summary.failed else 0
+
+
+def _reader_is_gone(options: "FetchOptions") -> bool:
+    """Whether the pipe that took the results is closed: then the job has ended quietly."""
+    if options.output != "-":
+        return False
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

@@ -1,0 +1,89 @@
+"""`headgate serve`: the local server to rehearse against, until it is told to stop."""
+
+import signal
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+from headgate import _server
+from headgate.cli._parser import Parser
+
+HIGHEST_PORT: Final = 65535
+DEFAULT_PORT: Final = 8080
+
+_EXAMPLES: Final = """\
+examples:
+  headgate serve --port 8080
+  headgate serve --port 0 --delay 0..3
+  headgate serve --port 8080 --body-bytes 16KiB --status 503
+
+the page / lists the faults that can be asked for by path; /stats counts what the server saw"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Reads the command line, serves until SIGINT or SIGTERM."""
+    parser = _parser()
+    values = parser.read(arguments)
+    if values is None:
+        return 0
+    port = values.whole("port", DEFAULT_PORT)
+    if not 0 <= port <= HIGHEST_PORT:
+        values.wrong("port", f"must be from 0 to {HIGHEST_PORT}, not {port}")
+    threads = values.whole_or_none("threads")
+    if threads is not None and threads < 1:
+        values.wrong("threads", f"must be at least 1, not {threads}")
+    status = values.whole("status", _server.DEFAULT_STATUS)
+    if not 200 <= status <= 599:  # noqa: PLR2004 - final statuses of RFC 9110 section 15
+        values.wrong("status", f"must be from 200 to 599, not {status}")
+    seed = values.whole("seed", _server.DEFAULT_SEED)
+    if not 0 <= seed < 2**64:
+        values.wrong("seed", f"must be from 0 to 2^64 - 1, not {seed}")
+    delay_s, whole_delay_s = values.span("delay"), values.span("delay_whole")
+    if delay_s is not None and whole_delay_s is not None:
+        values.wrong("delay_whole", "excludes --delay: give one of them")
+    if whole_delay_s is not None and not all(bound.is_integer() for bound in whole_delay_s):
+        values.wrong("delay_whole", "must be whole seconds, as 0..3")
+    body_bytes = values.size_or_none("body_bytes")
+    host = values.text("host")
+    values.check()
+
+    # From here on a signal is a wish, not an exception.
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: stopped.set())
+    server = _server.start_server(
+        host=_server.DEFAULT_HOST if host is None else host,
+        port=port,
+        threads=threads,
+        delay_s=whole_delay_s or delay_s or (0.0, 0.0),
+        delay_whole=whole_delay_s is not None,
+        body_bytes=body_bytes,
+        status=status,
+        seed=seed,
+    )
+    try:
+        print(f"listening on http://{server.address}", flush=True)
+        stopped.wait()
+    finally:
+        server.stop()
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "serve",
+        usage="[flags]",
+        description="Runs a local server that answers with a short text, or with the fault that the path names.",
+        examples=_EXAMPLES,
+    )
+    parser.group("where")
+    parser.value("host", "--host", metavar="ADDRESS", text=f"listen here (default: {_server.DEFAULT_HOST})")
+    parser.value("port", "--port", metavar="N", text=f"listen here; 0 takes a free one (default: {DEFAULT_PORT})")
+    parser.value("threads", "--threads", metavar="N", text="worker threads (default: one for each core)")
+    parser.group("answers")
+    parser.value("delay", "--delay", metavar="SECONDS", text="wait before each answer: 1.5, or 0..3 evenly between")
+    parser.value("delay_whole", "--delay-whole", metavar="SECONDS", text="the same in whole seconds")
+    parser.value("body_bytes", "--body-bytes", metavar="SIZE", text="length of each body (default: a greeting)")
+    parser.value("status", "--status", metavar="N", text=f"status of each answer (default: {_server.DEFAULT_STATUS})")
+    parser.value("seed", "--seed", metavar="N", text=f"of the delays (default: {_server.DEFAULT_SEED})")
+    return parser

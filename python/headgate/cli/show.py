@@ -1,0 +1,132 @@
+"""`headgate show`: the first rows of results, as a table that fits the terminal."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal
+
+from headgate import _format
+from headgate.cli._parser import CommandLineError, Parser
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DEFAULT_ROWS: Final = 10
+_NARROWEST_CELL: Final = 16
+_LONGEST_CELL: Final = 1000
+_GAP: Final = 2
+_NULL: Final = "-"
+
+# What people look at first. The input's own columns, which are not known here, come after the URL.
+_FIRST: Final = ("row", "status", "error", "url")
+_LATER: Final = ("elapsed_us", "body_bytes", "body", "body_base64", "error_message", "final_url", "method", "attempts")
+_ALWAYS: Final = ("row", "status", "url")
+_LAST: Final = ("ttfb_us", "started_at", "http_version", "remote_addr", "headers")
+
+_EXAMPLES: Final = """\
+examples:
+  headgate show results
+  headgate show results -n 50 --columns row,status,body"""
+
+Rows = Sequence[Sequence[str | None]]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Reads the command line and prints the table."""
+    parser = Parser(
+        "show", usage="OUT [flags]", description="Prints the first rows of the results in OUT.", examples=_EXAMPLES
+    )
+    parser.group("what to show")
+    parser.argument("path", "OUT", "a directory of results, or one of its files")
+    parser.value("rows", "-n", "--rows", metavar="N", text=f"so many rows (default: {DEFAULT_ROWS})")
+    parser.value("columns", "--columns", metavar="A,B", text="these columns (default: what fits the terminal)")
+    values = parser.read(arguments)
+    if values is None:
+        return 0
+    path, rows, columns = values.argument("path"), values.whole("rows", DEFAULT_ROWS), values.text("columns")
+    if not path:
+        values.wrong("path", "is missing: name a directory of results")
+    if rows < 0:
+        values.wrong("rows", f"must be at least 0, not {rows}")
+    values.check()
+    show(path, rows, None if columns is None else columns.split(","))
+    return 0
+
+
+def show(path: str, rows: int, columns: Sequence[str] | None = None) -> None:
+    """Prints the first rows at `path`, in the columns asked for or in those that fit."""
+    from rich.console import Console  # noqa: PLC0415 - not for the help
+
+    from headgate._job import preview  # noqa: PLC0415 - as above
+
+    names, cells, total = preview(path, rows)
+    print_table(Console(file=sys.stdout), names, cells, total, columns)
+
+
+def print_table(
+    console: "Console", names: Sequence[str], cells: Rows, total: int | None, columns: Sequence[str] | None
+) -> None:
+    """Prints rows as a table, as wide as the console at the most."""
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - not for the help
+    from rich.table import Table  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    shown = _fitting(names, cells, console.width) if columns is None else _asked_for(names, columns)
+    if shown:
+        table = Table(box=SIMPLE_HEAD, padding=(0, 1), show_edge=False)
+        for index in shown:
+            right = all(_is_number(row[index]) for row in cells)
+            justify: Literal["left", "right"] = "right" if right else "left"
+            table.add_column(Text(names[index]), no_wrap=True, overflow="ellipsis", justify=justify)
+        for row in cells:
+            table.add_row(*(Text(_cell(row[index])) for index in shown))
+        console.print(table)
+    hidden = [name for index, name in enumerate(names) if index not in shown]
+    console.print(_closing(len(cells), total, hidden), markup=False, highlight=False, soft_wrap=True)
+
+
+def _closing(shown: int, total: int | None, hidden: Sequence[str]) -> str:
+    """How many rows there are, and which columns were left out."""
+    if total == shown:
+        rows = f"all {_format.plural(shown, 'row')}" if shown else "no rows"
+    elif total is None:
+        rows = f"the first {_format.plural(shown, 'row')}"
+    else:
+        rows = f"{shown:,} of {_format.plural(total, 'row')}"
+    return f"{rows}; also there, with --columns: {', '.join(hidden)}" if hidden else rows
+
+
+def _asked_for(names: Sequence[str], columns: Sequence[str]) -> list[int]:
+    wanted = [column.strip() for column in columns]
+    if unknown := [column for column in wanted if column not in names]:
+        mistakes = [f"--columns: there is no column {column!r}; there are {', '.join(names)}" for column in unknown]
+        raise CommandLineError(mistakes, see="headgate show --help")
+    return [names.index(column) for column in wanted]
+
+
+def _fitting(names: Sequence[str], cells: Rows, width: int) -> list[int]:
+    """The most useful columns that fit side by side, in their own order; those without any value are left out."""
+    own = [name for name in names if name not in (*_FIRST, *_LATER, *_LAST)]
+    chosen = []
+    room = width
+    for name in (*_FIRST, *own, *_LATER, *_LAST):
+        if name not in names:
+            continue
+        index = names.index(name)
+        if all(row[index] is None for row in cells) and name not in _ALWAYS:
+            continue
+        # A long cell may be cut, but not to less than the narrowest that still says something.
+        longest = max((len(_cell(row[index])) for row in cells), default=0)
+        needed = max(len(name), min(longest, _NARROWEST_CELL)) + _GAP
+        if needed <= room:
+            chosen.append(index)
+            room -= needed
+    return sorted(chosen)
+
+
+def _cell(value: str | None) -> str:
+    # Only as much as a terminal could show: a body may have megabytes.
+    return _NULL if value is None else _format.printable(value[:_LONGEST_CELL])
+
+
+def _is_number(value: str | None) -> bool:
+    return value is None or value.lstrip("-").isdigit()
