@@ -92,11 +92,11 @@ impl Server {
             let (counters, stopped, ready) = (server.counters.clone(), stopped.clone(), ready.clone());
             let thread = thread::Builder::new()
                 .name(format!("testserver-{index}"))
-                .spawn(move || worker::run(listener, Worker::new(worker, counters, index), stopped, &ready))?;
+                .spawn(move || worker::run(listener, Worker::new(worker, counters, index), stopped, ready))?;
             server.threads.push(thread);
         }
         drop(ready);
-        // Every thread reports once, so this ends; a thread that failed takes the others with it as `server` drops.
+        // Ends when every thread has reported; one that failed takes the others with it as `server` drops.
         for result in readiness {
             result?;
         }

@@ -84,7 +84,7 @@ pub(crate) fn run(
     listener: std::net::TcpListener,
     worker: Worker,
     stopped: watch::Receiver<()>,
-    ready: &mpsc::Sender<io::Result<()>>,
+    ready: mpsc::Sender<io::Result<()>>,
 ) {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
     let started = runtime.and_then(|runtime| {
@@ -98,6 +98,8 @@ pub(crate) fn run(
         }
         Ok((runtime, listener)) => {
             let _ = ready.send(Ok(()));
+            // `Server::start` goes on when all threads have let go of it.
+            drop(ready);
             runtime.block_on(accept_until(stopped, &listener, Rc::new(worker)));
         }
     }

@@ -1,0 +1,346 @@
+//! Each fault, byte by byte. A fault that is listed and in none of the tables fails `every_fault_is_in_one_table`.
+
+use std::collections::BTreeSet;
+use std::io::{ErrorKind, Read};
+
+use crate::client::{Client, Response, start, wait_until};
+
+/// Sent; then the connection serves the next request.
+const KEPT: &[(&str, &[u8])] = &[
+    ("extra-bytes", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!these bytes belong to nothing"),
+    (
+        "extra-response",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nunasked!",
+    ),
+    ("content-length-too-short", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello, World!"),
+    ("repeated-content-length", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    (
+        "content-length-and-chunked",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nd\r\nHello, World!\r\n0\r\n\r\n",
+    ),
+    (
+        "extensions-and-trailers",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Checksum\r\n\r\n\
+          5;name=value\r\nHello\r\n8;quoted=\"a;b\"\r\n, World!\r\n0\r\nX-Checksum: 13\r\n\r\n",
+    ),
+    ("body-after-head", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("no-content-with-body", b"HTTP/1.1 204 No Content\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("not-modified", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 13\r\n\r\n"),
+    ("not-modified-with-body", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("no-reason", b"HTTP/1.1 200 \r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("latin-1-header", b"HTTP/1.1 200 OK\r\nX-Value: caf\xe9\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("not-gzip", b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("empty-gzip", b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n"),
+    ("unknown-encoding", b"HTTP/1.1 200 OK\r\nContent-Encoding: rot13\r\nContent-Length: 13\r\n\r\nUryyb, Jbeyq!"),
+];
+
+/// Sent; then the connection ends in order.
+const CLOSED: &[(&str, &[u8])] = &[
+    ("refuse", b""),
+    ("close-mid-headers", b"HTTP/1.1 200 OK\r\nContent-Type: te"),
+    ("close-after-response", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("content-length-too-long", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nHello, World!"),
+    ("conflicting-content-lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("negative-content-length", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nHello, World!"),
+    ("content-length-no-number", b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\nHello, World!"),
+    ("content-length-overflow", b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551617\r\n\r\nHello, World!"),
+    ("content-length-huge", b"HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\nHello, World!"),
+    ("unknown-transfer-encoding", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: rot13\r\n\r\nUryyb, Jbeyq!"),
+    ("bad-chunk-size", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nHello, World!\r\n0\r\n\r\n"),
+    ("negative-chunk-size", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\nHello, World!\r\n0\r\n\r\n"),
+    (
+        "chunk-size-overflow",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1000000000000000d\r\nHello, World!\r\n0\r\n\r\n",
+    ),
+    ("chunk-too-long", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nHello, World!\r\n0\r\n\r\n"),
+    ("truncated-chunk", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nd\r\nHello"),
+    ("truncated-chunks", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nd\r\nHello, World!\r\n"),
+    ("garbage", b"\x16\x03\x01\x02\x00\xff\xfe\x00 this is no HTTP \x80\x81\r\n\r\n"),
+    ("http-09", b"Hello, World!"),
+    ("bad-status", b"HTTP/1.1 abc OK\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("long-status", b"HTTP/1.1 20000 OK\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("bad-version", b"HTTP/9.9 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    (
+        "unasked-upgrade",
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\nother bytes",
+    ),
+    ("folded-header", b"HTTP/1.1 200 OK\r\nX-Folded: first\r\n second\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("bare-line-feeds", b"HTTP/1.1 200 OK\nContent-Length: 13\n\nHello, World!"),
+    ("bare-carriage-return", b"HTTP/1.1 200 OK\r\nX-Value: a\rb\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("nul-in-header", b"HTTP/1.1 200 OK\r\nX-Value: a\0b\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("space-before-colon", b"HTTP/1.1 200 OK\r\nContent-Length : 13\r\n\r\nHello, World!"),
+    ("no-colon", b"HTTP/1.1 200 OK\r\nthis is no header\r\nContent-Length: 13\r\n\r\nHello, World!"),
+];
+
+/// Sent; then the connection is reset.
+const RESET: &[(&str, &[u8])] = &[
+    ("reset-before-headers", b""),
+    ("reset-after-headers", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n"),
+    ("reset-mid-body", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello"),
+];
+
+/// Sent; then nothing until the client closes.
+const HANGING: &[(&str, &[u8])] = &[
+    ("hang-before-headers", b""),
+    ("hang-mid-headers", b"HTTP/1.1 200 OK\r\nContent-Type: te"),
+    ("hang-mid-body", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello"),
+];
+
+/// The first is sent once, the second again and again.
+const ENDLESS: &[(&str, &[u8], &[u8])] = &[
+    (
+        "endless-body",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"1e\r\nthis body will never come to an\r\n",
+    ),
+    (
+        "endless-body-close-delimited",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
+        b"this body will never come to an ",
+    ),
+    ("endless-chunk-extension", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nd;extension=", b"x"),
+    (
+        "endless-trailers",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nd\r\nHello, World!\r\n0\r\n",
+        b"X-Trailer: one more\r\n",
+    ),
+    ("endless-headers", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n", b"X-Header: one more\r\n"),
+    ("endless-header", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nX-Long: ", b"x"),
+    ("endless-interim", b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
+];
+
+/// Each has a test of its own below.
+const OTHERS: &[&str] = &[
+    "drip",
+    "drip-headers",
+    "close-idle",
+    "reset-idle",
+    "many-headers",
+    "long-header",
+    "many-interim",
+    "truncated-gzip",
+    "corrupt-gzip",
+    "gzip-bad-checksum",
+    "gzip-trailing-garbage",
+    "gzip-twice",
+    "raw-deflate",
+    "gzip-bomb",
+    "brotli-bomb",
+    "zstd-bomb",
+];
+
+const SOUND: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!";
+
+fn ask(client: &mut Client, name: &str) {
+    client.send(format!("GET /fault/{name} HTTP/1.1\r\n\r\n"));
+}
+
+fn shown(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+fn listed_faults(list: &Response) -> Vec<String> {
+    let names = list.text().lines().filter_map(|line| line.strip_prefix("/fault/")?.split(' ').next());
+    names.filter(|name| *name != "NAME").map(str::to_owned).collect()
+}
+
+#[test]
+fn every_fault_is_in_one_table() {
+    let server = start();
+    let listed = listed_faults(&Client::connect(&server).get("/"));
+    let tables = [KEPT, CLOSED, RESET, HANGING].concat().into_iter().map(|(name, _)| name);
+    let mut tested: Vec<&str> =
+        tables.chain(ENDLESS.iter().map(|(name, ..)| *name)).chain(OTHERS.iter().copied()).collect();
+    tested.sort_unstable();
+    let mut expected: Vec<&str> = listed.iter().map(String::as_str).collect();
+    expected.sort_unstable();
+    assert_eq!(expected, tested);
+}
+
+#[test]
+fn every_listed_fault_is_served_and_ends_when_its_client_goes_away() {
+    let server = start();
+    let listed = listed_faults(&Client::connect(&server).get("/"));
+    let expected: BTreeSet<&str> = listed.iter().map(String::as_str).collect();
+    let clients: Vec<Client> = listed
+        .iter()
+        .map(|name| {
+            let mut client = Client::connect(&server);
+            ask(&mut client, name);
+            client
+        })
+        .collect();
+    wait_until("every fault is asked for", || server.statistics().faults.len() == expected.len());
+    let counted = server.statistics().faults;
+    assert_eq!(expected, counted.keys().copied().collect());
+    assert!(counted.values().all(|count| *count == 1), "{counted:?}");
+
+    drop(clients);
+    wait_until("no connection is left", || server.statistics().connections_open == 0);
+    assert_eq!(0, server.statistics().requests_in_progress);
+    assert_eq!("Hello, World!", Client::connect(&server).get("/1").text());
+}
+
+#[test]
+fn faults_that_keep_the_connection_answer_the_next_request() {
+    let server = start();
+    for (name, expected) in KEPT {
+        let mut client = Client::connect(&server);
+        ask(&mut client, name);
+        client.send("GET /status/204 HTTP/1.1\r\nConnection: close\r\n\r\n");
+        let expected = [expected, &b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"[..]].concat();
+        assert_eq!(shown(&expected), shown(&client.to_end()), "{name}");
+    }
+}
+
+#[test]
+fn faults_that_close_send_these_bytes_and_close() {
+    let server = start();
+    for (name, expected) in CLOSED {
+        let mut client = Client::connect(&server);
+        ask(&mut client, name);
+        assert_eq!(shown(expected), shown(&client.to_end()), "{name}");
+    }
+}
+
+#[test]
+fn faults_that_reset_send_these_bytes_and_reset() {
+    let server = start();
+    for (name, expected) in RESET {
+        let mut client = Client::connect(&server);
+        ask(&mut client, name);
+        let (bytes, end) = client.rest();
+        assert_eq!(shown(expected), shown(&bytes), "{name}");
+        assert_eq!(ErrorKind::ConnectionReset, end.expect_err(name).kind(), "{name}");
+    }
+}
+
+#[test]
+fn faults_that_hang_send_these_bytes_and_nothing_until_the_client_closes() {
+    let server = start();
+    for (name, expected) in HANGING {
+        let mut client = Client::connect(&server);
+        ask(&mut client, name);
+        assert_eq!(shown(expected), shown(&client.exactly(expected.len())), "{name}");
+        client.send("GET /1 HTTP/1.1\r\n\r\n");
+        client.close_sending_half();
+        assert_eq!("", shown(&client.to_end()), "{name}");
+    }
+}
+
+#[test]
+fn endless_faults_repeat_the_same_bytes() {
+    const ENOUGH_BYTES: usize = 200_000;
+    let server = start();
+    for (name, once, again) in ENDLESS {
+        let mut client = Client::connect(&server);
+        ask(&mut client, name);
+        let expected: Vec<u8> = once.iter().chain(again.iter().cycle()).copied().take(ENOUGH_BYTES).collect();
+        assert!(expected == client.exactly(ENOUGH_BYTES), "{name}");
+    }
+}
+
+#[test]
+fn dripping_bytes_come_one_by_one_and_end_when_the_client_closes() {
+    let server = start();
+    for (name, at_once) in [("drip", &b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n"[..]), ("drip-headers", b"")] {
+        let mut client = Client::connect(&server);
+        ask(&mut client, name);
+        let start = client.exactly(at_once.len() + 1);
+        assert!(SOUND.starts_with(&start), "{name}: {}", shown(&start));
+        client.close_sending_half();
+        // The next byte may have been on its way; twelve seconds' worth of them cannot.
+        assert!(client.to_end().len() <= 1, "{name}");
+    }
+}
+
+#[test]
+fn an_idle_connection_is_closed_or_reset_as_the_next_request_arrives() {
+    let server = start();
+    for (name, expected) in [("close-idle", None), ("reset-idle", Some(ErrorKind::ConnectionReset))] {
+        let mut client = Client::connect(&server);
+        ask(&mut client, name);
+        assert_eq!(shown(SOUND), shown(&client.exactly(SOUND.len())), "{name}");
+        client.send("G");
+        let (bytes, end) = client.rest();
+        assert_eq!("", shown(&bytes), "{name}");
+        assert_eq!(expected, end.err().map(|error| error.kind()), "{name}");
+    }
+}
+
+#[test]
+fn heads_of_a_mebibyte_are_followed_by_a_sound_answer() {
+    let server = start();
+    let mut client = Client::connect(&server);
+
+    ask(&mut client, "many-headers");
+    let head = mebibyte_head(&mut client);
+    assert!(head.lines().filter(|line| line.starts_with("X-Filler-")).count() > 10_000);
+
+    ask(&mut client, "long-header");
+    let head = mebibyte_head(&mut client);
+    assert_eq!(Some("x".repeat(1024 * 1024).as_str()), head.lines().find_map(|line| line.strip_prefix("X-Long: ")));
+
+    ask(&mut client, "many-interim");
+    for _ in 0..1000 {
+        assert_eq!("HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n", client.head());
+    }
+    assert_eq!("Hello, World!", client.response().text());
+}
+
+fn mebibyte_head(client: &mut Client) -> String {
+    let answer = client.response();
+    assert_eq!("Hello, World!", answer.text());
+    assert!((1_048_576..1_049_000).contains(&answer.head.len()), "{}", answer.head.len());
+    answer.head
+}
+
+#[test]
+fn bad_content_is_framed_well_and_said_to_be_encoded() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    let gzip = |client: &mut Client, name: &str| {
+        let answer = client.get(&format!("/fault/{name}"));
+        assert_eq!(Some("gzip"), answer.field("Content-Encoding"), "{name}");
+        let mut plain = Vec::new();
+        flate2::read::GzDecoder::new(&answer.body[..]).read_to_end(&mut plain).map(|_| plain).map_err(|e| e.kind())
+    };
+    let sample = b"Hello, World! ".repeat(6)[..83].to_vec();
+    assert_eq!(Err(ErrorKind::UnexpectedEof), gzip(&mut client, "truncated-gzip"));
+    assert_eq!(Err(ErrorKind::InvalidInput), gzip(&mut client, "corrupt-gzip"));
+    assert_eq!(Err(ErrorKind::InvalidInput), gzip(&mut client, "gzip-bad-checksum"));
+    assert_eq!(Ok(sample.clone()), gzip(&mut client, "gzip-trailing-garbage"));
+
+    let twice = client.get("/fault/gzip-twice");
+    assert_eq!(Some("gzip, gzip"), twice.field("Content-Encoding"));
+    let mut plain = Vec::new();
+    let outer = flate2::read::GzDecoder::new(&twice.body[..]);
+    flate2::read::GzDecoder::new(outer).read_to_end(&mut plain).expect("gzip of gzip");
+    assert_eq!(sample, plain);
+
+    let raw = client.get("/fault/raw-deflate");
+    assert_eq!(Some("deflate"), raw.field("Content-Encoding"));
+    plain.clear();
+    flate2::read::DeflateDecoder::new(&raw.body[..]).read_to_end(&mut plain).expect("deflate");
+    assert_eq!(sample, plain);
+}
+
+#[test]
+fn bombs_are_small_and_begin_with_mebibytes_of_zeros() {
+    type Decode = for<'a> fn(&'a [u8]) -> Box<dyn Read + 'a>;
+    let bombs: [(&str, &str, usize, Decode); 3] = [
+        ("gzip-bomb", "gzip", 1_200_000, |body| Box::new(flate2::read::GzDecoder::new(body))),
+        ("brotli-bomb", "br", 32_000, |body| Box::new(brotli::Decompressor::new(body, 4096))),
+        ("zstd-bomb", "zstd", 33_000, |body| Box::new(zstd::Decoder::new(body).expect("a frame"))),
+    ];
+    let server = start();
+    let mut client = Client::connect(&server);
+    for (name, token, max_bytes, decode) in bombs {
+        let answer = client.get(&format!("/fault/{name}"));
+        assert_eq!(Some(token), answer.field("Content-Encoding"));
+        assert!(answer.body.len() <= max_bytes, "{name}: {} bytes", answer.body.len());
+        let mut plain = vec![1; 3 * 1024 * 1024];
+        decode(&answer.body).read_exact(&mut plain).expect(name);
+        assert!(plain.iter().all(|byte| *byte == 0), "{name}");
+    }
+}

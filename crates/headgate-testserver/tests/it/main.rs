@@ -1,0 +1,8 @@
+//! The server as a client sees it: bytes over a socket.
+
+mod client;
+mod default_answer;
+mod faults;
+mod helpers;
+mod lifecycle;
+mod statistics;
