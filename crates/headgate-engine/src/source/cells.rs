@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::header_json;
+use super::header_json::Headers;
 use crate::row::{MAX_URL_BYTES, Row};
 
 /// Of a URL that is too long, so much is shown.
@@ -36,7 +36,7 @@ pub(super) fn url_row(ordinal: u64, place: Place, url: &[u8]) -> Row {
         Ok(url) => Row::new(ordinal, url),
         Err(error) => {
             let row = Row::new(ordinal, String::from_utf8_lossy(url));
-            with_defect(row, place, &not_utf8("the URL", url, error))
+            with_defect(row, place, &not_utf8("the URL is", url, error))
         }
     }
 }
@@ -76,29 +76,21 @@ pub(super) fn set_method(row: &mut Row, place: Place, method: &[u8]) {
     }
     match std::str::from_utf8(method) {
         Ok(method) => row.extra.get_or_insert_default().method = Some(method.into()),
-        Err(error) => add_defect(row, place, &not_utf8("the method", method, error)),
+        Err(error) => add_defect(row, place, &not_utf8("the method is", method, error)),
     }
 }
 
-/// Headers as the text of a JSON object. Empty: none.
-pub(super) fn set_json_headers(row: &mut Row, place: Place, headers: &[u8]) {
-    if headers.is_empty() {
-        return;
-    }
-    let parsed = match std::str::from_utf8(headers) {
-        Ok(headers) => header_json::parse(headers),
-        Err(error) => Err(not_utf8("the headers", headers, error)),
-    };
-    match parsed {
+pub(super) fn set_headers(row: &mut Row, place: Place, headers: Result<Headers, String>) {
+    match headers {
         Ok(headers) if headers.is_empty() => {}
         Ok(headers) => row.extra.get_or_insert_default().headers = headers,
         Err(trouble) => add_defect(row, place, &trouble),
     }
 }
 
-/// `what` is not UTF-8, with the byte that breaks it.
+/// `what` ("the URL is") not UTF-8, with the byte that breaks it.
 pub(super) fn not_utf8(what: &str, bytes: &[u8], error: std::str::Utf8Error) -> String {
     let at = error.valid_up_to();
     let byte = bytes.get(at).copied().unwrap_or_default();
-    format!("{what} is not UTF-8: byte 0x{byte:02X} after {at} good ones")
+    format!("{what} not UTF-8: byte 0x{byte:02X} after {at} good ones")
 }

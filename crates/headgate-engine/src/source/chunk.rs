@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
-use super::cells::{Place, add_defect, defect_row, set_json_headers, set_method, url_row};
+use super::cells::{Place, defect_row, set_headers, set_method, url_row};
 use super::columns::Columns;
 use super::header_column::{HeaderColumn, byte_column};
 use crate::row::Row;
@@ -81,16 +81,8 @@ impl Chunk {
         if let Some(method) = cell(self.method.as_ref(), at) {
             set_method(&mut row, place, method);
         }
-        match &self.headers {
-            None => {}
-            Some(HeaderColumn::Json(json)) => {
-                set_json_headers(&mut row, place, cell(Some(json), at).unwrap_or_default());
-            }
-            Some(HeaderColumn::Typed(headers)) => match headers.get(at) {
-                Ok(headers) if headers.is_empty() => {}
-                Ok(headers) => row.extra.get_or_insert_default().headers = headers,
-                Err(trouble) => add_defect(&mut row, place, &trouble),
-            },
+        if let Some(headers) = &self.headers {
+            set_headers(&mut row, place, headers.get(at));
         }
         if let Some(body) = cell(self.body.as_ref(), at) {
             row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body));

@@ -26,8 +26,8 @@ impl Compression {
     pub(super) fn decode(self, mut reader: impl BufRead + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::None => Box::new(reader),
-            // No member at all is an empty file, as `gzip -c < /dev/null | head -c 0` leaves one; the decoder would call it cut short.
-            Self::Gzip if reader.fill_buf()?.is_empty() => Box::new(io::empty()),
+            // The decoders would call a file of no bytes cut short.
+            _ if reader.fill_buf()?.is_empty() => Box::new(io::empty()),
             Self::Gzip => Box::new(MultiGzDecoder::new(reader)),
             // The library's own bound holds: a window of more than 128 MiB is refused.
             Self::Zstd => Box::new(zstd::Decoder::with_buffer(reader)?),

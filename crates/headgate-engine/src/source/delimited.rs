@@ -4,9 +4,10 @@ use arrow_schema::Fields as ArrowFields;
 use bytes::Bytes;
 
 use super::batches::Rows;
-use super::cells::{Place, add_defect, defect_row, not_utf8, set_json_headers, set_method, url_row};
+use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
 use super::columns::Columns;
 use super::compressed::Compression;
+use super::header_json;
 use super::input::{Input, Reader};
 use super::keep::KeptText;
 use super::records::{Fields, Record, Records};
@@ -95,13 +96,13 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
     if fields.len() != names.len() {
         kept.push_nulls();
         let mut row = Row::new(ordinal, String::from_utf8_lossy(url.unwrap_or_default()));
-        add_defect(&mut row, place, &format!("{} fields where the header has {}", fields.len(), names.len()));
+        add_defect(&mut row, place, &format!("the header has {} fields, this line {}", names.len(), fields.len()));
         return row;
     }
     let mut row = url_row(ordinal, place, url.unwrap_or_default());
     let cell = |column: Option<usize>| column.and_then(|column| fields.get(column)).unwrap_or_default();
     set_method(&mut row, place, cell(columns.method));
-    set_json_headers(&mut row, place, cell(columns.headers));
+    set_headers(&mut row, place, header_json::parse(cell(columns.headers)));
     let body = cell(columns.body);
     if !body.is_empty() {
         row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body));
@@ -109,7 +110,7 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
     for (index, column) in columns.kept.iter().enumerate() {
         let bytes = cell(Some(*column));
         if let Err(error) = std::str::from_utf8(bytes) {
-            add_defect(&mut row, place, &not_utf8(&format!("the column {:?}", names[*column]), bytes, error));
+            add_defect(&mut row, place, &not_utf8(&format!("the column {:?} is", names[*column]), bytes, error));
         }
         kept.push(index, Some(&String::from_utf8_lossy(bytes)));
     }

@@ -8,17 +8,19 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use super::header_json::Headers;
+use super::header_json::{self, Headers};
 
 pub(super) enum HeaderColumn {
-    /// To be parsed row by row.
     Json(BinaryViewArray),
-    Typed(Box<TypedHeaders>),
+    Entries(Box<Entries>),
+    Struct(Vec<(Box<str>, Values)>),
 }
 
-pub(super) enum TypedHeaders {
-    Entries { rows: Ranges, names: BinaryViewArray, values: Values },
-    Struct(Vec<(Box<str>, Values)>),
+/// Names and values, and which of them belong to a row.
+pub(super) struct Entries {
+    rows: Ranges,
+    names: BinaryViewArray,
+    values: Values,
 }
 
 /// One value each, or a list of repeats each.
@@ -36,15 +38,9 @@ pub(super) struct Ranges {
 impl HeaderColumn {
     /// `None`: the type does not hold headers.
     pub(super) fn new(array: &ArrayRef) -> Option<Self> {
-        match byte_column(array) {
-            Some(json) => Some(Self::Json(json)),
-            None => TypedHeaders::new(array).map(|headers| Self::Typed(Box::new(headers))),
+        if let Some(json) = byte_column(array) {
+            return Some(Self::Json(json));
         }
-    }
-}
-
-impl TypedHeaders {
-    fn new(array: &ArrayRef) -> Option<Self> {
         if let DataType::Struct(fields) = array.data_type() {
             let array = array.as_struct();
             let columns = fields.iter().zip(array.columns());
@@ -65,7 +61,7 @@ impl TypedHeaders {
             DataType::Map(..) => (entries.columns().first()?, entries.columns().get(1)?),
             _ => (entries.column_by_name("name")?, entries.column_by_name("value")?),
         };
-        Some(Self::Entries { rows, names: byte_column(names)?, values: Values::new(values)? })
+        Some(Self::Entries(Box::new(Entries { rows, names: byte_column(names)?, values: Values::new(values)? })))
     }
 
     /// # Errors
@@ -73,7 +69,10 @@ impl TypedHeaders {
     pub(super) fn get(&self, row: usize) -> Result<Headers, String> {
         let mut headers = Headers::new();
         match self {
-            Self::Entries { rows, names, values } => {
+            Self::Json(json) if json.is_null(row) => {}
+            Self::Json(json) => return header_json::parse(json.value(row)),
+            Self::Entries(entries) => {
+                let Entries { rows, names, values } = entries.as_ref();
                 for index in rows.get(row) {
                     if names.is_null(index) {
                         return Err("a header has no name".into());

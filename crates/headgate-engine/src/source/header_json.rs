@@ -5,19 +5,26 @@ use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{MapAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
+
+use super::cells::not_utf8;
 
 pub(super) type Headers = Vec<(Box<str>, Box<[u8]>)>;
 
 /// The headers in the order of the text; the items of a list are repeats, null is absent, numbers and booleans
-/// are their text as written.
+/// are their text as written. An empty text has none.
 ///
 /// # Errors
 /// What is wrong, for the message of a row's defect.
-pub(super) fn parse(text: &str) -> Result<Headers, String> {
+pub(super) fn parse(text: &[u8]) -> Result<Headers, String> {
+    if text.is_empty() {
+        return Ok(Headers::new());
+    }
+    let text = std::str::from_utf8(text).map_err(|error| not_utf8("the headers are", text, error))?;
     let mut json = serde_json::Deserializer::from_str(text);
     let pairs = json.deserialize_map(Pairs).and_then(|pairs| json.end().map(|()| pairs));
-    let pairs = pairs.map_err(|error| format!("the headers are no JSON object: {}", reason(&error)))?;
+    let pairs = pairs.map_err(|error| format!("the headers are {}", no_object(&error)))?;
 
     let mut headers = Headers::with_capacity(pairs.len());
     for (name, value) in pairs {
@@ -45,6 +52,14 @@ fn scalar(name: &str, json: &str) -> Result<Option<Box<[u8]>>, String> {
             Err(error) => Err(format!("the header {name:?} is no string: {}", reason(&error))),
         },
         _ => Ok(Some(json.as_bytes().into())),
+    }
+}
+
+/// Why a text is no JSON object.
+pub(super) fn no_object(error: &serde_json::Error) -> String {
+    match error.classify() {
+        Category::Data => "no JSON object".to_owned(),
+        Category::Syntax | Category::Eof | Category::Io => format!("not JSON: {}", reason(error)),
     }
 }
 

@@ -38,10 +38,11 @@ impl Input {
         Ok((input, Box::new(WithoutMark::new(reader))))
     }
 
-    pub(super) fn stdin() -> (Self, Reader) {
+    /// Something to read from that is no file.
+    pub(super) fn stream(name: &str, reader: impl Read + Send + 'static) -> (Self, Reader) {
         let bytes_read = Arc::default();
-        let counted = Counted::new(io::stdin(), READ_BYTES, Arc::clone(&bytes_read));
-        let input = Self { name: "standard input".into(), compression: Compression::None, bytes: None, bytes_read };
+        let counted = Counted::new(reader, READ_BYTES, Arc::clone(&bytes_read));
+        let input = Self { name: name.to_owned(), compression: Compression::None, bytes: None, bytes_read };
         (input, Box::new(WithoutMark::new(counted)))
     }
 

@@ -57,3 +57,65 @@ impl<R: Read> Lines<R> {
         self.reader.buffer().contains(&b'\n')
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Hands out its bytes in pieces of the given lengths, over and over.
+    struct Pieces<'a> {
+        bytes: &'a [u8],
+        lengths: std::iter::Cycle<std::vec::IntoIter<usize>>,
+    }
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let length = self.lengths.next().unwrap_or(1).min(buffer.len()).min(self.bytes.len());
+            let (piece, rest) = self.bytes.split_at(length);
+            buffer[..length].copy_from_slice(piece);
+            self.bytes = rest;
+            Ok(length)
+        }
+    }
+
+    fn naive(bytes: &[u8], max_bytes: usize) -> Vec<(bool, Vec<u8>)> {
+        let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+        if lines.last().is_some_and(|last| last.is_empty()) {
+            lines.pop();
+        }
+        let whole = |line: &[u8]| line.strip_suffix(b"\r").unwrap_or(line).to_vec();
+        let cut = |line: Vec<u8>| (line.len() > max_bytes, line[..line.len().min(max_bytes)].to_vec());
+        lines.into_iter().map(whole).map(cut).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_of_a_naive_split_however_the_bytes_arrive(
+            bytes in proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), Just(b'\r'), Just(b'\n')], 0..200),
+            lengths in proptest::collection::vec(1_usize..20, 1..5),
+            max_bytes in 1_usize..12,
+        ) {
+            let mut lines = Lines::new(Pieces { bytes: &bytes, lengths: lengths.into_iter().cycle() }, max_bytes);
+            let mut read = Vec::new();
+            while let Some(line) = lines.next_line().expect("no error in memory") {
+                read.push(match line {
+                    Line::Whole(line) => (false, line.to_vec()),
+                    Line::TooLong(start) => (true, start.to_vec()),
+                });
+            }
+            prop_assert_eq!(naive(&bytes, max_bytes), read.clone());
+            prop_assert_eq!(read.len() as u64, lines.number());
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_passed_over_without_being_held() {
+        let endless = io::repeat(b'x').take(50_000_000).chain(&b"\nhttp://a/\n"[..]);
+        let mut lines = Lines::new(endless, 1000);
+        assert_eq!(Some(Line::TooLong(&[b'x'; 1000][..])), lines.next_line().expect("no error"));
+        assert_eq!(Some(Line::Whole(&b"http://a/"[..])), lines.next_line().expect("no error"));
+        assert!(lines.line.capacity() < 10_000, "{}", lines.line.capacity());
+    }
+}

@@ -80,7 +80,7 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     }
     Ok(match form {
         Form::Pattern => Batches::boxed(pattern::Pattern::parse(&options.input)?, options.head),
-        Form::Stdin => Batches::boxed(text::Text::stdin(), options.head),
+        Form::Stdin => Batches::boxed(text::Text::live("standard input", std::io::stdin()), options.head),
         Form::Text(compression) => Batches::boxed(text::Text::open(&options.input, compression)?, options.head),
         Form::Delimited(delimiter, compression) => {
             Batches::boxed(delimited::Delimited::open(options, &keep, delimiter, compression)?, options.head)

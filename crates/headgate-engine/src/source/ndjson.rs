@@ -8,14 +8,13 @@ use arrow_schema::Fields;
 use bytes::Bytes;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
-use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::batches::Rows;
-use super::cells::{Place, add_defect, defect_row, not_utf8, set_json_headers, set_method, url_row};
+use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
 use super::columns::Columns;
 use super::compressed::Compression;
-use super::header_json::reason;
+use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
 use super::keep::KeptText;
 use super::lines::{Line, Lines};
@@ -102,13 +101,10 @@ impl Rows for Ndjson {
 
 /// The row of a line, or why it has none.
 fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, String> {
-    let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line", line, error))?;
+    let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line is", line, error))?;
     let mut json = serde_json::Deserializer::from_str(text);
     let values = json.deserialize_map(Object { names: &used.names }).and_then(|values| json.end().map(|()| values));
-    let values = values.map_err(|error| match error.classify() {
-        Category::Data => "no JSON object".to_owned(),
-        Category::Syntax | Category::Eof | Category::Io => format!("not JSON: {}", reason(&error)),
-    })?;
+    let values = values.map_err(|error| no_object(&error))?;
     let cell = |column: usize| values[column].map(|json| Cell { name: &used.names[column], json });
     let columns = &used.columns;
 
@@ -122,10 +118,7 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
     }
     // An object, or a string that holds the text of one.
     if let Some(headers) = columns.headers.and_then(cell) {
-        match headers.text() {
-            Ok(headers) => set_json_headers(&mut row, place, headers.as_bytes()),
-            Err(trouble) => add_defect(&mut row, place, &trouble),
-        }
+        set_headers(&mut row, place, headers.text().and_then(|text| header_json::parse(text.as_bytes())));
     }
     if let Some(body) = columns.body.and_then(cell) {
         match body.text() {

@@ -221,3 +221,91 @@ fn parse(bytes: &[u8], at_end: bool, delimiter: u8, fields: &mut Fields) -> Pars
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type ReadBack = Vec<(u64, Result<Vec<String>, String>)>;
+
+    fn read(text: impl Read, max_bytes: usize) -> ReadBack {
+        let mut records = Records::new(text, b',', max_bytes);
+        let mut read = ReadBack::new();
+        while let Some((line, record)) = records.next_record().expect("no error in memory") {
+            let record = match record {
+                Record::Fields(fields) => {
+                    Ok(fields.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect())
+                }
+                Record::Broken(trouble) => Err(trouble),
+            };
+            read.push((line, record));
+        }
+        assert!(records.buffer.len() <= max_bytes, "the buffer grew to {}", records.buffer.len());
+        read
+    }
+
+    fn good(line: u64, fields: &[&str]) -> (u64, Result<Vec<String>, String>) {
+        (line, Ok(fields.iter().map(ToString::to_string).collect()))
+    }
+
+    fn broken(line: u64, trouble: &str) -> (u64, Result<Vec<String>, String>) {
+        (line, Err(trouble.to_owned()))
+    }
+
+    #[test]
+    fn records_have_their_fields_and_the_line_they_begin_on() {
+        let cases: [(&str, ReadBack); 9] = [
+            ("", vec![]),
+            ("\n\r\n\r", vec![]),
+            ("a,b\nc,d\n", vec![good(1, &["a", "b"]), good(2, &["c", "d"])]),
+            ("a,b\r\nc,d", vec![good(1, &["a", "b"]), good(2, &["c", "d"])]),
+            ("\n\na,\n,\n", vec![good(3, &["a", ""]), good(4, &["", ""])]),
+            ("\"\"\na\n", vec![good(1, &[""]), good(2, &["a"])]),
+            ("\"a\nb\",\"c\"\"\r\n\"\r\nd\n", vec![good(1, &["a\nb", "c\"\r\n"]), good(4, &["d"])]),
+            ("a\"b\",c\"\n", vec![good(1, &["a\"b\"", "c\""])]),
+            ("a,\"b\"\r", vec![good(1, &["a", "b"])]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(expected, read(text.as_bytes(), 64), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_broken_quote_costs_its_own_line_and_no_other() {
+        let after = "text between a closing quote and the end of its field";
+        assert_eq!(
+            vec![good(1, &["a", "b"]), broken(2, after), good(3, &["e", "f"]), good(4, &["g", "h"])],
+            read(&b"a,b\n\"c,d\ne,f\n\"g\",h\n"[..], 1024)
+        );
+        let never = "a quote is opened and never closed";
+        assert_eq!(vec![broken(1, never), good(2, &["b"])], read(&b"\"a\nb\n"[..], 1024));
+        let far = "a quote is opened and not closed within 16 bytes";
+        assert_eq!(
+            vec![broken(1, far), good(2, &["b"]), good(3, &["c"])],
+            read(&b"\"a\nb\nc\n\n\n\n\n\n\n\n\n\n\n\n\n"[..], 16)
+        );
+    }
+
+    #[test]
+    fn a_record_without_end_is_passed_over_without_being_held() {
+        let endless = io::repeat(b'x').take(5_000_000).chain(&b"\na,b\n"[..]);
+        assert_eq!(vec![broken(1, "longer than 4096 bytes"), good(2, &["a", "b"])], read(endless, 4096));
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_csv_crate_writes_is_read_back(
+            records in proptest::collection::vec(proptest::collection::vec("[a\",\r\n é]{0,6}", 3), 0..20),
+        ) {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            for record in &records {
+                writer.write_record(record).expect("in memory");
+            }
+            let text = writer.into_inner().expect("in memory");
+            let read: Vec<_> = read(text.as_slice(), 4096).into_iter().map(|(_, record)| record).collect();
+            prop_assert_eq!(records.into_iter().map(Ok).collect::<Vec<_>>(), read);
+        }
+    }
+}

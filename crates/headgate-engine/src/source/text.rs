@@ -1,5 +1,7 @@
 //! One URL a line: `.txt` and standard input.
 
+use std::io::Read;
+
 use super::SourceSize;
 use super::batches::Rows;
 use super::cells::{Place, long_url_row, url_row};
@@ -22,8 +24,9 @@ impl Text {
         Ok(Self { input, lines: Lines::new(reader, MAX_URL_BYTES), live: false })
     }
 
-    pub(super) fn stdin() -> Self {
-        let (input, reader) = Input::stdin();
+    /// What somebody writes while we read.
+    pub(super) fn live(name: &str, reader: impl Read + Send + 'static) -> Self {
+        let (input, reader) = Input::stream(name, reader);
         Self { input, lines: Lines::new(reader, MAX_URL_BYTES), live: true }
     }
 }
@@ -54,5 +57,26 @@ impl Rows for Text {
 
     fn ends_batch(&self) -> bool {
         self.live && !self.lines.has_line()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::source::batches::Batches;
+
+    #[test]
+    fn what_was_written_is_handed_on_before_more_comes() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let mut source = Batches::boxed(Text::live("a pipe", reader), None);
+        for urls in [vec!["http://a/"], vec!["http://b/", "http://c/"]] {
+            writer.write_all(format!("{}\n", urls.join("\n")).as_bytes()).expect("room in the pipe");
+            let batch = source.next_batch().expect("no error").expect("rows, though the pipe is open");
+            assert_eq!(urls, batch.iter().map(|row| row.url.as_ref()).collect::<Vec<_>>());
+        }
+        drop(writer);
+        assert_eq!(None, source.next_batch().expect("no error"));
     }
 }

@@ -1,0 +1,131 @@
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use headgate_engine::source::SourceSize;
+
+use crate::{Files, drain, open, open_error, rows, urls};
+
+fn gzip(text: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text).expect("in memory");
+    encoder.finish().expect("in memory")
+}
+
+fn zstandard(text: &[u8]) -> Vec<u8> {
+    zstd::encode_all(text, 1).expect("in memory")
+}
+
+fn many_urls() -> String {
+    let urls: Vec<String> = (0..20_000).map(|row| format!("http://host/{}\n", row * 7919 % 100_003)).collect();
+    urls.concat()
+}
+
+#[test]
+fn each_text_form_is_read_through_each_compression() {
+    let files = Files::new();
+    for (form, text) in
+        [("txt", "\u{feff}http://a/\n"), ("csv", "\u{feff}url\nhttp://a/\n"), ("ndjson", "{\"url\":\"http://a/\"}\n")]
+    {
+        for (name, bytes) in [("gz", gzip(text.as_bytes())), ("zst", zstandard(text.as_bytes()))] {
+            let rows = rows(&files.write(&format!("urls.{form}.{name}"), bytes));
+            assert_eq!(["http://a/"].as_slice(), urls(&rows), "{form}.{name}");
+        }
+    }
+}
+
+#[test]
+fn members_and_frames_follow_one_another_also_within_a_line() {
+    let files = Files::new();
+    for (name, compress) in [("urls.txt.gz", gzip as fn(&[u8]) -> Vec<u8>), ("urls.TXT.ZST", zstandard)] {
+        let bytes = [compress(b"http://a/\nhttp:"), compress(b""), compress(b"//b/\n")].concat();
+        assert_eq!(["http://a/", "http://b/"].as_slice(), urls(&rows(&files.write(name, bytes))), "{name}");
+    }
+}
+
+#[test]
+fn an_empty_compressed_file_is_a_job_of_no_rows_with_or_without_a_frame() {
+    let files = Files::new();
+    for name in ["urls.txt.gz", "urls.csv.gz", "urls.txt.zst", "urls.csv.zst"] {
+        assert_eq!(0, rows(&files.write(name, b"")).len(), "{name}");
+    }
+    assert_eq!(0, rows(&files.write("urls.txt.gz", gzip(b""))).len());
+    assert_eq!(0, rows(&files.write("urls.txt.zst", zstandard(b""))).len());
+}
+
+#[test]
+fn bytes_are_those_of_the_compressed_file() {
+    let files = Files::new();
+    for (name, bytes) in
+        [("urls.txt.gz", gzip(many_urls().as_bytes())), ("urls.txt.zst", zstandard(many_urls().as_bytes()))]
+    {
+        let bytes_in_all = bytes.len() as u64;
+        let mut source = open(&files.write(name, bytes));
+        drain(source.as_mut());
+        let expected = SourceSize { rows: Some(20_000), bytes: Some(bytes_in_all), bytes_read: bytes_in_all };
+        assert_eq!(expected, source.size(), "{name}");
+    }
+}
+
+/// The rows before the cut are those of the whole, and none of them is half a line.
+#[test]
+fn a_truncated_file_gives_its_rows_first_and_then_an_error_with_the_place() {
+    let files = Files::new();
+    let text = many_urls();
+    let whole: Vec<&str> = text.lines().collect();
+    for (name, kind, bytes) in
+        [("urls.txt.gz", "gzip", gzip(text.as_bytes())), ("urls.txt.zst", "zstd", zstandard(text.as_bytes()))]
+    {
+        let cut = bytes.len() * 3 / 4;
+        let mut source = open(&files.write(name, &bytes[..cut]));
+        let (rows, error) = drain(source.as_mut());
+        let count = rows.len();
+        assert!((10_000..20_000).contains(&count), "{name}: {count} rows");
+        assert_eq!(&whole[..count], urls(&rows), "{name}");
+        let error = error.expect("a truncated file");
+        assert_eq!(
+            format!(
+                "{name}: cut short: its {kind} data ends in the middle, at byte {cut}, after {count} rows; get the whole file and run the same command again"
+            ),
+            files.message(&error)
+        );
+        assert_eq!(Err(error), source.next_batch(), "the error stays");
+    }
+}
+
+#[test]
+fn a_file_that_is_truncated_in_its_csv_header_cannot_be_opened() {
+    let files = Files::new();
+    let bytes = gzip(b"id,url\n");
+    let error = open_error(&files.write("urls.csv.gz", &bytes[..12]));
+    assert_eq!(
+        "urls.csv.gz: cut short: its gzip data ends in the middle, at byte 12, after 0 rows; get the whole file and run the same command again",
+        files.message(&error)
+    );
+}
+
+#[test]
+fn a_file_that_is_not_what_its_name_says_is_called_damaged() {
+    let files = Files::new();
+    for (name, kind, cause) in
+        [("urls.txt.gz", "gzip", "invalid gzip header"), ("urls.txt.zst", "zstd", "Unknown frame descriptor")]
+    {
+        let (rows, error) = drain(open(&files.write(name, "http://a/\nhttp://b/\n")).as_mut());
+        assert_eq!(0, rows.len());
+        let message = files.message(&error.expect("a damaged file"));
+        let start = format!("{name}: damaged: its {kind} data cannot be decoded further ({cause}), at byte ");
+        assert!(message.starts_with(&start), "{message}");
+        assert!(message.ends_with(", after 0 rows; get a sound copy and run the same command again"), "{message}");
+    }
+}
+
+#[test]
+fn a_wrong_checksum_is_told_after_the_rows() {
+    let files = Files::new();
+    let mut bytes = gzip(b"http://a/\n");
+    let checksum = bytes.len() - 8;
+    bytes[checksum] ^= 1;
+    let (rows, error) = drain(open(&files.write("urls.txt.gz", bytes)).as_mut());
+    assert_eq!(["http://a/"].as_slice(), urls(&rows));
+    assert!(files.message(&error.expect("a damaged file")).starts_with("urls.txt.gz: damaged: "));
+}

@@ -1,0 +1,101 @@
+//! What a user may give as input, and what rows or which message they get for it.
+
+mod compressed;
+mod delimited;
+mod errors;
+mod keep;
+mod ndjson;
+mod parquet;
+mod pattern;
+mod text;
+
+use std::path::{Path, PathBuf};
+
+use headgate_engine::error::{JobError, JobErrorKind};
+use headgate_engine::options::SourceOptions;
+use headgate_engine::row::{MAX_BATCH_ROWS, Row};
+use headgate_engine::source::{self, Source};
+use tempfile::TempDir;
+
+/// A directory of input files that goes when the test ends.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> SourceOptions {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).expect("a file in a temporary directory");
+        options(&path)
+    }
+
+    /// The message with the directory left out.
+    fn message(&self, error: &JobError) -> String {
+        assert_eq!(JobErrorKind::Input, error.kind, "{error}");
+        error.message.replace(&format!("{}/", self.0.path().display()), "")
+    }
+}
+
+fn options(path: &Path) -> SourceOptions {
+    SourceOptions { input: path.display().to_string(), ..SourceOptions::default() }
+}
+
+fn open(options: &SourceOptions) -> Box<dyn Source> {
+    source::open(options).expect("an input that can be opened")
+}
+
+fn open_error(options: &SourceOptions) -> JobError {
+    source::open(options).err().expect("an input that cannot be opened")
+}
+
+/// All rows, and the error that ended them if one did; the promises of every batch are checked on the way.
+fn drain(source: &mut dyn Source) -> (Vec<Row>, Option<JobError>) {
+    let mut rows: Vec<Row> = Vec::new();
+    loop {
+        match source.next_batch() {
+            Ok(Some(batch)) => {
+                assert!((1..=MAX_BATCH_ROWS).contains(&batch.len()), "a batch of {} rows", batch.len());
+                rows.extend(batch);
+            }
+            Ok(None) => break,
+            Err(error) => return (rows, Some(error)),
+        }
+    }
+    for (index, row) in rows.iter().enumerate() {
+        assert_eq!(index as u64, row.ordinal);
+    }
+    (rows, None)
+}
+
+fn rows(options: &SourceOptions) -> Vec<Row> {
+    let (rows, error) = drain(open(options).as_mut());
+    assert_eq!(None, error);
+    rows
+}
+
+fn urls(rows: &[Row]) -> Vec<&str> {
+    rows.iter().map(|row| row.url.as_ref()).collect()
+}
+
+fn defects(rows: &[Row]) -> Vec<Option<&str>> {
+    rows.iter().map(|row| row.extra.as_ref().and_then(|extra| extra.defect.as_deref())).collect()
+}
+
+fn headers(row: &Row) -> Vec<(&str, &str)> {
+    let headers = row.extra.iter().flat_map(|extra| &extra.headers);
+    headers.map(|(name, value)| (name.as_ref(), std::str::from_utf8(value).expect("text"))).collect()
+}
+
+fn method(row: &Row) -> Option<&str> {
+    row.extra.as_ref().and_then(|extra| extra.method.as_deref())
+}
+
+fn body(row: &Row) -> Option<&[u8]> {
+    row.extra.as_ref().and_then(|extra| extra.body.as_deref())
+}

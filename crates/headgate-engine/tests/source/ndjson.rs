@@ -1,0 +1,115 @@
+use proptest::prelude::*;
+
+use crate::{Files, body, defects, headers, method, rows, urls};
+
+#[test]
+fn an_object_a_line_may_have_method_headers_and_body() {
+    let files = Files::new();
+    for name in ["urls.ndjson", "urls.jsonl"] {
+        let rows = rows(&files.write(
+            name,
+            "\u{feff}{\"url\": \"http://a/\\u00e9\", \"method\": \"PUT\", \"other\": {\"x\": [1]}, \"body\": \"a\\nb\"}\r\n\n \n\
+             {\"url\":\"http://b/\",\"method\":null,\"headers\":null,\"body\":null}",
+        ));
+        assert_eq!(["http://a/é", "http://b/"].as_slice(), urls(&rows));
+        assert_eq!((Some("PUT"), Some(&b"a\nb"[..])), (method(&rows[0]), body(&rows[0])));
+        assert_eq!(None, rows[1].extra);
+    }
+}
+
+#[test]
+fn a_body_that_is_no_string_is_sent_as_its_json_text_just_as_written() {
+    let cases = [
+        (r#"{"b": 1.50,  "a": [true]}"#, r#"{"b": 1.50,  "a": [true]}"#),
+        ("[1, 12345678901234567890123]", "[1, 12345678901234567890123]"),
+        ("1.0", "1.0"),
+        (r#""""#, ""),
+    ];
+    let files = Files::new();
+    for (json, expected) in cases {
+        let rows = rows(&files.write("urls.ndjson", format!("{{\"url\":\"http://a/\",\"body\":{json}}}\n")));
+        assert_eq!(Some(expected.as_bytes()), body(&rows[0]), "{json}");
+    }
+}
+
+#[test]
+fn headers_are_an_object_or_the_text_of_one() {
+    let cases: [(&str, &[(&str, &str)]); 6] = [
+        (r#"{"A":"x","b":1.50,"C":true,"D":null}"#, &[("A", "x"), ("b", "1.50"), ("C", "true")]),
+        (r#"{"B":["1",2,null],"A":[],"B":"3"}"#, &[("B", "1"), ("B", "2"), ("B", "3")]),
+        (r#"{"é":"a\"b\u00e9"}"#, &[("é", "a\"bé")]),
+        (r#""{\"A\":\"x\"}""#, &[("A", "x")]),
+        (r#""""#, &[]),
+        ("{}", &[]),
+    ];
+    let files = Files::new();
+    for (json, expected) in cases {
+        let rows = rows(&files.write("urls.ndjson", format!("{{\"url\":\"http://a/\",\"headers\":{json}}}\n")));
+        assert_eq!((expected, [None].as_slice()), (headers(&rows[0]).as_slice(), defects(&rows).as_slice()), "{json}");
+    }
+}
+
+#[test]
+fn a_bad_line_is_a_defect_of_its_row_and_the_job_goes_on() {
+    let cases: [(&[u8], &str, &str); 14] = [
+        (b"{", "", "line 3: not JSON: EOF while parsing an object at column 1"),
+        (b"http://a/", "", "line 3: not JSON: expected value at column 1"),
+        (b"{\"url\":\"http://a/\"} x", "", "line 3: not JSON: trailing characters at column 21"),
+        (b"[\"http://a/\"]", "", "line 3: no JSON object"),
+        (b"\"http://a/\"", "", "line 3: no JSON object"),
+        (b"17", "", "line 3: no JSON object"),
+        (b"{\"uri\":\"http://a/\"}", "", "line 3: there is no \"url\""),
+        (b"{\"url\":null}", "", "line 3: there is no \"url\""),
+        (b"{\"url\":17}", "", "line 3: \"url\" is a number and no string"),
+        (b"{\"url\":[]}", "", "line 3: \"url\" is a list and no string"),
+        (b"{\"url\":\"\"}", "", "line 3: the URL is empty"),
+        (b"{\"url\":\"http://\xFF/\"}", "", "line 3: the line is not UTF-8: byte 0xFF after 15 good ones"),
+        (b"{\"url\":\"http://a/\",\"method\":{}}", "http://a/", "line 3: \"method\" is an object and no string"),
+        (
+            b"{\"url\":\"http://a/\",\"headers\":{\"A\":{}}}",
+            "http://a/",
+            "line 3: the header \"A\" is an object: a value is a string or a list of strings",
+        ),
+    ];
+    let good = b"{\"url\":\"http://good/\"}\n";
+    let files = Files::new();
+    for (line, url, defect) in cases {
+        let rows = rows(&files.write("urls.ndjson", [good, &b"\n"[..], line, b"\n", good].concat()));
+        let shown = String::from_utf8_lossy(line);
+        assert_eq!(["http://good/", url, "http://good/"].as_slice(), urls(&rows), "{shown}");
+        assert_eq!([None, Some(defect), None].as_slice(), defects(&rows), "{shown}");
+    }
+}
+
+#[test]
+fn a_line_of_20_mb_is_a_defect() {
+    let files = Files::new();
+    let text = format!("{{\"url\":\"{}\"}}\n{{\"url\":\"http://a/\"}}\n", "x".repeat(20_000_000));
+    let rows = rows(&files.write("urls.ndjson", text));
+    assert_eq!([Some("line 1: longer than 16777216 bytes"), None].as_slice(), defects(&rows));
+}
+
+#[test]
+fn json_nested_without_end_does_no_harm() {
+    let files = Files::new();
+    let deep = "[".repeat(1_000_000);
+    let text = format!("{{\"other\":{deep}\n{{\"url\":\"http://a/\"}}\n");
+    let rows = rows(&files.write("urls.ndjson", text));
+    assert_eq!(["", "http://a/"].as_slice(), urls(&rows));
+}
+
+proptest! {
+    #[test]
+    fn whatever_text_is_written_as_json_is_read_as_it_was(cells in proptest::collection::vec((".{1,30}", any::<String>()), 0..20)) {
+        let line = |(url, body): &(String, String)| {
+            let text = |text| serde_json::to_string(text).expect("in memory");
+            format!("{{\"body\":{},\"url\":{}}}\n", text(body), text(url))
+        };
+        let files = Files::new();
+        let rows = rows(&files.write("urls.ndjson", cells.iter().map(line).collect::<String>()));
+        prop_assert_eq!(cells.iter().map(|(url, _)| url.as_str()).collect::<Vec<_>>(), urls(&rows));
+        for ((_, expected), row) in cells.iter().zip(&rows) {
+            prop_assert_eq!(Some(expected.as_bytes()), body(row));
+        }
+    }
+}
