@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! run -> worker -> http, source, sink -> outcome -> limit, kept, row, error, options
+//! preview -> sink
 //! ```
 
 pub mod clock;

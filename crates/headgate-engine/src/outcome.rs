@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    BinaryBuilder, BooleanBufferBuilder, Int16Builder, Int64Builder, ListBuilder, StringBuilder, StructBuilder,
+    ArrayBuilder as _, BinaryBuilder, BooleanBufferBuilder, Int16Builder, Int64Builder, StringBuilder,
     TimestampMicrosecondBuilder,
 };
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch, StructArray};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use http::{HeaderMap, Version};
 
@@ -19,6 +20,8 @@ use crate::row::Row;
 pub const BATCH_ROWS: usize = 1024;
 /// Bytes of bodies after which a batch goes to the sink.
 pub const BATCH_BYTES: usize = 1024 * 1024;
+/// Headers that a batch has room for from the start.
+const HEADERS_ROOM: usize = BATCH_ROWS * 8;
 
 /// What became of one row.
 #[derive(Debug)]
@@ -117,7 +120,7 @@ struct Columns {
     error_message: StringBuilder,
     attempts: Int16Builder,
     final_url: StringBuilder,
-    headers: ListBuilder<StructBuilder>,
+    headers: HeadersBuilder,
     body: BinaryBuilder,
     body_bytes: Int64Builder,
     started_at: TimestampMicrosecondBuilder,
@@ -132,8 +135,6 @@ struct Columns {
 
 impl Columns {
     fn new() -> Self {
-        let header =
-            StructBuilder::new(header_fields(), vec![Box::new(StringBuilder::new()), Box::new(BinaryBuilder::new())]);
         Self {
             row: Int64Builder::new(),
             url: StringBuilder::new(),
@@ -143,7 +144,7 @@ impl Columns {
             error_message: StringBuilder::new(),
             attempts: Int16Builder::new(),
             final_url: StringBuilder::new(),
-            headers: ListBuilder::new(header).with_field(headers_item()),
+            headers: HeadersBuilder::new(),
             body: BinaryBuilder::new(),
             body_bytes: Int64Builder::new(),
             started_at: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
@@ -156,21 +157,43 @@ impl Columns {
             any_failed: false,
         }
     }
+}
 
-    fn push_headers(&mut self, headers: Option<&HeaderMap>) {
-        if let Some(headers) = headers {
-            let pair = self.headers.values();
-            for (name, value) in headers {
-                if let Some(names) = pair.field_builder::<StringBuilder>(0) {
-                    names.append_value(name.as_str());
-                }
-                if let Some(values) = pair.field_builder::<BinaryBuilder>(1) {
-                    values.append_value(value.as_bytes());
-                }
-                pair.append(true);
-            }
+/// The column of headers. arrow's `ListBuilder<StructBuilder>` asks for the type of its parts at every value, which
+/// made it the dearest column.
+struct HeadersBuilder {
+    /// Where each row's headers end.
+    ends: Vec<i32>,
+    present: BooleanBufferBuilder,
+    names: StringBuilder,
+    values: BinaryBuilder,
+}
+
+impl HeadersBuilder {
+    fn new() -> Self {
+        Self {
+            ends: Vec::with_capacity(BATCH_ROWS + 1),
+            present: BooleanBufferBuilder::new(BATCH_ROWS),
+            names: StringBuilder::with_capacity(HEADERS_ROOM, HEADERS_ROOM * 10),
+            values: BinaryBuilder::with_capacity(HEADERS_ROOM, HEADERS_ROOM * 15),
         }
-        self.headers.append(headers.is_some());
+    }
+
+    fn append(&mut self, headers: Option<&HeaderMap>) {
+        for (name, value) in headers.into_iter().flatten() {
+            self.names.append_value(name.as_str());
+            self.values.append_value(value.as_bytes());
+        }
+        self.ends.push(self.names.len() as i32);
+        self.present.append(headers.is_some());
+    }
+
+    fn finish(&mut self) -> Result<ListArray, ArrowError> {
+        let offsets = OffsetBuffer::new(std::iter::once(0).chain(self.ends.drain(..)).collect());
+        let columns: Vec<ArrayRef> = vec![Arc::new(self.names.finish()), Arc::new(self.values.finish())];
+        let pairs = StructArray::try_new(header_fields(), columns, None)?;
+        let nulls = NullBuffer::new(self.present.finish());
+        ListArray::try_new(Arc::new(headers_item()), offsets, Arc::new(pairs), Some(nulls))
     }
 }
 
@@ -210,7 +233,7 @@ impl OutcomeBuilder {
         columns.failed.append(outcome.failure.is_some());
         columns.any_failed |= outcome.failure.is_some();
 
-        columns.push_headers(outcome.answer.as_ref().map(|answer| &answer.headers));
+        columns.headers.append(outcome.answer.as_ref().map(|answer| &answer.headers));
         if let Some(answer) = outcome.answer {
             columns.status.append_value(answer.status as i16);
             columns.body_bytes.append_value(answer.body_bytes as i64);
@@ -256,7 +279,7 @@ impl OutcomeBuilder {
             Arc::new(columns.error_message.finish()),
             Arc::new(columns.attempts.finish()),
             Arc::new(columns.final_url.finish()),
-            Arc::new(columns.headers.finish()),
+            Arc::new(columns.headers.finish()?),
             Arc::new(columns.body.finish()),
             Arc::new(columns.body_bytes.finish()),
             Arc::new(columns.started_at.finish()),

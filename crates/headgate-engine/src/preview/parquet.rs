@@ -10,6 +10,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::{Preview, text};
+use crate::sink::in_utc;
 
 /// Plain bytes of rows that are decoded at once, about.
 const BATCH_BYTES: u64 = 8 * 1024 * 1024;
@@ -43,10 +44,12 @@ fn batch_rows(metadata: &ParquetMetaData) -> usize {
 
 fn push(batch: &RecordBatch, columns: &[usize], preview: &mut Preview) -> Result<(), String> {
     let options = FormatOptions::default();
-    let values = batch.columns().iter().map(|array| Values::of(array, &options)).collect::<Result<Vec<_>, _>>()?;
+    let arrays =
+        batch.columns().iter().map(in_utc).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+    let values: Vec<_> = arrays.iter().map(|array| Values::of(array, &options)).collect();
     for row in 0..batch.num_rows() {
         preview.rows.push(Vec::new());
-        for ((column, values), array) in columns.iter().zip(&values).zip(batch.columns()) {
+        for ((column, values), array) in columns.iter().zip(&values).zip(&arrays) {
             let value = if array.is_null(row) { None } else { Some(values.text(row)?) };
             preview.set(*column, value);
         }
@@ -58,14 +61,16 @@ enum Values<'a> {
     Bytes(&'a dyn Array),
     Headers(&'a dyn Array),
     Other(ArrayFormatter<'a>),
+    /// Of a type that arrow cannot write as text, as unions or lists of points in time.
+    Opaque(&'a DataType),
 }
 
 impl<'a> Values<'a> {
-    fn of(array: &'a dyn Array, options: &FormatOptions<'a>) -> Result<Self, String> {
+    fn of(array: &'a dyn Array, options: &FormatOptions<'a>) -> Self {
         match array.data_type() {
-            DataType::Binary => Ok(Values::Bytes(array)),
-            DataType::List(item) if is_header(item.data_type()) => Ok(Values::Headers(array)),
-            _ => ArrayFormatter::try_new(array, options).map(Values::Other).map_err(|error| error.to_string()),
+            DataType::Binary => Values::Bytes(array),
+            DataType::List(item) if is_header(item.data_type()) => Values::Headers(array),
+            other => ArrayFormatter::try_new(array, options).map_or(Values::Opaque(other), Values::Other),
         }
     }
 
@@ -77,6 +82,7 @@ impl<'a> Values<'a> {
                 let value = formatter.value(row).try_to_string().map_err(|error| error.to_string())?;
                 Ok(text::text(&value))
             }
+            Values::Opaque(data_type) => Ok(text::text(&format!("<{data_type}>"))),
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::outcome::OutcomeBatch;
 
 pub(crate) use self::directory::OWN_DIRECTORY;
 pub(crate) use self::part::PartName;
+pub(crate) use self::time::in_utc;
 
 /// Takes outcomes, batch by batch.
 pub trait Sink: Send {

@@ -20,7 +20,7 @@ use base64::prelude::BASE64_STANDARD;
 use base64::write::EncoderWriter;
 
 use super::part::PartWriter;
-use super::time::TimeText;
+use super::time::{TimeText, UTC_OFFSET, in_utc};
 use crate::error::JobError;
 
 pub(super) const BUFFER_BYTES: usize = 256 * 1024;
@@ -71,9 +71,9 @@ impl LineEncoder {
         let encoder = Self { columns: columns.collect(), options: EncoderOptions::default().with_explicit_nulls(true) };
         for column in &encoder.columns {
             let empty = new_empty_array(column.field.data_type());
-            Values::of(&column.field, &empty, &encoder.options).map_err(|error| {
-                JobError::usage(format!("the input column {:?} cannot be kept: {error}", column.field.name()))
-            })?;
+            in_utc(&empty).and_then(|empty| Values::of(&column.field, &empty, &encoder.options).map(|_| ())).map_err(
+                |error| JobError::usage(format!("the input column {:?} cannot be kept: {error}", column.field.name())),
+            )?;
         }
         Ok(encoder)
     }
@@ -81,7 +81,8 @@ impl LineEncoder {
     /// # Errors
     /// Those of `out`.
     pub(super) fn write(&self, records: &RecordBatch, out: &mut impl Write) -> io::Result<()> {
-        let columns = self.columns.iter().zip(records.columns());
+        let arrays = records.columns().iter().map(in_utc).collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
+        let columns = self.columns.iter().zip(&arrays);
         let mut values = columns
             .map(|(column, array)| Values::of(&column.field, array, &self.options))
             .collect::<Result<Vec<_>, _>>()
@@ -106,7 +107,7 @@ impl<'a> Values<'a> {
             DataType::Int16 => Values::Int16(array.as_primitive::<Int16Type>()),
             DataType::Utf8 => Values::Text(array.as_string()),
             DataType::Binary => Values::Bytes(array.as_binary()),
-            DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) if zone.as_ref() == "UTC" => {
+            DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) if zone.as_ref() == UTC_OFFSET => {
                 Values::Time(array.as_primitive::<TimestampMicrosecondType>(), TimeText::new())
             }
             _ => Values::Other(make_encoder(field, array, options)?, Vec::new()),

@@ -69,8 +69,10 @@ impl PartWriter for ParquetPart {
         (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
     }
 
-    fn finish(self: Box<Self>) -> io::Result<File> {
-        self.writer.into_inner().map_err(io_error)
+    fn finish(mut self: Box<Self>) -> io::Result<File> {
+        self.writer.finish().map_err(io_error)?;
+        // Not `into_inner`: that hides the cause of an I/O error in a text.
+        self.writer.inner().try_clone()
     }
 }
 

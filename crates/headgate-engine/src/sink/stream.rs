@@ -58,3 +58,60 @@ impl<W: Write + Send> Sink for StreamSink<W> {
         self.checked(flushed).map(|_| ())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use arrow_schema::Fields;
+
+    use super::*;
+    use crate::outcome::{Outcome, OutcomeBuilder, schema};
+    use crate::row::Row;
+
+    fn sink<W: Write + Send>(out: W) -> StreamSink<W> {
+        let encoder = LineEncoder::new(&schema(&Fields::empty())).expect("plain columns");
+        StreamSink::new(out, Arc::new(encoder), "standard output")
+    }
+
+    fn batch() -> OutcomeBatch {
+        let mut builder = OutcomeBuilder::new(&Fields::empty()).expect("nothing is kept");
+        builder.push(Outcome {
+            row: Row::new(0, "http://127.0.0.1/"),
+            method: "GET".into(),
+            attempts: 1,
+            started_at_us: 0,
+            elapsed_us: 0,
+            answer: None,
+            failure: None,
+        });
+        builder.take().expect("one row")
+    }
+
+    #[test]
+    fn a_batch_can_be_read_as_soon_as_it_was_written() {
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let mut sink = sink(writer);
+        assert_eq!(Ok(ControlFlow::Continue(())), sink.write(batch()));
+
+        let mut start = [0; 29];
+        reader.read_exact(&mut start).expect("a line");
+        assert_eq!(br#"{"row":0,"url":"http://127.0.0"#[..29], start);
+    }
+
+    #[test]
+    fn a_closed_pipe_ends_the_job_quietly() {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        drop(reader);
+        let mut sink = sink(writer);
+        assert_eq!(Ok(ControlFlow::Break(())), sink.write(batch()));
+        assert_eq!(Ok(()), sink.finish());
+    }
+
+    #[test]
+    fn any_other_fault_is_named() {
+        let mut sink = sink(File::options().write(true).open("/dev/full").expect("Linux"));
+        let error = sink.write(batch()).expect_err("it is full");
+        assert_eq!(JobError::output("cannot write to standard output: no space left on device"), error);
+    }
+}

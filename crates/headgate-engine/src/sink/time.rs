@@ -1,8 +1,23 @@
 //! Points in time as text: RFC 3339 in UTC, to the microsecond.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use arrow_array::temporal_conversions::timestamp_s_to_datetime;
+use arrow_array::{Array as _, ArrayRef};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType};
+
+pub(crate) const UTC_OFFSET: &str = "+00:00";
+
+/// Points in time of any zone as the same ones in UTC; other columns as they are. Formatting named zones (even the
+/// one named `UTC`) would need a database of them.
+pub(crate) fn in_utc(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match column.data_type() {
+        DataType::Timestamp(unit, Some(_)) => cast(column, &DataType::Timestamp(*unit, Some(UTC_OFFSET.into()))),
+        _ => Ok(Arc::clone(column)),
+    }
+}
 
 /// Formats points in time that are mostly of the same second, as those of one batch are.
 pub(super) struct TimeText {

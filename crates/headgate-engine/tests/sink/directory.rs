@@ -1,0 +1,200 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use headgate_engine::error::JobErrorKind;
+use headgate_engine::options::{Format, SinkOptions};
+use headgate_engine::sink;
+
+use crate::outcomes::{answered, batch, names, open_error, options, plain_schema, write};
+
+fn finished_job() -> (tempfile::TempDir, PathBuf) {
+    let parent = tempfile::tempdir().unwrap();
+    let out = parent.path().join("results");
+    write(&options(&out, Format::Parquet), [batch([answered(0, b"")])]);
+    (parent, out)
+}
+
+fn fresh(directory: &Path, format: Format) -> SinkOptions {
+    SinkOptions { fresh: true, ..options(directory, format) }
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_made_with_its_parents() {
+    let parent = tempfile::tempdir().unwrap();
+    let out = parent.path().join("a/b");
+    write(&options(&out, Format::Parquet), [batch([answered(0, b"")])]);
+
+    assert_eq!(["_headgate", "part-00000001.parquet"], names(&out).as_slice());
+    let job: serde_json::Value = serde_json::from_slice(&fs::read(out.join("_headgate/job.json")).unwrap()).unwrap();
+    assert_eq!(1, job["format_version"]);
+    assert_eq!(env!("CARGO_PKG_VERSION"), job["headgate_version"]);
+    assert_eq!("parquet", job["format"]);
+    assert!(job["started_at"].as_str().unwrap().ends_with('Z'), "{job}");
+}
+
+#[test]
+fn an_empty_directory_is_used() {
+    let out = tempfile::tempdir().unwrap();
+    write(&options(out.path(), Format::Ndjson), [batch([answered(0, b"")])]);
+    assert_eq!(["_headgate", "part-00000001.ndjson"], names(out.path()).as_slice());
+}
+
+#[test]
+fn results_are_not_overwritten_unasked() {
+    let (_parent, out) = finished_job();
+    let before = fs::read(out.join("part-00000001.parquet")).unwrap();
+
+    let error = open_error(&options(&out, Format::Parquet));
+
+    assert_eq!(JobErrorKind::Output, error.kind);
+    assert_eq!(
+        format!(
+            "{} already holds the results of a job: replace them with --fresh, or choose another -o",
+            out.display()
+        ),
+        error.message
+    );
+    assert_eq!(before, fs::read(out.join("part-00000001.parquet")).unwrap());
+}
+
+#[test]
+fn fresh_removes_what_is_ours_and_nothing_else() {
+    let (_parent, out) = finished_job();
+    fs::write(out.join("failed-00000009.ndjson"), "ours").unwrap();
+    fs::write(out.join("notes.txt"), "theirs").unwrap();
+    fs::write(out.join("part-1.parquet"), "theirs").unwrap();
+    fs::create_dir(out.join("part-00000002.parquet")).unwrap();
+    fs::write(out.join("_headgate/tmp/part-00000002.parquet"), "half").unwrap();
+
+    drop(sink::open(&fresh(&out, Format::Ndjson), &plain_schema()).unwrap());
+
+    assert_eq!(["_headgate", "notes.txt", "part-00000002.parquet", "part-1.parquet"], names(&out).as_slice());
+    assert_eq!(Vec::<String>::new(), names(&out.join("_headgate/tmp")));
+    assert!(fs::read_to_string(out.join("_headgate/job.json")).unwrap().contains("\"ndjson\""));
+}
+
+#[test]
+fn fresh_follows_no_links_out_of_the_directory() {
+    let (parent, out) = finished_job();
+    let theirs = parent.path().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    fs::write(theirs.join("precious"), "").unwrap();
+    fs::remove_dir_all(out.join("_headgate/tmp")).unwrap();
+    symlink(&theirs, out.join("_headgate/tmp")).unwrap();
+
+    drop(sink::open(&fresh(&out, Format::Parquet), &plain_schema()).unwrap());
+
+    assert_eq!(["precious"], names(&theirs).as_slice());
+    assert!(out.join("_headgate/tmp").symlink_metadata().unwrap().is_dir());
+}
+
+#[test]
+fn somebody_elses_directory_is_not_touched_also_with_fresh() {
+    let out = tempfile::tempdir().unwrap();
+    fs::write(out.path().join("part-00000001.parquet"), "theirs").unwrap();
+
+    for options in [options(out.path(), Format::Parquet), fresh(out.path(), Format::Parquet)] {
+        let error = open_error(&options);
+        assert_eq!(JobErrorKind::Output, error.kind);
+        assert_eq!(
+            format!(
+                "{} is not empty and was not made by headgate: choose another -o, or empty it yourself",
+                out.path().display()
+            ),
+            error.message
+        );
+        assert_eq!(["part-00000001.parquet"], names(out.path()).as_slice());
+    }
+}
+
+#[test]
+fn a_start_that_was_cut_short_is_no_obstacle() {
+    let out = tempfile::tempdir().unwrap();
+    fs::create_dir_all(out.path().join("_headgate/tmp")).unwrap();
+    fs::write(out.path().join("_headgate/lock"), "1\n").unwrap();
+
+    write(&options(out.path(), Format::Parquet), [batch([answered(0, b"")])]);
+
+    assert_eq!(["_headgate", "part-00000001.parquet"], names(out.path()).as_slice());
+}
+
+#[test]
+fn a_directory_of_a_newer_headgate_is_left_alone() {
+    let (_parent, out) = finished_job();
+    let job = r#"{"format_version":99,"headgate_version":"9.0.0","started_at":"","format":"parquet"}"#;
+    fs::write(out.join("_headgate/job.json"), job).unwrap();
+
+    let error = open_error(&fresh(&out, Format::Parquet));
+
+    assert_eq!(
+        format!("{} was made by headgate 9.0.0, which is newer than this one: choose another -o", out.display()),
+        error.message
+    );
+    assert_eq!(["_headgate", "part-00000001.parquet"], names(&out).as_slice());
+}
+
+#[test]
+fn a_job_file_that_is_not_ours_keeps_the_directory_as_it_is() {
+    let (_parent, out) = finished_job();
+    fs::write(out.join("_headgate/job.json"), "{}").unwrap();
+
+    let error = open_error(&fresh(&out, Format::Parquet));
+
+    assert!(error.message.contains("job.json was not written by headgate"), "{}", error.message);
+    assert_eq!(["_headgate", "part-00000001.parquet"], names(&out).as_slice());
+}
+
+#[test]
+fn two_jobs_cannot_write_to_one_directory() {
+    let out = tempfile::tempdir().unwrap();
+    let mut first = sink::open(&options(out.path(), Format::Parquet), &plain_schema()).unwrap();
+
+    let error = open_error(&fresh(out.path(), Format::Parquet));
+
+    assert_eq!(JobErrorKind::Output, error.kind);
+    assert_eq!(
+        format!(
+            "another headgate (pid {}) is writing to {}: wait for it, or choose another -o",
+            std::process::id(),
+            out.path().display()
+        ),
+        error.message
+    );
+    let _ = first.write(batch([answered(0, b"")])).unwrap();
+    first.finish().unwrap();
+    drop(first);
+    drop(sink::open(&fresh(out.path(), Format::Parquet), &plain_schema()).unwrap());
+}
+
+#[test]
+fn a_file_is_no_output_directory() {
+    let parent = tempfile::tempdir().unwrap();
+    let file = parent.path().join("results");
+    fs::write(&file, "theirs").unwrap();
+
+    assert_eq!(
+        format!("{} is not a directory: choose another -o", file.display()),
+        open_error(&fresh(&file, Format::Parquet)).message
+    );
+    assert_eq!("theirs", fs::read_to_string(&file).unwrap());
+    let below = file.join("deeper");
+    let error = open_error(&options(&below, Format::Parquet));
+    assert_eq!(JobErrorKind::Output, error.kind);
+    assert_eq!(format!("cannot write to {}: not a directory", below.display()), error.message);
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named_with_the_cause() {
+    // Nobody may make directories there, root included.
+    let error = open_error(&options(Path::new("/proc/headgate"), Format::Parquet));
+    assert_eq!(JobErrorKind::Output, error.kind);
+    assert_eq!("cannot create the directory /proc/headgate: no such file or directory", error.message);
+}
+
+#[test]
+fn an_output_without_a_name_is_refused() {
+    let error = open_error(&options(Path::new(""), Format::Parquet));
+    assert_eq!(JobErrorKind::Usage, error.kind);
+    assert_eq!("the output directory has no name: give one with -o", error.message);
+}

@@ -1,0 +1,87 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use headgate_engine::error::JobErrorKind;
+use headgate_engine::options::{Format, Output, SinkOptions};
+use headgate_engine::sink;
+
+use crate::outcomes::{answered, batch, failed, names, open_error, options, plain_schema};
+
+#[test]
+fn a_full_disk_is_named_and_what_was_published_stays() {
+    for (format, extension) in [(Format::Parquet, "parquet"), (Format::Ndjson, "ndjson")] {
+        let out = tempfile::tempdir().unwrap();
+        let options = SinkOptions { part_bytes: 1, ..options(out.path(), format) };
+        let mut sink = sink::open(&options, &plain_schema()).unwrap();
+        let _ = sink.write(batch([answered(0, b"")])).unwrap();
+        let second = format!("part-00000002.{extension}");
+        symlink("/dev/full", out.path().join("_headgate/tmp").join(&second)).unwrap();
+
+        let error = sink.write(batch([answered(1, b""), failed(2)])).unwrap_err();
+
+        assert_eq!(JobErrorKind::Output, error.kind);
+        let path = out.path().join(second);
+        assert_eq!(format!("cannot write {}: no space left on device", path.display()), error.message);
+        let published = ["_headgate".to_owned(), format!("part-00000001.{extension}")];
+        assert_eq!(published, names(out.path()).as_slice());
+        assert_eq!(Vec::<String>::new(), names(&out.path().join("_headgate/tmp")), "its space is free again");
+    }
+}
+
+#[test]
+fn a_part_that_cannot_be_begun_is_named() {
+    let out = tempfile::tempdir().unwrap();
+    let mut sink = sink::open(&options(out.path(), Format::Parquet), &plain_schema()).unwrap();
+    fs::remove_dir(out.path().join("_headgate/tmp")).unwrap();
+
+    let error = sink.write(batch([answered(0, b"")])).unwrap_err();
+
+    assert_eq!(JobErrorKind::Output, error.kind);
+    let path = out.path().join("part-00000001.parquet");
+    assert_eq!(format!("cannot write {}: no such file or directory", path.display()), error.message);
+}
+
+#[test]
+fn a_fault_of_one_kind_of_part_does_not_cost_the_other() {
+    let out = tempfile::tempdir().unwrap();
+    let mut sink = sink::open(&options(out.path(), Format::Ndjson), &plain_schema()).unwrap();
+    symlink("/dev/full", out.path().join("_headgate/tmp/part-00000001.ndjson")).unwrap();
+    let _ = sink.write(batch([answered(0, b""), failed(1)])).unwrap();
+
+    let error = sink.finish().unwrap_err();
+
+    assert!(error.message.ends_with("part-00000001.ndjson: no space left on device"), "{}", error.message);
+    assert_eq!(["_headgate", "failed-00000001.ndjson"], names(out.path()).as_slice());
+}
+
+#[test]
+fn formats_that_do_not_go_with_the_output_are_refused() {
+    let with = |output, format| open_error(&SinkOptions { output, format, ..SinkOptions::default() });
+
+    let error = with(Output::Stdout, Format::Parquet);
+    assert_eq!(JobErrorKind::Usage, error.kind);
+    assert_eq!(
+        "parquet cannot be written to standard output: use --format ndjson, or a directory for -o",
+        error.message
+    );
+    for format in [Format::Parquet, Format::Ndjson] {
+        let error = with(Output::Nowhere, format);
+        assert_eq!(JobErrorKind::Usage, error.kind);
+        assert_eq!(
+            "there is nowhere to write the results to: give a directory with -o, or --format none",
+            error.message
+        );
+    }
+}
+
+#[test]
+fn format_none_takes_everything_and_leaves_nothing() {
+    let parent = tempfile::tempdir().unwrap();
+    for output in [Output::Nowhere, Output::Stdout, Output::Directory(parent.path().join("results"))] {
+        let options = SinkOptions { output, format: Format::None, ..SinkOptions::default() };
+        let mut sink = sink::open(&options, &plain_schema()).unwrap();
+        assert!(sink.write(batch([answered(0, b"")])).unwrap().is_continue());
+        sink.finish().unwrap();
+    }
+    assert_eq!(Vec::<String>::new(), names(parent.path()));
+}

@@ -1,0 +1,91 @@
+use http::{HeaderName, HeaderValue};
+
+use headgate_engine::options::Format;
+
+use crate::outcomes::{answered, batch, failed, names, options, write};
+
+#[test]
+fn a_line_holds_every_column_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    write(&options(directory.path(), Format::Ndjson), [batch([answered(7, b"Hello, World!"), failed(8)])]);
+
+    assert_eq!(
+        concat!(
+            r#"{"row":7,"url":"http://127.0.0.1/7","method":"GET","status":200,"error":null,"error_message":null,"#,
+            r#""attempts":1,"final_url":null,"headers":[{"name":"server","value":"nginx"},"#,
+            r#"{"name":"set-cookie","value":"a=1"},{"name":"set-cookie","value":"b=2"}],"body":"Hello, World!","#,
+            r#""body_bytes":13,"started_at":"2026-05-14T09:30:00.000042Z","elapsed_us":1500,"ttfb_us":1200,"#,
+            r#""http_version":"HTTP/1.1","remote_addr":"127.0.0.1:80"}"#,
+            "\n"
+        ),
+        std::fs::read_to_string(directory.path().join("part-00000001.ndjson")).unwrap()
+    );
+    assert_eq!(
+        concat!(
+            r#"{"row":8,"url":"http://127.0.0.1/8","method":"GET","status":null,"error":"connect","#,
+            r#""error_message":"connection refused","attempts":1,"final_url":null,"headers":null,"body":null,"#,
+            r#""body_bytes":0,"started_at":"2026-05-14T09:30:00.000042Z","elapsed_us":1500,"ttfb_us":null,"#,
+            r#""http_version":null,"remote_addr":null}"#,
+            "\n"
+        ),
+        std::fs::read_to_string(directory.path().join("failed-00000001.ndjson")).unwrap()
+    );
+}
+
+#[test]
+fn bytes_that_are_no_text_are_base64_under_a_key_that_says_so() {
+    let mut outcome = answered(0, b"\xff\xfe\x00");
+    let headers = &mut outcome.answer.as_mut().unwrap().headers;
+    headers.clear();
+    headers.append(HeaderName::from_static("x-latin"), HeaderValue::from_bytes(b"caf\xe9").unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    write(&options(directory.path(), Format::Ndjson), [batch([outcome])]);
+
+    let line = std::fs::read_to_string(directory.path().join("part-00000001.ndjson")).unwrap();
+    assert!(
+        line.contains(r#","headers":[{"name":"x-latin","value_base64":"Y2Fm6Q=="}],"body_base64":"//4A","#),
+        "{line}"
+    );
+    assert!(!line.contains(r#""body":"#), "{line}");
+}
+
+#[test]
+fn whatever_a_body_holds_a_row_stays_one_line_of_json() {
+    let body = "line\nreturn\r tab\t nul\0 bell\x07 quote\" backslash\\ separator\u{2028} é 🦀";
+    let mut empty = answered(1, b"");
+    empty.answer.as_mut().unwrap().headers.clear();
+    let directory = tempfile::tempdir().unwrap();
+    write(&options(directory.path(), Format::Ndjson), [batch([answered(0, body.as_bytes()), empty])]);
+
+    let text = std::fs::read_to_string(directory.path().join("part-00000001.ndjson")).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.split_terminator('\n').map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(2, lines.len());
+    assert_eq!(body, lines[0]["body"]);
+    assert_eq!("", lines[1]["body"]);
+    assert_eq!(serde_json::json!([]), lines[1]["headers"]);
+}
+
+#[test]
+fn a_body_longer_than_every_buffer_arrives_whole() {
+    let text = "0123456789abcdef\n".repeat(100_000);
+    let bytes = [0xff_u8, 0x00, 0x7f].repeat(500_000);
+    let directory = tempfile::tempdir().unwrap();
+    write(&options(directory.path(), Format::Ndjson), [batch([answered(0, text.as_bytes()), answered(1, &bytes)])]);
+
+    let written = std::fs::read_to_string(directory.path().join("part-00000001.ndjson")).unwrap();
+    let lines: Vec<serde_json::Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(text, lines[0]["body"]);
+    assert_eq!("/wB/".repeat(500_000), lines[1]["body_base64"]);
+}
+
+#[test]
+fn lines_go_to_parts_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let options =
+        headgate_engine::options::SinkOptions { part_bytes: 1000, ..options(directory.path(), Format::Ndjson) };
+    write(&options, (0..3).map(|ordinal| batch([answered(ordinal, &[b'x'; 1000])])));
+
+    let expected = ["_headgate", "part-00000001.ndjson", "part-00000002.ndjson", "part-00000003.ndjson"];
+    assert_eq!(expected, names(directory.path()).as_slice());
+}

@@ -1,0 +1,11 @@
+//! What a user finds in the output: the files, their columns, and what is said when they cannot be written.
+
+#![allow(clippy::unwrap_used)]
+
+mod columns;
+mod directory;
+mod faults;
+mod lines;
+mod outcomes;
+mod parts;
+mod preview;

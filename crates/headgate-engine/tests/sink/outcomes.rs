@@ -1,0 +1,86 @@
+//! Outcomes as the engine makes them, and sinks for them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_schema::{Fields, SchemaRef};
+use headgate_engine::error::{ErrorKind, Failure, JobError};
+use headgate_engine::options::{Format, Output, SinkOptions};
+use headgate_engine::outcome::{Answer, Body, Outcome, OutcomeBatch, OutcomeBuilder, schema};
+use headgate_engine::row::Row;
+use headgate_engine::sink::{self, Sink};
+use http::{HeaderMap, HeaderName, HeaderValue, Version};
+
+/// 2026-05-14T09:30:00.000042Z
+pub const STARTED_AT_US: i64 = 1_778_751_000_000_042;
+
+pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
+    let mut headers = HeaderMap::new();
+    headers.append(HeaderName::from_static("server"), HeaderValue::from_static("nginx"));
+    headers.append(HeaderName::from_static("set-cookie"), HeaderValue::from_static("a=1"));
+    headers.append(HeaderName::from_static("set-cookie"), HeaderValue::from_static("b=2"));
+    Outcome {
+        row: Row::new(ordinal, format!("http://127.0.0.1/{ordinal}")),
+        method: "GET".into(),
+        attempts: 1,
+        started_at_us: STARTED_AT_US,
+        elapsed_us: 1500,
+        answer: Some(Answer {
+            status: 200,
+            version: Version::HTTP_11,
+            headers,
+            remote_addr: Arc::from("127.0.0.1:80"),
+            ttfb_us: 1200,
+            body_bytes: body.len() as u64,
+            body: Some(Body { bytes: body.to_vec(), ..Body::default() }),
+        }),
+        failure: None,
+    }
+}
+
+pub fn failed(ordinal: u64) -> Outcome {
+    Outcome {
+        answer: None,
+        failure: Some(Failure::new(ErrorKind::Connect, "connection refused")),
+        ..answered(ordinal, b"")
+    }
+}
+
+pub fn plain_schema() -> SchemaRef {
+    schema(&Fields::empty())
+}
+
+pub fn batch(outcomes: impl IntoIterator<Item = Outcome>) -> OutcomeBatch {
+    let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap();
+    outcomes.into_iter().for_each(|outcome| builder.push(outcome));
+    builder.take().unwrap()
+}
+
+pub fn options(directory: &Path, format: Format) -> SinkOptions {
+    SinkOptions { output: Output::Directory(directory.to_owned()), format, ..SinkOptions::default() }
+}
+
+/// What a whole job of these batches leaves.
+pub fn write(options: &SinkOptions, batches: impl IntoIterator<Item = OutcomeBatch>) {
+    let mut sink = sink::open(options, &plain_schema()).unwrap();
+    for batch in batches {
+        assert!(sink.write(batch).unwrap().is_continue());
+    }
+    sink.finish().unwrap();
+}
+
+pub fn open_error(options: &SinkOptions) -> JobError {
+    refusal(sink::open(options, &plain_schema()))
+}
+
+pub fn refusal(opened: Result<Box<dyn Sink>, JobError>) -> JobError {
+    opened.err().expect("it opened")
+}
+
+/// Names in the directory, sorted; ours too.
+pub fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,127 @@
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use headgate_engine::options::{Format, SinkOptions};
+use headgate_engine::sink;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::Compression;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+
+use crate::outcomes::{answered, batch, failed, names, options, plain_schema, write};
+
+/// Bytes that do not compress, another sequence for each seed.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let words = std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    });
+    words.flatten().take(length).collect()
+}
+
+fn metadata(path: &Path) -> Arc<ParquetMetaData> {
+    ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().metadata().clone()
+}
+
+#[test]
+fn a_part_ends_when_it_is_large_enough() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SinkOptions { part_bytes: 100_000, ..options(directory.path(), Format::Parquet) };
+    write(&options, (0..5).map(|ordinal| batch([answered(ordinal, &noise(ordinal, 60_000))])));
+
+    let parts = ["part-00000001.parquet", "part-00000002.parquet", "part-00000003.parquet"];
+    assert_eq!(parts, names(directory.path())[1..]);
+    let rows = parts.map(|part| metadata(&directory.path().join(part)).file_metadata().num_rows());
+    assert_eq!([2, 2, 1], rows);
+}
+
+#[test]
+fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = SinkOptions { part_age: Duration::from_mins(1), ..options(directory.path(), Format::Parquet) };
+    let (start, passed) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+    let clock = passed.clone();
+    let clock = Box::new(move || start + Duration::from_secs(clock.load(Ordering::Relaxed)));
+    let mut sink = sink::open_with_clock(&options, &plain_schema(), clock).unwrap();
+
+    passed.store(1000, Ordering::Relaxed);
+    sink.tick().unwrap();
+    assert_eq!(["_headgate"], names(directory.path()).as_slice(), "a part without rows is not begun");
+
+    let _ = sink.write(batch([answered(0, b""), failed(1)])).unwrap();
+    passed.store(1059, Ordering::Relaxed);
+    sink.tick().unwrap();
+    assert_eq!(["_headgate"], names(directory.path()).as_slice());
+
+    passed.store(1060, Ordering::Relaxed);
+    sink.tick().unwrap();
+    let published = ["_headgate", "failed-00000001.parquet", "part-00000001.parquet"];
+    assert_eq!(published, names(directory.path()).as_slice());
+
+    sink.finish().unwrap();
+    assert_eq!(published, names(directory.path()).as_slice(), "there was nothing left to publish");
+}
+
+#[test]
+fn a_part_is_not_visible_before_it_is_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut sink = sink::open(&options(directory.path(), Format::Parquet), &plain_schema()).unwrap();
+    let _ = sink.write(batch([answered(0, b"")])).unwrap();
+
+    assert_eq!(["_headgate"], names(directory.path()).as_slice());
+    assert_eq!(["part-00000001.parquet"], names(&directory.path().join("_headgate/tmp")).as_slice());
+    drop(sink);
+    assert_eq!(["_headgate"], names(directory.path()).as_slice(), "a job that broke off leaves no half file");
+}
+
+#[test]
+fn row_groups_are_bounded_in_bytes_as_written_and_as_read() {
+    let mib = 1024 * 1024;
+    for (what, body, most) in [("encoded", noise(1, mib), 17 * mib), ("plain", vec![b'x'; mib], 66 * mib)] {
+        let directory = tempfile::tempdir().unwrap();
+        write(&options(directory.path(), Format::Parquet), (0..100).map(|ordinal| batch([answered(ordinal, &body)])));
+
+        let metadata = metadata(&directory.path().join("part-00000001.parquet"));
+        assert_eq!(100, metadata.file_metadata().num_rows());
+        let largest = metadata.row_groups().iter().map(RowGroupMetaData::total_byte_size).max().unwrap() as usize;
+        assert!(largest <= most, "{what}: {largest}");
+        assert!(metadata.num_row_groups() > 1, "{what}");
+        assert!(largest > most / 2, "{what}: smaller than it need be: {largest}");
+    }
+}
+
+#[test]
+fn row_groups_are_bounded_in_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let rows = 140_000;
+    write(
+        &options(directory.path(), Format::Parquet),
+        (0..rows / 1000).map(|thousand| batch((0..1000).map(|row| answered(thousand * 1000 + row, b"")))),
+    );
+
+    let metadata = metadata(&directory.path().join("part-00000001.parquet"));
+    let groups: Vec<_> = metadata.row_groups().iter().map(RowGroupMetaData::num_rows).collect();
+    assert_eq!(vec![131_072, 140_000 - 131_072], groups);
+}
+
+#[test]
+fn columns_are_compressed_and_those_of_free_text_have_no_statistics() {
+    let directory = tempfile::tempdir().unwrap();
+    write(&options(directory.path(), Format::Parquet), [batch([answered(0, b"Hello")])]);
+
+    let metadata = metadata(&directory.path().join("part-00000001.parquet"));
+    let mut without_statistics = Vec::new();
+    for column in metadata.row_group(0).columns() {
+        assert!(matches!(column.compression(), Compression::ZSTD(_)), "{}", column.column_path());
+        if column.statistics().is_none() {
+            without_statistics.push(column.column_path().string());
+            assert_eq!(None, column.dictionary_page_offset(), "{}", column.column_path());
+        }
+    }
+    assert_eq!(vec!["error_message", "headers.list.item.value", "body"], without_statistics);
+}

@@ -1,0 +1,107 @@
+use std::fs;
+use std::path::Path;
+
+use headgate_engine::error::JobErrorKind;
+use headgate_engine::options::{Format, SinkOptions};
+use headgate_engine::preview::{Preview, preview};
+use headgate_engine::sink;
+
+use crate::outcomes::{answered, batch, failed, options, plain_schema, write};
+
+fn values<'a>(preview: &'a Preview, column: &str) -> Vec<Option<&'a str>> {
+    let column = preview.columns.iter().position(|name| name == column).unwrap();
+    preview.rows.iter().map(|row| row[column].as_deref()).collect()
+}
+
+/// Two answered parts of one and two rows, one failed part.
+fn results(directory: &Path, format: Format) {
+    let options = SinkOptions { part_bytes: 1, ..options(directory, format) };
+    let bodies = [answered(1, b"two\nlines"), answered(2, &[0xff; 1000])];
+    write(&options, [batch([failed(3)]), batch([answered(0, &[b'x'; 100])]), batch(bodies)]);
+}
+
+#[test]
+fn the_first_rows_are_those_of_the_first_parts_and_answered_ones_come_first() {
+    for format in [Format::Parquet, Format::Ndjson] {
+        let directory = tempfile::tempdir().unwrap();
+        results(directory.path(), format);
+
+        let seen = preview(directory.path(), 10).unwrap();
+
+        assert_eq!(16, seen.columns.len());
+        assert_eq!(vec![Some("0"), Some("1"), Some("2"), Some("3")], values(&seen, "row"));
+        let cut = format!("{}…", "x".repeat(80));
+        assert_eq!(vec![Some(cut.as_str()), Some("two\\nlines"), Some("<1000 bytes>"), None], values(&seen, "body"));
+        assert_eq!(Some("server: nginx; set-cookie: a=1; set-cookie: b=2"), values(&seen, "headers")[0]);
+        assert_eq!(vec![None, None, None, Some("connect")], values(&seen, "error"));
+        assert_eq!(vec![Some("2026-05-14T09:30:00.000042Z"); 4], values(&seen, "started_at"));
+        assert_eq!((format == Format::Parquet).then_some(4), seen.total_rows);
+    }
+}
+
+#[test]
+fn no_more_rows_are_read_than_asked_for() {
+    for format in [Format::Parquet, Format::Ndjson] {
+        let directory = tempfile::tempdir().unwrap();
+        results(directory.path(), format);
+
+        assert_eq!(vec![Some("0"), Some("1")], values(&preview(directory.path(), 2).unwrap(), "row"));
+        assert_eq!(0, preview(directory.path(), 0).unwrap().rows.len());
+    }
+}
+
+#[test]
+fn one_file_can_be_looked_at() {
+    for (format, name) in [(Format::Parquet, "failed-00000001.parquet"), (Format::Ndjson, "failed-00000001.ndjson")] {
+        let directory = tempfile::tempdir().unwrap();
+        results(directory.path(), format);
+        assert_eq!(vec![Some("3")], values(&preview(&directory.path().join(name), 10).unwrap(), "row"));
+    }
+}
+
+#[test]
+fn a_result_without_rows_still_shows_its_columns() {
+    let directory = tempfile::tempdir().unwrap();
+    write(&options(directory.path(), Format::Parquet), []);
+
+    let seen = preview(directory.path(), 10).unwrap();
+
+    assert_eq!((16, 0, Some(0)), (seen.columns.len(), seen.rows.len(), seen.total_rows));
+}
+
+#[test]
+fn what_cannot_be_shown_is_said_plainly() {
+    let parent = tempfile::tempdir().unwrap();
+    let message = |name: &str| {
+        let error = preview(&parent.path().join(name), 10).unwrap_err();
+        assert_eq!(JobErrorKind::Input, error.kind);
+        error.message.replace(&format!("{}/", parent.path().display()), "")
+    };
+    assert_eq!("missing: no such file or directory", message("missing"));
+
+    fs::create_dir(parent.path().join("foreign")).unwrap();
+    assert_eq!("foreign holds no results: it is not an output directory of headgate", message("foreign"));
+
+    let running = sink::open(&options(&parent.path().join("running"), Format::Parquet), &plain_schema()).unwrap();
+    assert_eq!(
+        "running holds no results yet: the first appear when a part is full or old enough, or the job ends",
+        message("running")
+    );
+    drop(running);
+
+    fs::write(parent.path().join("urls.txt"), "").unwrap();
+    assert_eq!(
+        "urls.txt: not a file of results: name an output directory, or a .parquet or .ndjson file",
+        message("urls.txt")
+    );
+
+    fs::write(parent.path().join("broken.parquet"), "PAR1").unwrap();
+    assert!(message("broken.parquet").starts_with("cannot read broken.parquet: "), "{}", message("broken.parquet"));
+
+    fs::write(parent.path().join("list.ndjson"), "{\"row\":1}\n[1]\n").unwrap();
+    assert!(
+        message("list.ndjson").starts_with("cannot read list.ndjson: line 2 is not a JSON object"),
+        "{}",
+        message("list.ndjson")
+    );
+}
