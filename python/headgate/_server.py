@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Final
 
+from headgate._errors import HeadgateError, UsageError
+
 if TYPE_CHECKING:
     from headgate._native import Server
 
@@ -35,16 +37,24 @@ def start_server(  # noqa: PLR0913 - one for each flag of `headgate serve`
 
     Returns:
         The running server; it knows its `address` and stops at `stop()`.
+
+    Raises:
+        UsageError: It cannot be: the port is taken, or an option makes no sense.
     """
     from headgate._native import Server  # noqa: PLC0415 - the defaults above are needed where the engine is not
 
-    return Server(
-        host=host,
-        port=port,
-        threads=threads,
-        delay=delay_s,
-        delay_whole=delay_whole,
-        body_bytes=body_bytes,
-        status=status,
-        seed=seed,
-    )
+    try:
+        return Server(
+            host=host,
+            port=port,
+            threads=threads,
+            delay=delay_s,
+            delay_whole=delay_whole,
+            body_bytes=body_bytes,
+            status=status,
+            seed=seed,
+        )
+    except HeadgateError:
+        raise
+    except OSError as error:
+        raise UsageError(f"cannot serve at {host}, port {port}: {error}") from error
