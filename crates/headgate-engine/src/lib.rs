@@ -7,11 +7,17 @@
 //! run -> worker -> http, source, sink -> outcome -> limit, kept, row, error, options
 //! ```
 
+pub mod clock;
 pub mod error;
+pub mod http;
 pub mod kept;
 pub mod limit;
 pub mod options;
 pub mod outcome;
+pub mod preview;
 pub mod row;
+pub mod run;
 pub mod sink;
 pub mod source;
+pub mod stats;
+pub mod worker;

@@ -36,9 +36,23 @@ pub struct RowExtra {
     pub defect: Option<Box<str>>,
 }
 
+impl RowExtra {
+    fn bytes(&self) -> usize {
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
+        let body = self.body.as_ref().map_or(0, Bytes::len);
+        let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
+        size_of::<RowExtra>() + headers + body + kept
+    }
+}
+
 impl Row {
     pub fn new(ordinal: u64, url: impl Into<Box<str>>) -> Self {
         Self { ordinal, url: url.into(), extra: None }
+    }
+
+    /// About the memory it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Row>() + self.url.len() + self.extra.as_ref().map_or(0, |extra| extra.bytes())
     }
 }
 

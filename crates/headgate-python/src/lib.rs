@@ -1,1 +1,34 @@
+//! `headgate._headgate`: the engine as Python sees it. One file for each Python noun; nothing is decided here.
 
+mod error;
+mod job;
+mod options;
+mod preview;
+mod server;
+
+use pyo3::prelude::*;
+
+/// glibc's allocator keeps what many threads have freed; in a job of days that is a leak.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[pymodule(gil_used = false)]
+mod _headgate {
+    use headgate_engine::error::ErrorKind;
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::job::Job;
+    #[pymodule_export]
+    use super::preview::preview;
+    #[pymodule_export]
+    use super::server::Server;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
+        let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| (kind.name(), kind.description())).collect();
+        module.add("ERROR_KINDS", kinds)
+    }
+}

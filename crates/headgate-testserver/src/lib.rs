@@ -1,1 +1,130 @@
+//! A local HTTP/1.1 server to rehearse against: fast answers, delays, and any fault a client should survive, by path.
+//!
+//! It stands behind `headgate serve`, the tests of the engine and the benchmarks. Each core has a thread with its own
+//! listener on the same port (`SO_REUSEPORT`), its own event loop and its own connections; threads share nothing
+//! but counters. Requests are parsed by `httparse` in the connection's buffer and answered with bytes made before
+//! the first of them came, so that the server is not what a benchmark measures.
+//!
+//! - Any path, `/hello` or `/1`, gets the default answer of [`Config`]: status, body, delay.
+//! - `/` lists the helpers (`/echo`, `/status/404`, `/bytes/1000`, …) and the faults (`/fault/reset-mid-body`, …).
+//! - `/stats` and [`Server::statistics`] count what the server saw.
+//!
+//! What it does not do: TLS, HTTP/2, files. It trusts its client with CPU time (a fault may send without end, as long
+//! as it is read), never with memory: heads and bodies of requests are bounded, long answers are made piece by piece.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use headgate_testserver::{Config, Server};
+//!
+//! let server = Server::start(Config::default())?;
+//! let mut connection = std::net::TcpStream::connect(server.address())?;
+//! connection.write_all(b"GET /hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+//! let mut answer = String::new();
+//! connection.read_to_string(&mut answer)?;
+//! assert!(answer.ends_with("\r\n\r\nHello, World!"));
+//! assert_eq!(1, server.statistics().requests);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! ```text
+//! lib (Server) -> worker -> serve -> helpers, faults -> exchange -> connection, body, request, answer, content -> config, statistics
+//! ```
 
+mod answer;
+mod body;
+mod config;
+mod connection;
+mod content;
+mod exchange;
+mod faults;
+mod helpers;
+mod listen;
+mod request;
+mod route;
+mod serve;
+mod statistics;
+mod worker;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::watch;
+
+pub use crate::config::Config;
+pub use crate::statistics::Statistics;
+
+use crate::statistics::Counters;
+use crate::worker::Worker;
+
+/// A running server. Dropping it stops it.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    counters: Arc<Counters>,
+    /// Workers stop when it is dropped.
+    running: Option<watch::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts the threads, and returns when connections are accepted.
+    ///
+    /// # Errors
+    /// `InvalidInput`: the configuration cannot be. Else the address cannot be listened on, or the system refuses
+    /// a thread or its event loop.
+    #[expect(clippy::needless_pass_by_value, reason = "a configuration is made for one server")]
+    pub fn start(config: Config) -> io::Result<Self> {
+        config.check()?;
+        let workers = config.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        let listeners = listen::bind(SocketAddr::new(config.host, config.port), workers)?;
+        let address = listeners[0].local_addr()?;
+
+        let (running, stopped) = watch::channel(());
+        let (ready, readiness) = mpsc::channel();
+        let counters = Arc::new(Counters::new(workers));
+        let mut server = Self { address, counters, running: Some(running), threads: Vec::with_capacity(workers) };
+        let prepared = Worker::prepare(&config);
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let worker = prepared.clone();
+            let (counters, stopped, ready) = (server.counters.clone(), stopped.clone(), ready.clone());
+            let thread = thread::Builder::new()
+                .name(format!("testserver-{index}"))
+                .spawn(move || worker::run(listener, Worker::new(worker, counters, index), stopped, &ready))?;
+            server.threads.push(thread);
+        }
+        drop(ready);
+        // Every thread reports once, so this ends; a thread that failed takes the others with it as `server` drops.
+        for result in readiness {
+            result?;
+        }
+        Ok(server)
+    }
+
+    /// Where it listens; the port is the real one also where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What the server saw so far; also after it was stopped.
+    pub fn statistics(&self) -> Statistics {
+        self.counters.snapshot()
+    }
+
+    /// Closes all connections, whatever they are in the middle of, and frees the port before it returns.
+    pub fn stop(&mut self) {
+        self.running = None;
+        for thread in self.threads.drain(..) {
+            // A worker that panicked has already said so on standard error, and its sockets are closed as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

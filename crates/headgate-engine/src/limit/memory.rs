@@ -97,6 +97,16 @@ impl Reservation {
         }
     }
 
+    /// Gives back what is set aside beyond `bytes`.
+    pub fn shrink_to(&mut self, bytes: u64) {
+        let excess = self.bytes.saturating_sub(bytes);
+        if let (Some(shared), true) = (&self.shared, excess > 0) {
+            self.bytes -= excess;
+            shared.used.fetch_sub(excess, Ordering::Relaxed);
+            shared.released.notify_waiters();
+        }
+    }
+
     /// Takes over the bytes of `other`.
     pub fn absorb(&mut self, mut other: Reservation) {
         other.settle();
@@ -110,10 +120,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.settle();
-        if let (Some(shared), true) = (&self.shared, self.bytes > 0) {
-            shared.used.fetch_sub(self.bytes, Ordering::Relaxed);
-            shared.released.notify_waiters();
-        }
+        self.shrink_to(0);
     }
 }
 

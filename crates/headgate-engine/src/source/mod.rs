@@ -1,11 +1,40 @@
 //! Where rows come from. A source is pulled, batch by batch, on a thread of its own, and only when there is
 //! room: however long the input, a source holds one batch and its read buffer.
+//!
+//! One form of input, one file: [`text`], [`delimited`], [`ndjson`], [`parquet`], [`pattern`]. A form yields one
+//! row after another ([`batches::Rows`]); cutting them into batches, `--head` and the order of rows and errors
+//! are the same for all and live in [`batches`].
+
+mod batches;
+mod cells;
+mod chunk;
+mod columns;
+mod compressed;
+mod delimited;
+mod form;
+mod header_column;
+mod header_json;
+mod input;
+mod keep;
+mod lines;
+mod ndjson;
+mod parquet;
+mod pattern;
+mod records;
+mod text;
 
 use arrow_schema::Fields;
 
+use self::batches::Batches;
+use self::form::Form;
 use crate::error::JobError;
 use crate::options::SourceOptions;
 use crate::row::RowBatch;
+
+/// Bytes asked of the operating system at a time.
+const READ_BYTES: usize = 256 * 1024;
+/// A line of NDJSON or a record of CSV longer than this is a defect of its row.
+const MAX_RECORD_BYTES: usize = 16 * 1024 * 1024;
 
 /// A stream of rows in ordinals 0, 1, 2, …
 pub trait Source: Send {
@@ -29,7 +58,7 @@ pub trait Source: Send {
 pub struct SourceSize {
     /// Rows in all: known for ranges and Parquet.
     pub rows: Option<u64>,
-    /// Bytes of the file as stored (compressed ones, if it is), where there is a file.
+    /// Bytes of the file as stored (compressed ones, if it is), where there is a file that will be read whole.
     pub bytes: Option<u64>,
     /// How many of these bytes have been read.
     pub bytes_read: u64,
@@ -41,5 +70,22 @@ pub struct SourceSize {
 /// `Input`: no such file, a directory, an unknown extension, no URL column (naming the columns there are), an
 /// option that does not fit the form.
 pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
-    Err(JobError::input(format!("{}: no source yet", options.input)))
+    let form = Form::of(&options.input)?;
+    let keep = keep::names(options)?;
+    if !keep.is_empty() && !form.has_columns() {
+        return Err(JobError::input(format!(
+            "{}: there are no columns to keep in a list of URLs: --keep is for .csv, .tsv, .ndjson and .parquet",
+            options.input
+        )));
+    }
+    Ok(match form {
+        Form::Pattern => Batches::boxed(pattern::Pattern::parse(&options.input)?, options.head),
+        Form::Stdin => Batches::boxed(text::Text::stdin(), options.head),
+        Form::Text(compression) => Batches::boxed(text::Text::open(&options.input, compression)?, options.head),
+        Form::Delimited(delimiter, compression) => {
+            Batches::boxed(delimited::Delimited::open(options, &keep, delimiter, compression)?, options.head)
+        }
+        Form::Ndjson(compression) => Batches::boxed(ndjson::Ndjson::open(options, &keep, compression)?, options.head),
+        Form::Parquet => Batches::boxed(parquet::Parquet::open(options, &keep)?, options.head),
+    })
 }

@@ -1,0 +1,209 @@
+//! A connection to an origin: name, TCP by the rules of Happy Eyeballs, TLS, HTTP/1.1.
+
+use std::cell::Cell;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls_pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::error::{ErrorKind, Failure};
+use crate::http::resolve::Resolver;
+use crate::http::target::{Host, Origin};
+
+/// How long one address may take before the next is tried beside it (RFC 8305 section 5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// The head of a response may be this long; a longer one is a `protocol` error.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// A connection and what drives it; whoever holds it polls both.
+#[derive(Debug)]
+pub struct Connection {
+    pub sender: http1::SendRequest<Full<Bytes>>,
+    pub driver: http1::Connection<TokioIo<Stream>, Full<Bytes>>,
+    pub remote_addr: Arc<str>,
+    /// Bytes received, ever.
+    pub received: Rc<Cell<u64>>,
+    /// Whether it has served a request before: then it may have died meanwhile.
+    pub reused: bool,
+}
+
+/// Makes connections; shared by all workers.
+#[derive(Debug)]
+pub struct Connector {
+    pub resolver: Resolver,
+    pub tls: Arc<ClientConfig>,
+}
+
+impl Connector {
+    /// # Errors
+    /// `resolve`, `connect` or `tls`, naming the address.
+    ///
+    /// Cancelling it closes what was opened so far.
+    pub async fn connect(&self, origin: &Origin) -> Result<Connection, Failure> {
+        let addresses = self.resolver.resolve(origin).await?;
+        let (stream, address) = connect_any(&interleaved(addresses)).await?;
+        let transport = if origin.https { self.handshake(origin, stream).await? } else { Transport::Plain(stream) };
+        let received = Rc::new(Cell::new(0));
+        let stream = Stream { transport, received: received.clone() };
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(MAX_HEAD_BYTES)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| Failure::new(ErrorKind::Connect, format!("{address}: {error}")))?;
+        Ok(Connection { sender, driver, remote_addr: address.to_string().into(), received, reused: false })
+    }
+
+    async fn handshake(&self, origin: &Origin, stream: TcpStream) -> Result<Transport, Failure> {
+        let failed = |message: String| Failure::new(ErrorKind::Tls, format!("{}: {message}", origin.authority()));
+        let name = match &origin.host {
+            Host::Name(name) => ServerName::try_from(name.to_string()).map_err(|error| failed(error.to_string()))?,
+            Host::V4(address) => ServerName::from(std::net::IpAddr::from(*address)),
+            Host::V6(address) => ServerName::from(std::net::IpAddr::from(*address)),
+        };
+        let connector = TlsConnector::from(self.tls.clone());
+        let stream = connector.connect(name, stream).await.map_err(|error| failed(error.to_string()))?;
+        Ok(Transport::Tls(Box::new(stream)))
+    }
+}
+
+/// The families in turn, beginning with the one that the resolver prefers (RFC 8305 section 4).
+fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let Some(first) = addresses.first().map(SocketAddr::is_ipv6) else { return addresses };
+    let (preferred, other): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == first);
+    let mut other = other.into_iter();
+    let mut mixed: Vec<SocketAddr> =
+        preferred.into_iter().flat_map(|one| [Some(one), other.next()]).flatten().collect();
+    mixed.extend(other);
+    mixed
+}
+
+/// The first connection that stands; each address gets a head start of [`ATTEMPT_DELAY`] on the next.
+async fn connect_any(addresses: &[SocketAddr]) -> Result<(TcpStream, SocketAddr), Failure> {
+    let Some((first, rest)) = addresses.split_first() else {
+        return Err(Failure::new(ErrorKind::Resolve, "the name has no address"));
+    };
+    let attempt = connect_one(*first);
+    if rest.is_empty() {
+        return attempt.await;
+    }
+    let mut attempt = std::pin::pin!(attempt);
+    match timeout(ATTEMPT_DELAY, &mut attempt).await {
+        Ok(Ok(connected)) => Ok(connected),
+        Ok(Err(failure)) => Box::pin(connect_any(rest)).await.map_err(|later| both(&failure, &later)),
+        Err(_) => {
+            let mut later = Box::pin(connect_any(rest));
+            tokio::select! {
+                connected = &mut attempt => match connected {
+                    Ok(connected) => Ok(connected),
+                    Err(failure) => later.await.map_err(|later| both(&failure, &later)),
+                },
+                connected = &mut later => match connected {
+                    Ok(connected) => Ok(connected),
+                    Err(failure) => attempt.await.map_err(|first| both(&first, &failure)),
+                },
+            }
+        }
+    }
+}
+
+fn both(first: &Failure, later: &Failure) -> Failure {
+    Failure::new(ErrorKind::Connect, format!("{}; {}", first.message, later.message))
+}
+
+async fn connect_one(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Failure> {
+    let failed = |error: io::Error| {
+        let advice = match error.kind() {
+            io::ErrorKind::AddrNotAvailable => {
+                " (no local port is left for this address: lower --concurrency, or widen net.ipv4.ip_local_port_range)"
+            }
+            _ => "",
+        };
+        Failure::new(ErrorKind::Connect, format!("{address}: {error}{advice}"))
+    };
+    let stream = TcpStream::connect(address).await.map_err(failed)?;
+    // A request is one write; waiting to gather more of it (Nagle) would only add to the latency.
+    stream.set_nodelay(true).map_err(failed)?;
+    Ok((stream, address))
+}
+
+/// The bytes under HTTP, counted: whether any byte of a response came decides if its request may be sent again.
+#[derive(Debug)]
+pub struct Stream {
+    transport: Transport,
+    received: Rc<Cell<u64>>,
+}
+
+#[derive(Debug)]
+enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// Passes one call on to whichever transport it is.
+macro_rules! either {
+    ($stream:expr, $transport:ident => $call:expr) => {
+        match &mut $stream.transport {
+            Transport::Plain(stream) => {
+                let $transport = Pin::new(stream);
+                $call
+            }
+            Transport::Tls(stream) => {
+                let $transport = Pin::new(stream.as_mut());
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = either!(self, transport => transport.poll_read(cx, buffer));
+        self.received.set(self.received.get() + (buffer.filled().len() - before) as u64);
+        read
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        either!(self, transport => transport.poll_write(cx, data))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        either!(self, transport => transport.poll_write_vectored(cx, data))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.transport {
+            Transport::Plain(stream) => stream.is_write_vectored(),
+            Transport::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, transport => transport.poll_flush(cx))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, transport => transport.poll_shutdown(cx))
+    }
+}

@@ -1,0 +1,193 @@
+//! Content codings (RFC 9110 section 8.4.1), undone piece by piece, so that the cap on a body's size holds for what comes
+//! out while it comes out: a gzip bomb ends at the cap, not in memory.
+//!
+//! Several gzip members, or zstd frames, in a row are one body. Codings may be nested up to [`MAX_CODINGS`] deep (urllib3's
+//! CVE-2025-66418 is what happens without that bound). A body in a coding that we did not ask for stays as it came.
+
+use std::io::{BufReader, Cursor, Read};
+
+use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+
+use crate::error::{ErrorKind, Failure};
+use crate::outcome::Body;
+
+/// How many codings may be applied one over the other.
+const MAX_CODINGS: usize = 5;
+/// A zstd window of more than 8 MiB is refused (RFC 9659 section 3).
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// What is decoded between two looks at the cap and the memory budget.
+const STEP_BYTES: usize = 64 * 1024;
+/// Input that the brotli decoder takes at a time.
+const BROTLI_INPUT_BYTES: usize = 4096;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+/// The codings of a response, in the order in which they were applied; `None` where one is unknown to us.
+fn codings(headers: &HeaderMap) -> Result<Option<Vec<Coding>>, Failure> {
+    let mut codings = Vec::new();
+    for value in headers.get_all(CONTENT_ENCODING) {
+        for name in value.as_bytes().split(|byte| *byte == b',') {
+            let coding = match name.trim_ascii().to_ascii_lowercase().as_slice() {
+                b"" | b"identity" => continue,
+                b"gzip" | b"x-gzip" => Coding::Gzip,
+                b"deflate" => Coding::Deflate,
+                b"br" => Coding::Brotli,
+                b"zstd" => Coding::Zstd,
+                _ => return Ok(None),
+            };
+            if codings.len() == MAX_CODINGS {
+                let message = format!("more than {MAX_CODINGS} content codings over one another");
+                return Err(Failure::new(ErrorKind::Decode, message));
+            }
+            codings.push(coding);
+        }
+    }
+    Ok(Some(codings))
+}
+
+/// Undoes the content codings that `headers` name.
+///
+/// # Errors
+/// `body_too_large`: what comes out passes `max_bytes`. `decode`: the body is not in that coding, or is cut off.
+///
+/// Cancelling it drops the body.
+pub async fn decode(headers: &HeaderMap, body: Body, max_bytes: u64) -> Result<Body, Failure> {
+    if body.bytes.is_empty() || !headers.contains_key(CONTENT_ENCODING) {
+        return Ok(body);
+    }
+    let Some(codings) = codings(headers)? else { return Ok(body) };
+    // One reservation for what came and what comes out: two of them could wait for each other.
+    let Body { bytes: encoded, mut reservation } = body;
+    let mut reader: Box<dyn Read + '_> = Box::new(Cursor::new(&encoded));
+    for coding in codings.into_iter().rev() {
+        reader = undo(coding, reader)?;
+    }
+    let mut decoded = Vec::new();
+    loop {
+        reservation.grow(STEP_BYTES as u64).await;
+        let step = reader.by_ref().take(STEP_BYTES as u64).read_to_end(&mut decoded).map_err(|error| {
+            Failure::new(ErrorKind::Decode, format!("the body is not in the content coding it claims: {error}"))
+        })?;
+        if decoded.len() as u64 > max_bytes {
+            let message = format!("the body is larger than {max_bytes} bytes when decoded; see --max-body-bytes");
+            return Err(Failure::new(ErrorKind::BodyTooLarge, message));
+        }
+        if step < STEP_BYTES {
+            reservation.shrink_to(decoded.len() as u64);
+            return Ok(Body { bytes: decoded, reservation });
+        }
+    }
+}
+
+fn undo<'a>(coding: Coding, inner: Box<dyn Read + 'a>) -> Result<Box<dyn Read + 'a>, Failure> {
+    let mut inner = BufReader::new(inner);
+    Ok(match coding {
+        Coding::Gzip => Box::new(MultiGzDecoder::new(inner)),
+        Coding::Deflate => {
+            // Meant is the zlib format; some servers send bare deflate. The first two bytes tell (RFC 1950 section 2.2).
+            let head = std::io::BufRead::fill_buf(&mut inner).unwrap_or_default();
+            let zlib = matches!(head, [method, flags, ..]
+                if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0);
+            if zlib { Box::new(ZlibDecoder::new(inner)) } else { Box::new(DeflateDecoder::new(inner)) }
+        }
+        Coding::Brotli => Box::new(brotli::Decompressor::new(inner, BROTLI_INPUT_BYTES)),
+        Coding::Zstd => {
+            let failed = |error: std::io::Error| Failure::new(ErrorKind::Decode, format!("zstd: {error}"));
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(inner).map_err(failed)?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(failed)?;
+            Box::new(decoder)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn gzip(data: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(data).expect("memory");
+        encoder.finish().expect("memory")
+    }
+
+    fn brotli(data: &[u8]) -> Vec<u8> {
+        let mut encoded = Vec::new();
+        brotli::CompressorWriter::new(&mut encoded, 4096, 5, 22).write_all(data).expect("memory");
+        encoded
+    }
+
+    fn decoded(coding: &'static str, bytes: Vec<u8>, max_bytes: u64) -> Result<Vec<u8>, ErrorKind> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+        let body = Body { bytes, ..Body::default() };
+        let decode = std::pin::pin!(decode(&headers, body, max_bytes));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match decode.poll(&mut context) {
+            std::task::Poll::Ready(result) => result.map(|body| body.bytes).map_err(|failure| failure.kind),
+            std::task::Poll::Pending => panic!("nothing to wait for without a budget"),
+        }
+    }
+
+    #[test]
+    fn each_coding_is_undone() {
+        let plain = b"hello, hello, hello".repeat(10_000);
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+        zlib.write_all(&plain).expect("memory");
+        let mut deflate = DeflateEncoder::new(Vec::new(), Compression::default());
+        deflate.write_all(&plain).expect("memory");
+        for (coding, encoded) in [
+            ("gzip", gzip(&plain)),
+            ("X-GZIP", [gzip(&plain[..100_000]), gzip(&plain[100_000..])].concat()),
+            ("deflate", zlib.finish().expect("memory")),
+            ("deflate", deflate.finish().expect("memory")),
+            ("br", brotli(&plain)),
+            ("zstd", zstd::encode_all(&*plain, 3).expect("memory")),
+            ("gzip, br", brotli(&gzip(&plain))),
+            ("identity", plain.clone()),
+            ("unheard-of", plain.clone()),
+            ("gzip, gzip, gzip, gzip, gzip", gzip(&gzip(&gzip(&gzip(&gzip(&plain)))))),
+        ] {
+            assert_eq!(Ok(plain.clone()), decoded(coding, encoded, plain.len() as u64), "{coding}");
+        }
+    }
+
+    #[test]
+    fn what_comes_out_is_capped_while_it_comes_out() {
+        let bomb = gzip(&vec![0; 64 << 20]);
+        assert_eq!(Err(ErrorKind::BodyTooLarge), decoded("gzip", bomb.clone(), 1 << 20));
+        assert_eq!(Err(ErrorKind::BodyTooLarge), decoded("br, gzip", gzip(&brotli(&vec![0; 1 << 20])), (1 << 20) - 1));
+    }
+
+    #[test]
+    fn a_body_that_is_cut_off_or_something_else_is_a_failure() {
+        let plain = b"hello, hello, hello".repeat(100);
+        let cut = |mut encoded: Vec<u8>| {
+            encoded.truncate(encoded.len() / 2);
+            encoded
+        };
+        for (coding, encoded) in [
+            ("gzip", cut(gzip(&plain))),
+            ("br", cut(brotli(&plain))),
+            ("zstd", cut(zstd::encode_all(&*plain, 3).expect("memory"))),
+            ("gzip", b"not gzip at all".to_vec()),
+            ("zstd", b"not zstd at all".to_vec()),
+            ("gzip, gzip, gzip, gzip, gzip, gzip", plain.clone()),
+        ] {
+            assert_eq!(Err(ErrorKind::Decode), decoded(coding, encoded, 1 << 20), "{coding}");
+        }
+    }
+}

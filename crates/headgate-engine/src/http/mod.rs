@@ -1,0 +1,11 @@
+//! One exchange over HTTP/1.1: resolve, connect, TLS, send, receive, decode.
+
+pub mod connect;
+pub mod deadline;
+pub mod decode;
+pub mod exchange;
+pub mod pool;
+pub mod request;
+pub mod resolve;
+pub mod target;
+pub mod tls;

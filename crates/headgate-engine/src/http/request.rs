@@ -1,0 +1,244 @@
+//! From a row and the job's defaults to a request that can be sent, or to the reason why not.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use http_body_util::Full;
+
+use crate::error::{ErrorKind, Failure, JobError};
+use crate::http::target::{Origin, TargetParser};
+use crate::options::RequestOptions;
+use crate::row::Row;
+
+/// A request in the form that goes on the wire: the path as target, the host as a header.
+#[derive(Debug)]
+pub struct Prepared {
+    pub origin: Rc<Origin>,
+    pub request: Request<Full<Bytes>>,
+}
+
+/// The job's defaults, checked once.
+#[derive(Debug, Clone)]
+pub struct Defaults {
+    pub method: Method,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Defaults {
+    /// # Errors
+    /// `Usage`, naming the option: a method or a header that cannot be sent.
+    pub fn new(options: &RequestOptions) -> Result<Self, JobError> {
+        let method = method(&options.method).map_err(|message| JobError::usage(format!("--method: {message}")))?;
+        let user_agent = HeaderValue::from_str(&options.user_agent)
+            .map_err(|_| JobError::usage("--user-agent: has a character that cannot be sent in a header"))?;
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_static(""));
+        headers.insert(USER_AGENT, user_agent);
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
+        let pairs = options.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        override_headers(&mut headers, pairs).map_err(|message| JobError::usage(format!("--header: {message}")))?;
+        Ok(Self { method, headers, body: options.body.clone().unwrap_or_default().into() })
+    }
+}
+
+/// Makes requests of rows. One for each worker, because it remembers the last origin.
+#[derive(Debug)]
+pub struct Preparer {
+    defaults: Rc<Defaults>,
+    targets: TargetParser,
+    /// The default headers with the host filled in, for the last origin.
+    last: Option<(Rc<Origin>, HeaderMap)>,
+}
+
+impl Preparer {
+    pub fn new(defaults: Defaults) -> Self {
+        Self { defaults: Rc::new(defaults), targets: TargetParser::default(), last: None }
+    }
+
+    /// # Errors
+    /// `invalid_request`: the row's defect, or what of it cannot be sent.
+    pub fn prepare(&mut self, row: &Row) -> Result<Prepared, Failure> {
+        self.try_prepare(row).map_err(|message| Failure::new(ErrorKind::InvalidRequest, message))
+    }
+
+    fn try_prepare(&mut self, row: &Row) -> Result<Prepared, String> {
+        let extra = row.extra.as_deref();
+        if let Some(defect) = extra.and_then(|extra| extra.defect.as_deref()) {
+            return Err(defect.to_owned());
+        }
+        let target = self.targets.parse(&row.url)?;
+        let mut headers = self.headers_for(&target.origin);
+        let mut own_method = None;
+        let mut body = self.defaults.body.clone();
+        if let Some(authorization) = target.authorization {
+            headers.entry(AUTHORIZATION).or_insert(authorization);
+        }
+        if let Some(extra) = extra {
+            let pairs = extra.headers.iter().map(|(name, value)| (&**name, &**value));
+            override_headers(&mut headers, pairs)?;
+            own_method = extra.method.as_deref().map(method).transpose()?;
+            if let Some(own) = &extra.body {
+                body = own.clone();
+            }
+        }
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = own_method.unwrap_or_else(|| self.defaults.method.clone());
+        *request.uri_mut() = Uri::from(target.path);
+        *request.headers_mut() = headers;
+        Ok(Prepared { origin: target.origin, request })
+    }
+
+    fn headers_for(&mut self, origin: &Rc<Origin>) -> HeaderMap {
+        if let Some((last, headers)) = &self.last
+            && Rc::ptr_eq(last, origin)
+        {
+            return headers.clone();
+        }
+        let mut headers = self.defaults.headers.clone();
+        if headers[HOST].is_empty()
+            && let Ok(host) = HeaderValue::try_from(origin.authority())
+        {
+            headers.insert(HOST, host);
+        }
+        self.last = Some((origin.clone(), headers.clone()));
+        headers
+    }
+}
+
+/// `pairs` replace what `headers` has of their names; repeats among the pairs are kept.
+fn override_headers<'a>(
+    headers: &mut HeaderMap,
+    pairs: impl Iterator<Item = (&'a str, &'a [u8])>,
+) -> Result<(), String> {
+    let mut own: Vec<HeaderName> = Vec::new();
+    for (name, value) in pairs {
+        let shown = name.escape_default();
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{shown}` is no header name"))?;
+        let value = HeaderValue::from_bytes(value)
+            .map_err(|_| format!("header `{shown}` has a character that cannot be sent, such as a line break"))?;
+        // How the body is delimited is decided here: a header that contradicts it would let a request be smuggled.
+        if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
+            continue;
+        }
+        if own.contains(&name) {
+            headers.append(name, value);
+        } else {
+            headers.insert(name.clone(), value);
+            own.push(name);
+        }
+    }
+    Ok(())
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    match Method::from_bytes(text.as_bytes()) {
+        Ok(Method::CONNECT) => Err("CONNECT asks for a tunnel, which has no result".into()),
+        Ok(method) => Ok(method),
+        Err(_) => Err(format!("`{}` is no HTTP method", text.escape_default())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::RowExtra;
+
+    fn prepare(options: &RequestOptions, row: &Row) -> Result<Request<Full<Bytes>>, Failure> {
+        let mut preparer = Preparer::new(Defaults::new(options).expect("good options"));
+        preparer.prepare(row).map(|prepared| prepared.request)
+    }
+
+    fn row_with(extra: RowExtra) -> Row {
+        Row { extra: Some(Box::new(extra)), ..Row::new(0, "http://example.com:81/a?b") }
+    }
+
+    fn lines(request: &Request<Full<Bytes>>) -> Vec<String> {
+        let headers = request.headers().iter();
+        let headers = headers.map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())));
+        [format!("{} {}", request.method(), request.uri())].into_iter().chain(headers).collect()
+    }
+
+    #[test]
+    fn a_plain_row_asks_with_the_defaults() {
+        let expected = [
+            "GET /a?b",
+            "host: example.com:81",
+            concat!("user-agent: headgate/", env!("CARGO_PKG_VERSION")),
+            "accept: */*",
+            "accept-encoding: gzip, deflate, br, zstd",
+        ];
+        let request = prepare(&RequestOptions::default(), &Row::new(0, "http://example.com:81/a?b"));
+        assert_eq!(expected.to_vec(), lines(&request.expect("valid")));
+    }
+
+    #[test]
+    fn a_row_overrides_the_job_and_the_job_overrides_the_defaults() {
+        let options = RequestOptions {
+            headers: vec![("Accept".into(), "text/html".into()), ("X-Job".into(), "1".into())],
+            user_agent: "mine".into(),
+            ..RequestOptions::default()
+        };
+        let row = row_with(RowExtra {
+            method: Some("PUT".into()),
+            headers: vec![
+                ("x-job".into(), (*b"2").into()),
+                ("Host".into(), (*b"other.example").into()),
+                ("X-Job".into(), (*b"3").into()),
+                ("Content-Length".into(), (*b"999").into()),
+            ],
+            ..RowExtra::default()
+        });
+        let mut expected = vec![
+            "PUT /a?b",
+            "host: other.example",
+            "user-agent: mine",
+            "accept: text/html",
+            "accept-encoding: gzip, deflate, br, zstd",
+            "x-job: 2",
+            "x-job: 3",
+        ];
+        let mut lines = lines(&prepare(&options, &row).expect("valid"));
+        expected.sort_unstable();
+        lines.sort_unstable();
+        assert_eq!(expected, lines);
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_an_invalid_request_with_the_reason() {
+        let header =
+            |name: &str, value: &[u8]| RowExtra { headers: vec![(name.into(), value.into())], ..RowExtra::default() };
+        let method = |name: &str| RowExtra { method: Some(name.into()), ..RowExtra::default() };
+        for (message, extra) in [
+            ("`GE T` is no HTTP method", method("GE T")),
+            ("`` is no HTTP method", method("")),
+            ("CONNECT asks for a tunnel, which has no result", method("CONNECT")),
+            (
+                "header `x` has a character that cannot be sent, such as a line break",
+                header("x", b"a\r\nInjected: yes"),
+            ),
+            ("`a b\\r\\n` is no header name", header("a b\r\n", b"x")),
+            ("line 3 is broken", RowExtra { defect: Some("line 3 is broken".into()), ..RowExtra::default() }),
+        ] {
+            let failure = prepare(&RequestOptions::default(), &row_with(extra)).expect_err(message);
+            assert_eq!(Failure::new(ErrorKind::InvalidRequest, message), failure);
+        }
+    }
+
+    #[test]
+    fn bad_defaults_name_their_option() {
+        let bad_method = RequestOptions { method: "GET IT".into(), ..RequestOptions::default() };
+        let bad_header = RequestOptions { headers: vec![("a".into(), "b\nc".into())], ..RequestOptions::default() };
+        let messages = [bad_method, bad_header].map(|options| Defaults::new(&options).expect_err("bad").message);
+        assert_eq!(
+            [
+                "--method: `GET IT` is no HTTP method",
+                "--header: header `a` has a character that cannot be sent, such as a line break"
+            ],
+            messages.each_ref().map(String::as_str)
+        );
+    }
+}

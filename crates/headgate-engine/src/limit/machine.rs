@@ -1,0 +1,115 @@
+//! What this machine allows: open files and local ports. Found out before the first request, because at the first
+//! request it is too late.
+
+use std::fs;
+
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::time::TimeValLike;
+
+use crate::error::JobError;
+
+/// Files that are needed beside the connections: parts, runtimes, the resolver.
+const SPARE_FILES: u64 = 48;
+
+/// Raises the soft limit of open files to the hard one, and tells how many more files can be opened.
+///
+/// # Errors
+/// `Internal`: the system does not tell its limit.
+pub fn raise_open_files() -> Result<OpenFiles, JobError> {
+    let failed = |error| JobError::internal(format!("the limit of open files cannot be read: {error}"));
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
+    // macOS refuses what is above its own bound, and then the soft limit stays what it was.
+    let limit = if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
+    let open = fs::read_dir("/dev/fd").map_or(64, |entries| entries.count() as u64);
+    Ok(OpenFiles { limit, open })
+}
+
+/// How many files this process may open, and has open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFiles {
+    pub limit: u64,
+    pub open: u64,
+}
+
+impl OpenFiles {
+    /// # Errors
+    /// `Usage`: so many connections do not fit; what does, and how to raise the limit.
+    pub fn check(self, concurrency: usize) -> Result<(), JobError> {
+        let fitting = self.limit.saturating_sub(self.open + SPARE_FILES);
+        if concurrency as u64 <= fitting {
+            return Ok(());
+        }
+        Err(JobError::usage(format!(
+            "--concurrency {concurrency}: this process may have {} files open, which leaves room for {fitting} connections; \
+             use --concurrency {fitting} or less, or raise the limit (`ulimit -n {}`, LimitNOFILE= of a service)",
+            self.limit,
+            concurrency as u64 + self.open + SPARE_FILES,
+        )))
+    }
+}
+
+/// Local ports for connections to one address and port, where the system tells.
+pub fn local_ports() -> Option<u64> {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut bounds = range.split_whitespace().map(str::parse::<u64>);
+    match (bounds.next()?, bounds.next()?) {
+        (Ok(first), Ok(last)) if first <= last => Some(last - first + 1),
+        _ => None,
+    }
+}
+
+/// # Errors
+/// `Usage`: more connections to one address than there are local ports.
+pub fn check_ports(concurrency: usize, authority: &str, ports: u64) -> Result<(), JobError> {
+    if concurrency as u64 <= ports {
+        return Ok(());
+    }
+    Err(JobError::usage(format!(
+        "--concurrency {concurrency}: all requests go to {authority}, and this machine has {ports} local ports for connections \
+         to one address; use --concurrency {ports} or less, or widen the range (`sysctl -w \
+         net.ipv4.ip_local_port_range=\"1024 65535\"`)"
+    )))
+}
+
+/// What this process has used so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// User and system time of all threads, in seconds.
+    pub cpu_s: f64,
+    /// The most memory it had resident at any time.
+    pub peak_rss_bytes: u64,
+}
+
+impl Usage {
+    pub fn now() -> Self {
+        let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Self::default() };
+        let cpu_us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+        // The unit of ru_maxrss is kilobytes, but on macOS bytes.
+        let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
+        Self { cpu_s: cpu_us as f64 / 1e6, peak_rss_bytes: usage.max_rss() as u64 * unit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_what_would() {
+        let files = OpenFiles { limit: 1024, open: 10 };
+        assert_eq!(Ok(()), files.check(966));
+        assert_eq!(
+            "--concurrency 967: this process may have 1024 files open, which leaves room for 966 connections; use \
+             --concurrency 966 or less, or raise the limit (`ulimit -n 1025`, LimitNOFILE= of a service)",
+            files.check(967).expect_err("one too many").message
+        );
+        assert_eq!(Ok(()), check_ports(28_232, "127.0.0.1", 28_232));
+        assert!(check_ports(28_233, "127.0.0.1", 28_232).is_err());
+    }
+
+    #[test]
+    fn this_machine_tells_its_limits() {
+        assert!(raise_open_files().expect("told").limit > 0);
+        assert!(Usage::now().peak_rss_bytes > 1 << 20);
+    }
+}

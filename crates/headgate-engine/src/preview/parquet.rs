@@ -1,0 +1,97 @@
+//! The first rows of a Parquet file.
+
+use std::fs::File;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::DataType;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::ParquetMetaData;
+
+use super::{Preview, text};
+
+/// Plain bytes of rows that are decoded at once, about.
+const BATCH_BYTES: u64 = 8 * 1024 * 1024;
+const MAX_BATCH_ROWS: u64 = 1024;
+
+/// Adds `rows` rows at the most to `preview`; the answer is how many the file has.
+pub(super) fn read(file: File, rows: usize, preview: &mut Preview) -> Result<u64, String> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| error.to_string())?;
+    let total = builder.metadata().file_metadata().num_rows().max(0) as u64;
+    let columns: Vec<usize> = builder.schema().fields().iter().map(|field| preview.column(field.name())).collect();
+    if rows > 0 {
+        let batch_rows = batch_rows(builder.metadata());
+        let reader = builder.with_batch_size(batch_rows.min(rows)).with_limit(rows).build();
+        for batch in reader.map_err(|error| error.to_string())? {
+            push(&batch.map_err(|error| error.to_string())?, &columns, preview)?;
+        }
+    }
+    Ok(total)
+}
+
+/// As many rows as fit, going by the row group whose rows are largest.
+fn batch_rows(metadata: &ParquetMetaData) -> usize {
+    let row_bytes = metadata
+        .row_groups()
+        .iter()
+        .map(|group| group.total_byte_size().max(1) as u64 / group.num_rows().max(1) as u64)
+        .max()
+        .unwrap_or_default();
+    (BATCH_BYTES / row_bytes.max(1)).clamp(1, MAX_BATCH_ROWS) as usize
+}
+
+fn push(batch: &RecordBatch, columns: &[usize], preview: &mut Preview) -> Result<(), String> {
+    let options = FormatOptions::default();
+    let values = batch.columns().iter().map(|array| Values::of(array, &options)).collect::<Result<Vec<_>, _>>()?;
+    for row in 0..batch.num_rows() {
+        preview.rows.push(Vec::new());
+        for ((column, values), array) in columns.iter().zip(&values).zip(batch.columns()) {
+            let value = if array.is_null(row) { None } else { Some(values.text(row)?) };
+            preview.set(*column, value);
+        }
+    }
+    Ok(())
+}
+
+enum Values<'a> {
+    Bytes(&'a dyn Array),
+    Headers(&'a dyn Array),
+    Other(ArrayFormatter<'a>),
+}
+
+impl<'a> Values<'a> {
+    fn of(array: &'a dyn Array, options: &FormatOptions<'a>) -> Result<Self, String> {
+        match array.data_type() {
+            DataType::Binary => Ok(Values::Bytes(array)),
+            DataType::List(item) if is_header(item.data_type()) => Ok(Values::Headers(array)),
+            _ => ArrayFormatter::try_new(array, options).map(Values::Other).map_err(|error| error.to_string()),
+        }
+    }
+
+    fn text(&self, row: usize) -> Result<String, String> {
+        match self {
+            Values::Bytes(array) => Ok(text::bytes(array.as_binary::<i32>().value(row))),
+            Values::Headers(array) => Ok(headers(array.as_list::<i32>().value(row).as_struct())),
+            Values::Other(formatter) => {
+                let value = formatter.value(row).try_to_string().map_err(|error| error.to_string())?;
+                Ok(text::text(&value))
+            }
+        }
+    }
+}
+
+fn is_header(item: &DataType) -> bool {
+    match item {
+        DataType::Struct(fields) => fields
+            .iter()
+            .map(|field| (field.name().as_str(), field.data_type()))
+            .eq([("name", &DataType::Utf8), ("value", &DataType::Binary)]),
+        _ => false,
+    }
+}
+
+fn headers(pairs: &StructArray) -> String {
+    let (names, values) = (pairs.column(0).as_string::<i32>(), pairs.column(1).as_binary::<i32>());
+    text::headers((0..pairs.len()).map(|index| (names.value(index), text::bytes(values.value(index)))))
+}

@@ -1,0 +1,24 @@
+//! `--format none`: for measuring everything but the output.
+
+use std::ops::ControlFlow;
+
+use super::Sink;
+use crate::error::JobError;
+use crate::outcome::OutcomeBatch;
+
+pub(super) struct NoneSink;
+
+impl Sink for NoneSink {
+    fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
+        drop(batch);
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn tick(&mut self) -> Result<(), JobError> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), JobError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! Parts as Parquet: zstd, and row groups bounded three ways, because rows are of any size.
+//!
+//! A row group is held in memory until it is whole, once by us in encoded form and later by readers in plain form;
+//! so both are bounded, and the rows beside them.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use arrow_array::{Array as _, RecordBatch};
+use arrow_schema::SchemaRef;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use super::part::PartWriter;
+use crate::error::JobError;
+
+/// Rows in a row group at the most.
+pub(super) const MAX_GROUP_ROWS: usize = 131_072;
+/// Bytes of a row group as encoded: what it costs us.
+const MAX_GROUP_ENCODED_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of a row group as plain values: what it costs a reader. Text shrinks tenfold and more.
+const MAX_GROUP_PLAIN_BYTES: usize = 64 * 1024 * 1024;
+
+/// The lowest level: a third of the CPU time of the default one, for files a tenth larger.
+const ZSTD_LEVEL: i32 = 1;
+
+pub(super) struct ParquetPart {
+    writer: ArrowWriter<File>,
+    /// Of the row group that is being gathered.
+    plain_bytes: usize,
+}
+
+impl ParquetPart {
+    /// The schema, if Parquet can hold it.
+    pub(super) fn checked_schema(schema: &SchemaRef) -> Result<SchemaRef, JobError> {
+        match ArrowWriter::try_new(io::sink(), schema.clone(), None) {
+            Ok(_) => Ok(schema.clone()),
+            Err(error) => Err(JobError::usage(format!("the input columns to keep do not fit into Parquet: {error}"))),
+        }
+    }
+
+    pub(super) fn new(file: File, schema: &SchemaRef) -> io::Result<Self> {
+        let options = ArrowWriterOptions::new().with_properties(properties()?);
+        let writer = ArrowWriter::try_new_with_options(file, Arc::clone(schema), options).map_err(io_error)?;
+        Ok(Self { writer, plain_bytes: 0 })
+    }
+}
+
+impl PartWriter for ParquetPart {
+    fn write(&mut self, records: &RecordBatch) -> io::Result<()> {
+        self.writer.write(records).map_err(io_error)?;
+        self.plain_bytes = match self.writer.in_progress_rows() {
+            0 => 0,
+            _ => self.plain_bytes + plain_bytes(records)?,
+        };
+        if self.plain_bytes >= MAX_GROUP_PLAIN_BYTES {
+            self.writer.flush().map_err(io_error)?;
+            self.plain_bytes = 0;
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<File> {
+        self.writer.into_inner().map_err(io_error)
+    }
+}
+
+fn plain_bytes(records: &RecordBatch) -> io::Result<usize> {
+    records.columns().iter().map(|column| column.to_data().get_slice_memory_size().map_err(io::Error::other)).sum()
+}
+
+fn properties() -> io::Result<WriterProperties> {
+    let level = ZstdLevel::try_new(ZSTD_LEVEL).map_err(io_error)?;
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("headgate ", env!("CARGO_PKG_VERSION")).into())
+        .set_compression(Compression::ZSTD(level))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_max_row_group_row_count(Some(MAX_GROUP_ROWS))
+        .set_max_row_group_bytes(Some(MAX_GROUP_ENCODED_BYTES));
+    // Values that hardly repeat: a dictionary would be built only to be given up.
+    for column in ["row", "url", "error_message", "started_at", "elapsed_us", "ttfb_us"] {
+        properties = properties.set_column_dictionary_enabled(column.into(), false);
+    }
+    for column in ["row", "started_at", "elapsed_us", "ttfb_us"] {
+        properties = properties.set_column_encoding(column.into(), Encoding::DELTA_BINARY_PACKED);
+    }
+    // Long values of which the smallest and the largest tell nothing.
+    let header_value = ColumnPath::new(["headers", "list", "item", "value"].map(String::from).to_vec());
+    for column in ["body".into(), "error_message".into(), header_value] {
+        properties = properties
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_statistics_enabled(column, EnabledStatistics::None);
+    }
+    Ok(properties.build())
+}
+
+/// The cause itself where the file was at fault.
+fn io_error(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(error) => match error.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(error) => io::Error::other(error),
+        },
+        other => io::Error::other(other),
+    }
+}

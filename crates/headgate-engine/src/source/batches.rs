@@ -1,0 +1,102 @@
+//! From one row after another to batches: bounds, `--head`, and rows before the error that ended them.
+
+use arrow_schema::Fields;
+
+use super::{Source, SourceSize};
+use crate::error::JobError;
+use crate::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
+
+/// What one form of input implements; [`Batches`] makes a [`Source`] of it.
+pub(super) trait Rows: Send {
+    /// The next row, which is to have this ordinal, or `None` at the end of the input.
+    fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError>;
+
+    fn size(&self) -> SourceSize;
+
+    /// Whether a batch that has rows should be handed on before the next row is asked for.
+    fn ends_batch(&self) -> bool {
+        false
+    }
+
+    fn kept_fields(&self) -> Fields {
+        Fields::empty()
+    }
+
+    /// Bytes of kept columns of the rows since the last [`Rows::attach_kept`].
+    fn kept_bytes(&self) -> usize {
+        0
+    }
+
+    /// Gives each row its kept columns. The batch holds all rows since the last call.
+    fn attach_kept(&mut self, _batch: &mut RowBatch) -> Result<(), JobError> {
+        Ok(())
+    }
+}
+
+pub(super) struct Batches<R> {
+    rows: R,
+    next_ordinal: u64,
+    /// `--head`: the ordinal to stop before.
+    end: Option<u64>,
+    failed: Option<JobError>,
+}
+
+impl<R: Rows + 'static> Batches<R> {
+    pub(super) fn boxed(rows: R, head: Option<u64>) -> Box<dyn Source> {
+        Box::new(Self { rows, next_ordinal: 0, end: head, failed: None })
+    }
+}
+
+impl<R: Rows> Source for Batches<R> {
+    fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
+        let mut batch = RowBatch::new();
+        let mut bytes = 0;
+        while self.failed.is_none()
+            && self.end != Some(self.next_ordinal)
+            && batch.len() < MAX_BATCH_ROWS
+            && bytes + self.rows.kept_bytes() < MAX_BATCH_BYTES
+            && (batch.is_empty() || !self.rows.ends_batch())
+        {
+            match self.rows.next_row(self.next_ordinal) {
+                Ok(Some(row)) => {
+                    bytes += row_bytes(&row);
+                    batch.push(row);
+                    self.next_ordinal += 1;
+                }
+                Ok(None) => self.end = Some(self.next_ordinal),
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        if batch.is_empty() {
+            return self.failed.clone().map_or(Ok(None), Err);
+        }
+        self.rows.attach_kept(&mut batch)?;
+        Ok(Some(batch))
+    }
+
+    fn size(&self) -> SourceSize {
+        let mut size = self.rows.size();
+        if let Some(end) = self.end {
+            match &mut size.rows {
+                Some(rows) => *rows = end.min(*rows),
+                // How much of the file the first rows take is not known, and the whole would mislead.
+                None if end != self.next_ordinal => size.bytes = None,
+                None => size.rows = self.end,
+            }
+        }
+        size
+    }
+
+    fn kept_fields(&self) -> Fields {
+        self.rows.kept_fields()
+    }
+}
+
+fn row_bytes(row: &Row) -> usize {
+    let extra = row.extra.as_ref().map_or(0, |extra| {
+        extra.method.as_ref().map_or(0, |method| method.len())
+            + extra.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
+            + extra.body.as_ref().map_or(0, bytes::Bytes::len)
+    });
+    row.url.len() + extra
+}

@@ -1,0 +1,115 @@
+//! A record batch of a Parquet file as rows.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryViewArray};
+use arrow_schema::{DataType, SchemaRef};
+use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+
+use super::cells::{Place, add_defect, defect_row, set_json_headers, set_method, url_row};
+use super::columns::Columns;
+use super::header_column::{HeaderColumn, byte_column};
+use crate::row::Row;
+
+/// What is read of a file.
+pub(super) struct Used {
+    /// Indices of top-level columns, ascending: the columns of a record batch, in its order.
+    pub(super) roots: Vec<usize>,
+    pub(super) projection: ProjectionMask,
+    pub(super) columns: Columns,
+}
+
+impl Used {
+    pub(super) fn new(columns: Columns, metadata: &ArrowReaderMetadata) -> Self {
+        let optional = [columns.method, columns.headers, columns.body].into_iter().flatten();
+        let mut roots: Vec<usize> = optional.chain([columns.url]).chain(columns.kept.iter().copied()).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        let projection = ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
+        Self { roots, projection, columns }
+    }
+}
+
+pub(super) struct Chunk {
+    url: BinaryViewArray,
+    method: Option<BinaryViewArray>,
+    headers: Option<HeaderColumn>,
+    body: Option<BinaryViewArray>,
+    pub(super) kept: Vec<ArrayRef>,
+}
+
+impl Chunk {
+    /// From the columns of a record batch; `schema` is the file's.
+    ///
+    /// # Errors
+    /// A column has a type that cannot be used.
+    pub(super) fn new(used: &Used, schema: &SchemaRef, columns: &[ArrayRef]) -> Result<Self, String> {
+        let column = |index: usize| {
+            let column = used.roots.binary_search(&index).ok().and_then(|position| columns.get(position));
+            column.ok_or_else(|| format!("the column {:?} was not read", schema.field(index).name()))
+        };
+        let unfit = |index: usize, trouble: &str| {
+            let field = schema.field(index);
+            format!("the column {:?} {trouble}; its type is {}", field.name(), field.data_type())
+        };
+        let bytes =
+            |index: usize| byte_column(column(index)?).ok_or_else(|| unfit(index, "is neither text nor binary"));
+        let headers = |index: usize| {
+            let trouble = "cannot be read as headers: it may be text (a JSON object), a map, a struct, or a list of structs of name and value";
+            HeaderColumn::new(column(index)?).ok_or_else(|| unfit(index, trouble))
+        };
+        Ok(Self {
+            url: bytes(used.columns.url)?,
+            method: used.columns.method.map(bytes).transpose()?,
+            headers: used.columns.headers.map(headers).transpose()?,
+            body: used.columns.body.map(bytes).transpose()?,
+            kept: used.columns.kept.iter().map(|index| column(*index).cloned()).collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.url.len()
+    }
+
+    pub(super) fn row(&self, ordinal: u64, at: usize) -> Row {
+        let place = Place::Row(ordinal);
+        let mut row = match cell(Some(&self.url), at) {
+            Some(url) => url_row(ordinal, place, url),
+            None => defect_row(ordinal, place, "the URL is null"),
+        };
+        if let Some(method) = cell(self.method.as_ref(), at) {
+            set_method(&mut row, place, method);
+        }
+        match &self.headers {
+            None => {}
+            Some(HeaderColumn::Json(json)) => {
+                set_json_headers(&mut row, place, cell(Some(json), at).unwrap_or_default());
+            }
+            Some(HeaderColumn::Typed(headers)) => match headers.get(at) {
+                Ok(headers) if headers.is_empty() => {}
+                Ok(headers) => row.extra.get_or_insert_default().headers = headers,
+                Err(trouble) => add_defect(&mut row, place, &trouble),
+            },
+        }
+        if let Some(body) = cell(self.body.as_ref(), at) {
+            row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body));
+        }
+        row
+    }
+
+    /// Bytes of a row's kept text and binary values; other types are bounded by the size of a record batch.
+    pub(super) fn kept_bytes(&self, at: usize) -> usize {
+        let bytes = self.kept.iter().map(|column| match column.data_type() {
+            DataType::Utf8View => column.as_string_view().value(at).len(),
+            DataType::BinaryView => column.as_binary_view().value(at).len(),
+            _ => 0,
+        });
+        bytes.sum()
+    }
+}
+
+/// `None` where it is null, or where there is no such column.
+fn cell(column: Option<&BinaryViewArray>, at: usize) -> Option<&[u8]> {
+    column.filter(|column| column.is_valid(at)).map(|column| column.value(at))
+}

@@ -1,0 +1,76 @@
+//! Which column of the input is what, by name.
+
+use crate::error::JobError;
+use crate::options::SourceOptions;
+
+/// A message names no more columns than this.
+const SHOWN_COLUMNS: usize = 20;
+
+/// Where the columns stand that a job uses.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Columns {
+    pub(super) url: usize,
+    pub(super) method: Option<usize>,
+    pub(super) headers: Option<usize>,
+    pub(super) body: Option<usize>,
+    pub(super) kept: Vec<usize>,
+}
+
+impl Columns {
+    /// # Errors
+    /// `Input`: a column that must be there is not, or one that is used is there twice.
+    pub(super) fn find<'a>(
+        options: &SourceOptions,
+        keep: &[String],
+        names: impl Iterator<Item = &'a str>,
+    ) -> Result<Self, JobError> {
+        let names: Vec<&str> = names.collect();
+        let find = |name: &str| {
+            let mut found = names.iter().enumerate().filter(|(_, each)| **each == name).map(|(index, _)| index);
+            match (found.next(), found.next()) {
+                (Some(_), Some(_)) => {
+                    Err(error(options, &format!("there are several columns {name:?}: give each its own name")))
+                }
+                (first, _) => Ok(first),
+            }
+        };
+        let missing = |trouble: &str| error(options, &format!("{trouble}; {}", shown(&names)));
+
+        // The default names are optional; a name that somebody chose must be there.
+        let defaults = SourceOptions::default();
+        let optional = |name: &String, default: &String, flag: &str| match find(name)? {
+            None if name != default => Err(missing(&format!("there is no column {name:?} for {flag}"))),
+            found => Ok(found),
+        };
+        let url = find(&options.url_column)?.ok_or_else(|| {
+            missing(&format!(
+                "there is no column {:?} to take URLs from: say with --url-column which one has them",
+                options.url_column
+            ))
+        })?;
+        let kept =
+            keep.iter().map(|name| find(name)?.ok_or_else(|| missing(&format!("there is no column {name:?} to keep"))));
+        Ok(Self {
+            url,
+            method: optional(&options.method_column, &defaults.method_column, "--method-column")?,
+            headers: optional(&options.headers_column, &defaults.headers_column, "--headers-column")?,
+            body: optional(&options.body_column, &defaults.body_column, "--body-column")?,
+            kept: kept.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn error(options: &SourceOptions, trouble: &str) -> JobError {
+    JobError::input(format!("{}: {trouble}", options.input))
+}
+
+fn shown(names: &[&str]) -> String {
+    let mut shown: Vec<String> = names.iter().take(SHOWN_COLUMNS).map(|name| format!("{name:?}")).collect();
+    if names.len() > SHOWN_COLUMNS {
+        shown.push(format!("and {} more", names.len() - SHOWN_COLUMNS));
+    }
+    match names {
+        [] => "there are no columns at all".to_owned(),
+        _ => format!("the columns are {}", shown.join(", ")),
+    }
+}

@@ -1,0 +1,117 @@
+//! `.csv` and `.tsv`: the first record names the columns.
+
+use arrow_schema::Fields as ArrowFields;
+use bytes::Bytes;
+
+use super::batches::Rows;
+use super::cells::{Place, add_defect, defect_row, not_utf8, set_json_headers, set_method, url_row};
+use super::columns::Columns;
+use super::compressed::Compression;
+use super::input::{Input, Reader};
+use super::keep::KeptText;
+use super::records::{Fields, Record, Records};
+use super::{MAX_RECORD_BYTES, SourceSize};
+use crate::error::JobError;
+use crate::options::SourceOptions;
+use crate::row::{Row, RowBatch};
+
+pub(super) struct Delimited {
+    input: Input,
+    records: Records<Reader>,
+    /// `None`: an empty file, which has no header either.
+    header: Option<Header>,
+    kept: KeptText,
+}
+
+struct Header {
+    columns: Columns,
+    names: Vec<String>,
+}
+
+impl Delimited {
+    pub(super) fn open(
+        options: &SourceOptions,
+        keep: &[String],
+        delimiter: u8,
+        compression: Compression,
+    ) -> Result<Self, JobError> {
+        let (input, reader) = Input::open(&options.input, compression)?;
+        let mut records = Records::new(reader, delimiter, MAX_RECORD_BYTES);
+        let header = match records.next_record().map_err(|error| input.failed(&error, 0))? {
+            None => None,
+            Some((_, Record::Fields(fields))) => {
+                let names: Vec<String> = fields.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+                let columns = Columns::find(options, keep, names.iter().map(String::as_str))?;
+                Some(Header { columns, names })
+            }
+            Some((line, Record::Broken(trouble))) => {
+                return Err(JobError::input(format!(
+                    "{}: line {line}, which is to name the columns: {trouble}",
+                    input.name
+                )));
+            }
+        };
+        let kept = KeptText::new(&options.input, keep)?;
+        Ok(Self { input, records, header, kept })
+    }
+}
+
+impl Rows for Delimited {
+    fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError> {
+        let Some(header) = &self.header else { return Ok(None) };
+        match self.records.next_record() {
+            Ok(Some((line, Record::Fields(fields)))) => {
+                Ok(Some(row(ordinal, Place::Line(line), header, fields, &mut self.kept)))
+            }
+            Ok(Some((line, Record::Broken(trouble)))) => {
+                self.kept.push_nulls();
+                Ok(Some(defect_row(ordinal, Place::Line(line), &trouble)))
+            }
+            Ok(None) => Ok(None),
+            Err(error) => Err(self.input.failed(&error, ordinal)),
+        }
+    }
+
+    fn size(&self) -> SourceSize {
+        self.input.size()
+    }
+
+    fn kept_fields(&self) -> ArrowFields {
+        self.kept.fields().clone()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept.bytes()
+    }
+
+    fn attach_kept(&mut self, batch: &mut RowBatch) -> Result<(), JobError> {
+        self.kept.attach(batch)
+    }
+}
+
+fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut KeptText) -> Row {
+    let Header { columns, names } = header;
+    let url = fields.get(columns.url);
+    if fields.len() != names.len() {
+        kept.push_nulls();
+        let mut row = Row::new(ordinal, String::from_utf8_lossy(url.unwrap_or_default()));
+        add_defect(&mut row, place, &format!("{} fields where the header has {}", fields.len(), names.len()));
+        return row;
+    }
+    let mut row = url_row(ordinal, place, url.unwrap_or_default());
+    let cell = |column: Option<usize>| column.and_then(|column| fields.get(column)).unwrap_or_default();
+    set_method(&mut row, place, cell(columns.method));
+    set_json_headers(&mut row, place, cell(columns.headers));
+    let body = cell(columns.body);
+    if !body.is_empty() {
+        row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body));
+    }
+    for (index, column) in columns.kept.iter().enumerate() {
+        let bytes = cell(Some(*column));
+        if let Err(error) = std::str::from_utf8(bytes) {
+            add_defect(&mut row, place, &not_utf8(&format!("the column {:?}", names[*column]), bytes, error));
+        }
+        kept.push(index, Some(&String::from_utf8_lossy(bytes)));
+    }
+    row
+}

@@ -1,0 +1,72 @@
+//! Which form an input has: told by its name alone, before anything is read.
+
+use std::path::Path;
+
+use super::compressed::Compression;
+use crate::error::JobError;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Stdin,
+    Pattern,
+    Text(Compression),
+    /// With the byte between fields.
+    Delimited(u8, Compression),
+    Ndjson(Compression),
+    Parquet,
+}
+
+const KNOWN: &str = ".txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
+
+impl Form {
+    /// # Errors
+    /// No such file, a directory, or an extension that we do not know.
+    pub(super) fn of(input: &str) -> Result<Self, JobError> {
+        if input == "-" {
+            return Ok(Self::Stdin);
+        }
+        if input.contains("://") {
+            return Ok(Self::Pattern);
+        }
+        let name = input.to_ascii_lowercase();
+        let (stem, compression) = if let Some(stem) = name.strip_suffix(".gz") {
+            (stem, Compression::Gzip)
+        } else if let Some(stem) = name.strip_suffix(".zst") {
+            (stem, Compression::Zstd)
+        } else {
+            (name.as_str(), Compression::None)
+        };
+        let form = match Path::new(stem).extension().and_then(|extension| extension.to_str()) {
+            Some("txt") => Some(Self::Text(compression)),
+            Some("csv") => Some(Self::Delimited(b',', compression)),
+            Some("tsv") => Some(Self::Delimited(b'\t', compression)),
+            Some("ndjson" | "jsonl") => Some(Self::Ndjson(compression)),
+            Some("parquet") if compression == Compression::None => Some(Self::Parquet),
+            _ => None,
+        };
+        let trouble = match std::fs::metadata(input) {
+            Ok(metadata) if metadata.is_dir() => "is a directory: name a file in it".to_owned(),
+            Ok(_) => match form {
+                Some(form) => return Ok(form),
+                None if stem.ends_with(".parquet") => {
+                    "Parquet is compressed inside and cannot be read through a second compression: decompress it first"
+                        .to_owned()
+                }
+                None => format!("unknown extension: known are {KNOWN}"),
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && form.is_none() => {
+                "no such file (a URL begins with its scheme, as in https://)".to_owned()
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => "no such file".to_owned(),
+            Err(error) => format!("cannot be opened: {error}"),
+        };
+        Err(JobError::input(format!("{input}: {trouble}")))
+    }
+
+    pub(super) fn has_columns(self) -> bool {
+        match self {
+            Self::Stdin | Self::Pattern | Self::Text(_) => false,
+            Self::Delimited(..) | Self::Ndjson(_) | Self::Parquet => true,
+        }
+    }
+}

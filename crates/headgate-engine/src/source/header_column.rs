@@ -1,0 +1,170 @@
+//! Headers as an arrow column: JSON text, a map, a list of structs of name and value, or a struct of headers.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryViewArray, BooleanArray, OffsetSizeTrait, new_null_array};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_cast::cast;
+use arrow_schema::DataType;
+
+use super::header_json::Headers;
+
+pub(super) enum HeaderColumn {
+    /// To be parsed row by row.
+    Json(BinaryViewArray),
+    Typed(Box<TypedHeaders>),
+}
+
+pub(super) enum TypedHeaders {
+    Entries { rows: Ranges, names: BinaryViewArray, values: Values },
+    Struct(Vec<(Box<str>, Values)>),
+}
+
+/// One value each, or a list of repeats each.
+pub(super) enum Values {
+    One(BinaryViewArray),
+    Many(Ranges, BinaryViewArray),
+}
+
+/// Which of the items belong to an index of a list; none where it is null.
+pub(super) struct Ranges {
+    offsets: Vec<usize>,
+    nulls: Option<NullBuffer>,
+}
+
+impl HeaderColumn {
+    /// `None`: the type does not hold headers.
+    pub(super) fn new(array: &ArrayRef) -> Option<Self> {
+        match byte_column(array) {
+            Some(json) => Some(Self::Json(json)),
+            None => TypedHeaders::new(array).map(|headers| Self::Typed(Box::new(headers))),
+        }
+    }
+}
+
+impl TypedHeaders {
+    fn new(array: &ArrayRef) -> Option<Self> {
+        if let DataType::Struct(fields) = array.data_type() {
+            let array = array.as_struct();
+            let columns = fields.iter().zip(array.columns());
+            let columns = columns.map(|(field, column)| {
+                // A null struct hides what its fields may hold.
+                let column = match array.nulls() {
+                    Some(nulls) => &arrow_select::nullif::nullif(column, &is_null(nulls)).ok()?,
+                    None => column,
+                };
+                Some((field.name().as_str().into(), Values::new(column)?))
+            });
+            return columns.collect::<Option<_>>().map(Self::Struct);
+        }
+        let (rows, entries) = list(array)?;
+        let entries = entries.as_struct_opt()?;
+        let (names, values) = match array.data_type() {
+            // A map's two columns have their meaning by position, whatever they are called.
+            DataType::Map(..) => (entries.columns().first()?, entries.columns().get(1)?),
+            _ => (entries.column_by_name("name")?, entries.column_by_name("value")?),
+        };
+        Some(Self::Entries { rows, names: byte_column(names)?, values: Values::new(values)? })
+    }
+
+    /// # Errors
+    /// What is wrong with the row's headers.
+    pub(super) fn get(&self, row: usize) -> Result<Headers, String> {
+        let mut headers = Headers::new();
+        match self {
+            Self::Entries { rows, names, values } => {
+                for index in rows.get(row) {
+                    if names.is_null(index) {
+                        return Err("a header has no name".into());
+                    }
+                    let name = str::from_utf8(names.value(index));
+                    let name = name.map_err(|_| "the name of a header is not UTF-8".to_owned())?;
+                    values.push(name, index, &mut headers);
+                }
+            }
+            Self::Struct(columns) => {
+                for (name, values) in columns {
+                    values.push(name, row, &mut headers);
+                }
+            }
+        }
+        Ok(headers)
+    }
+}
+
+impl Values {
+    fn new(array: &ArrayRef) -> Option<Self> {
+        match list(array) {
+            Some((ranges, items)) => Some(Self::Many(ranges, value_column(&items)?)),
+            None => value_column(array).map(Self::One),
+        }
+    }
+
+    fn push(&self, name: &str, index: usize, headers: &mut Headers) {
+        let (items, range) = match self {
+            Self::One(items) => (items, index..index + 1),
+            Self::Many(ranges, items) => (items, ranges.get(index)),
+        };
+        for item in range.filter(|item| items.is_valid(*item)) {
+            headers.push((name.into(), items.value(item).into()));
+        }
+    }
+}
+
+impl Ranges {
+    fn new<O: OffsetSizeTrait>(offsets: &OffsetBuffer<O>, nulls: Option<&NullBuffer>) -> Self {
+        Self { offsets: offsets.iter().map(|offset| offset.as_usize()).collect(), nulls: nulls.cloned() }
+    }
+
+    fn get(&self, index: usize) -> std::ops::Range<usize> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(index)) {
+            return 0..0;
+        }
+        self.offsets[index]..self.offsets[index + 1]
+    }
+}
+
+/// A list or map as its ranges and items.
+fn list(array: &ArrayRef) -> Option<(Ranges, ArrayRef)> {
+    if let Some(list) = array.as_list_opt::<i32>() {
+        return Some((Ranges::new(list.offsets(), list.nulls()), list.values().clone()));
+    }
+    if let Some(list) = array.as_list_opt::<i64>() {
+        return Some((Ranges::new(list.offsets(), list.nulls()), list.values().clone()));
+    }
+    let map = array.as_map_opt()?;
+    let entries: ArrayRef = Arc::new(map.entries().clone());
+    Some((Ranges::new(map.offsets(), map.nulls()), entries))
+}
+
+fn is_null(nulls: &NullBuffer) -> BooleanArray {
+    BooleanArray::new(!nulls.inner(), None)
+}
+
+/// A text, binary or always-null column as bytes; `None` for other types.
+pub(super) fn byte_column(array: &ArrayRef) -> Option<BinaryViewArray> {
+    let array = match array.data_type() {
+        DataType::Dictionary(_, value) => &cast(array, value).ok()?,
+        DataType::Null => &new_null_array(&DataType::BinaryView, array.len()),
+        _ => array,
+    };
+    match array.data_type() {
+        DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::FixedSizeBinary(_)
+        | DataType::BinaryView => cast(array, &DataType::BinaryView).ok()?.as_binary_view_opt().cloned(),
+        _ => None,
+    }
+}
+
+/// As [`byte_column`], with numbers and booleans as their text.
+fn value_column(array: &ArrayRef) -> Option<BinaryViewArray> {
+    if array.data_type().is_numeric() || *array.data_type() == DataType::Boolean {
+        return byte_column(&cast(array, &DataType::Utf8View).ok()?);
+    }
+    byte_column(array)
+}

@@ -1,0 +1,78 @@
+//! Headers as a JSON object: `{"Accept": "text/html", "Cookie": ["a=1", "b=2"]}`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserializer;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+pub(super) type Headers = Vec<(Box<str>, Box<[u8]>)>;
+
+/// The headers in the order of the text; the items of a list are repeats, null is absent, numbers and booleans
+/// are their text as written.
+///
+/// # Errors
+/// What is wrong, for the message of a row's defect.
+pub(super) fn parse(text: &str) -> Result<Headers, String> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let pairs = json.deserialize_map(Pairs).and_then(|pairs| json.end().map(|()| pairs));
+    let pairs = pairs.map_err(|error| format!("the headers are no JSON object: {}", reason(&error)))?;
+
+    let mut headers = Headers::with_capacity(pairs.len());
+    for (name, value) in pairs {
+        let values = if value.get().starts_with('[') {
+            serde_json::from_str::<Vec<&RawValue>>(value.get()).map_err(|error| reason(&error))?
+        } else {
+            vec![value]
+        };
+        for value in values {
+            if let Some(value) = scalar(&name, value.get())? {
+                headers.push((name.as_ref().into(), value));
+            }
+        }
+    }
+    Ok(headers)
+}
+
+fn scalar(name: &str, json: &str) -> Result<Option<Box<[u8]>>, String> {
+    match json.as_bytes().first() {
+        Some(b'{') => Err(format!("the header {name:?} is an object: a value is a string or a list of strings")),
+        Some(b'[') => Err(format!("the header {name:?} is a list in a list")),
+        Some(b'n') => Ok(None),
+        Some(b'"') => match serde_json::from_str::<Cow<str>>(json) {
+            Ok(value) => Ok(Some(value.as_bytes().into())),
+            Err(error) => Err(format!("the header {name:?} is no string: {}", reason(&error))),
+        },
+        _ => Ok(Some(json.as_bytes().into())),
+    }
+}
+
+/// `serde_json`'s words without its line, which is always the first, and with the column where there is one.
+pub(super) fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((reason, _)) if error.column() > 0 => format!("{reason} at column {}", error.column()),
+        Some((reason, _)) => reason.to_owned(),
+        None => text,
+    }
+}
+
+/// A map in its order and with its repeats, which a map type would lose.
+struct Pairs;
+
+impl<'de> Visitor<'de> for Pairs {
+    type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut pairs = Vec::new();
+        while let Some(pair) = map.next_entry()? {
+            pairs.push(pair);
+        }
+        Ok(pairs)
+    }
+}

@@ -1,0 +1,106 @@
+//! Columns to carry into the result: which names they may have, and how text forms gather them.
+
+use arrow_array::ArrayRef;
+use arrow_array::builder::{ArrayBuilder, StringBuilder};
+use arrow_schema::{DataType, Field, Fields};
+
+use crate::error::JobError;
+use crate::kept::KeptCodec;
+use crate::options::SourceOptions;
+use crate::outcome;
+use crate::row::{Row, RowBatch};
+
+/// The names to keep, each once.
+///
+/// # Errors
+/// `Input`: a name that the result has already.
+pub(super) fn names(options: &SourceOptions) -> Result<Vec<String>, JobError> {
+    let result = outcome::schema(&Fields::empty());
+    let mut names: Vec<String> = Vec::new();
+    for name in &options.keep {
+        if result.column_with_name(name).is_some() {
+            let taken: Vec<&str> = result.fields().iter().map(|field| field.name().as_str()).collect();
+            return Err(JobError::input(format!(
+                "{}: the column {name:?} cannot be kept: the result has one of its own by that name (taken are {})",
+                options.input,
+                taken.join(", ")
+            )));
+        }
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    Ok(names)
+}
+
+/// The codec of kept columns, or none where there are no columns.
+///
+/// # Errors
+/// `Input`: a column has a type that cannot be carried.
+pub(super) fn codec(input: &str, fields: &Fields) -> Result<Option<KeptCodec>, JobError> {
+    for field in fields {
+        if let Err(error) = KeptCodec::new(&Fields::from(vec![field.clone()])) {
+            let (name, data_type) = (field.name(), field.data_type());
+            return Err(JobError::input(format!(
+                "{input}: the column {name:?} cannot be kept: its type is {data_type} ({error})"
+            )));
+        }
+    }
+    let codec = (!fields.is_empty()).then(|| KeptCodec::new(fields)).transpose();
+    codec.map_err(|error| JobError::internal(format!("{input}: kept columns: {error}")))
+}
+
+/// Gives each row what the codec makes of the columns.
+pub(super) fn attach(codec: &KeptCodec, columns: &[ArrayRef], batch: &mut [Row]) -> Result<(), JobError> {
+    let encoded =
+        codec.encode(columns).map_err(|error| JobError::internal(format!("kept columns of the input: {error}")))?;
+    for (row, kept) in batch.iter_mut().zip(encoded) {
+        row.extra.get_or_insert_default().kept = Some(kept);
+    }
+    Ok(())
+}
+
+/// Kept columns of a form that knows no types: all are text.
+pub(super) struct KeptText {
+    fields: Fields,
+    codec: Option<KeptCodec>,
+    columns: Vec<StringBuilder>,
+    bytes: usize,
+}
+
+impl KeptText {
+    pub(super) fn new(input: &str, names: &[String]) -> Result<Self, JobError> {
+        let fields: Fields = names.iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
+        let codec = codec(input, &fields)?;
+        let columns = names.iter().map(|_| StringBuilder::new()).collect();
+        Ok(Self { fields, codec, columns, bytes: 0 })
+    }
+
+    pub(super) fn fields(&self) -> &Fields {
+        &self.fields
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The next row's text in this column; each column takes one for each row.
+    pub(super) fn push(&mut self, column: usize, text: Option<&str>) {
+        if let Some(column) = self.columns.get_mut(column) {
+            self.bytes += text.map_or(0, str::len);
+            column.append_option(text);
+        }
+    }
+
+    /// A row that has none of the columns.
+    pub(super) fn push_nulls(&mut self) {
+        self.columns.iter_mut().for_each(StringBuilder::append_null);
+    }
+
+    pub(super) fn attach(&mut self, batch: &mut RowBatch) -> Result<(), JobError> {
+        self.bytes = 0;
+        let Some(codec) = &self.codec else { return Ok(()) };
+        let columns: Vec<ArrayRef> = self.columns.iter_mut().map(ArrayBuilder::finish).collect();
+        attach(codec, &columns, batch)
+    }
+}

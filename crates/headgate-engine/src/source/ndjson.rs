@@ -1,0 +1,229 @@
+//! `.ndjson` and `.jsonl`: a JSON object a line. Of a line only the columns that are used are looked at; values
+//! that are handed on as JSON are handed on as they are written.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use arrow_schema::Fields;
+use bytes::Bytes;
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+use super::batches::Rows;
+use super::cells::{Place, add_defect, defect_row, not_utf8, set_json_headers, set_method, url_row};
+use super::columns::Columns;
+use super::compressed::Compression;
+use super::header_json::reason;
+use super::input::{Input, Reader};
+use super::keep::KeptText;
+use super::lines::{Line, Lines};
+use super::{MAX_RECORD_BYTES, SourceSize};
+use crate::error::JobError;
+use crate::options::SourceOptions;
+use crate::row::{Row, RowBatch};
+
+pub(super) struct Ndjson {
+    input: Input,
+    lines: Lines<Reader>,
+    used: Used,
+    kept: KeptText,
+}
+
+/// The names that are looked for in each object, each once, and what each is used for.
+struct Used {
+    names: Vec<String>,
+    columns: Columns,
+}
+
+impl Used {
+    fn new(options: &SourceOptions, keep: &[String]) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        let mut index = |name: &String| {
+            names.iter().position(|each| each == name).unwrap_or_else(|| {
+                names.push(name.clone());
+                names.len() - 1
+            })
+        };
+        let columns = Columns {
+            url: index(&options.url_column),
+            method: Some(index(&options.method_column)),
+            headers: Some(index(&options.headers_column)),
+            body: Some(index(&options.body_column)),
+            kept: keep.iter().map(index).collect(),
+        };
+        Self { names, columns }
+    }
+}
+
+impl Ndjson {
+    pub(super) fn open(options: &SourceOptions, keep: &[String], compression: Compression) -> Result<Self, JobError> {
+        let (input, reader) = Input::open(&options.input, compression)?;
+        let kept = KeptText::new(&options.input, keep)?;
+        Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used: Used::new(options, keep), kept })
+    }
+}
+
+impl Rows for Ndjson {
+    fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError> {
+        loop {
+            let place = Place::Line(self.lines.number() + 1);
+            let row = match self.lines.next_line() {
+                Ok(Some(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,
+                Ok(Some(Line::Whole(line))) => row(ordinal, place, line, &self.used, &mut self.kept),
+                Ok(Some(Line::TooLong(_))) => Err(format!("longer than {MAX_RECORD_BYTES} bytes")),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(self.input.failed(&error, ordinal)),
+            };
+            return Ok(Some(row.unwrap_or_else(|trouble| {
+                self.kept.push_nulls();
+                defect_row(ordinal, place, &trouble)
+            })));
+        }
+    }
+
+    fn size(&self) -> SourceSize {
+        self.input.size()
+    }
+
+    fn kept_fields(&self) -> Fields {
+        self.kept.fields().clone()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept.bytes()
+    }
+
+    fn attach_kept(&mut self, batch: &mut RowBatch) -> Result<(), JobError> {
+        self.kept.attach(batch)
+    }
+}
+
+/// The row of a line, or why it has none.
+fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, String> {
+    let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line", line, error))?;
+    let mut json = serde_json::Deserializer::from_str(text);
+    let values = json.deserialize_map(Object { names: &used.names }).and_then(|values| json.end().map(|()| values));
+    let values = values.map_err(|error| match error.classify() {
+        Category::Data => "no JSON object".to_owned(),
+        Category::Syntax | Category::Eof | Category::Io => format!("not JSON: {}", reason(&error)),
+    })?;
+    let cell = |column: usize| values[column].map(|json| Cell { name: &used.names[column], json });
+    let columns = &used.columns;
+
+    let url = cell(columns.url).ok_or_else(|| format!("there is no {:?}", used.names[columns.url]))?.string()?;
+    let mut row = url_row(ordinal, place, url.as_bytes());
+    if let Some(method) = columns.method.and_then(cell) {
+        match method.string() {
+            Ok(method) => set_method(&mut row, place, method.as_bytes()),
+            Err(trouble) => add_defect(&mut row, place, &trouble),
+        }
+    }
+    // An object, or a string that holds the text of one.
+    if let Some(headers) = columns.headers.and_then(cell) {
+        match headers.text() {
+            Ok(headers) => set_json_headers(&mut row, place, headers.as_bytes()),
+            Err(trouble) => add_defect(&mut row, place, &trouble),
+        }
+    }
+    if let Some(body) = columns.body.and_then(cell) {
+        match body.text() {
+            Ok(body) => row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body.as_bytes())),
+            Err(trouble) => add_defect(&mut row, place, &trouble),
+        }
+    }
+    for (index, column) in columns.kept.iter().enumerate() {
+        match cell(*column).map(Cell::text).transpose() {
+            Ok(text) => kept.push(index, text.as_deref()),
+            Err(trouble) => {
+                kept.push(index, None);
+                add_defect(&mut row, place, &trouble);
+            }
+        }
+    }
+    Ok(row)
+}
+
+/// A value that is not null.
+#[derive(Clone, Copy)]
+struct Cell<'a> {
+    name: &'a str,
+    json: &'a RawValue,
+}
+
+impl<'a> Cell<'a> {
+    fn string(self) -> Result<Cow<'a, str>, String> {
+        let kind = match self.json.get().as_bytes().first() {
+            Some(b'"') => return self.text(),
+            Some(b'{') => "an object",
+            Some(b'[') => "a list",
+            Some(b't' | b'f') => "a boolean",
+            _ => "a number",
+        };
+        Err(format!("{:?} is {kind} and no string", self.name))
+    }
+
+    /// Strings as they are, other values as their JSON text.
+    fn text(self) -> Result<Cow<'a, str>, String> {
+        let json = self.json.get();
+        match json.strip_prefix('"').and_then(|json| json.strip_suffix('"')) {
+            None => Ok(json.into()),
+            Some(plain) if !plain.contains('\\') && !plain.bytes().any(|byte| byte < b' ') => Ok(plain.into()),
+            Some(_) => serde_json::from_str::<String>(json)
+                .map(Cow::Owned)
+                .map_err(|error| format!("{:?} is no JSON string: {}", self.name, reason(&error))),
+        }
+    }
+}
+
+/// Of an object's values those with one of the names, nulls left out; where a name is repeated the last one counts.
+struct Object<'a> {
+    names: &'a [String],
+}
+
+impl<'de> Visitor<'de> for Object<'_> {
+    type Value = Vec<Option<&'de RawValue>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut values = vec![None; self.names.len()];
+        while let Some(index) = map.next_key_seed(Name { names: self.names })? {
+            match index {
+                Some(index) => values[index] = Some(map.next_value::<&RawValue>()?).filter(|json| json.get() != "null"),
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// The index of a key among the names, told without a copy of the key.
+struct Name<'a> {
+    names: &'a [String],
+}
+
+impl<'de> DeserializeSeed<'de> for Name<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Name<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(self.names.iter().position(|name| name == key))
+    }
+}

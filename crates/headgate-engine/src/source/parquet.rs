@@ -1,0 +1,223 @@
+//! `.parquet`: row group by row group, only the columns that are used.
+//!
+//! Text and binary columns are read as arrow's views, whatever type the file asks for: a view points into the page
+//! it came from, so that a large value that a dictionary holds once is not laid out once for each row.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, new_empty_array};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+
+use super::SourceSize;
+use super::batches::Rows;
+use super::chunk::{Chunk, Used};
+use super::columns::Columns;
+use super::keep;
+use crate::error::JobError;
+use crate::kept::{KeptCodec, hydrated};
+use crate::options::SourceOptions;
+use crate::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
+
+const MAGIC: &[u8] = b"PAR1";
+
+pub(super) struct Parquet {
+    name: String,
+    file: File,
+    size: SourceSize,
+    metadata: ArrowReaderMetadata,
+    used: Used,
+    next_group: usize,
+    group: Option<ParquetRecordBatchReader>,
+    /// The current record batch.
+    chunk: Option<Chunk>,
+    /// Its next row, and the first one that has not got its kept columns yet.
+    at: usize,
+    kept_from: usize,
+    kept_bytes: usize,
+    kept_fields: Fields,
+    codec: Option<KeptCodec>,
+}
+
+impl Parquet {
+    pub(super) fn open(options: &SourceOptions, keep: &[String]) -> Result<Self, JobError> {
+        let name = options.input.clone();
+        let error = |trouble: String| JobError::input(format!("{name}: {trouble}"));
+        let opened = File::open(&name).and_then(|mut file| {
+            let magic = read_magic(&mut file)?;
+            Ok((file.metadata()?.len(), magic, file))
+        });
+        let (bytes, magic, file) = opened.map_err(|cause| error(format!("cannot be opened: {cause}")))?;
+        if magic != MAGIC {
+            return Err(error("not a Parquet file: it does not begin with PAR1".into()));
+        }
+        let damaged = |cause| error(format!("not a whole Parquet file: {cause}"));
+        let as_stored = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(damaged)?;
+        let stored = as_stored.schema().clone();
+        let with_views = ArrowReaderOptions::new().with_schema(views(&stored));
+        let metadata = ArrowReaderMetadata::try_new(as_stored.metadata().clone(), with_views).map_err(damaged)?;
+
+        let columns = Columns::find(options, keep, stored.fields().iter().map(|field| field.name().as_str()))?;
+        let used = Used::new(columns, &metadata);
+        let kept_fields: Fields = used.columns.kept.iter().map(|index| stored.fields()[*index].clone()).collect();
+        let kept_fields = hydrated(&kept_fields);
+        let codec = keep::codec(&name, &kept_fields)?;
+        let rows = u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or_default();
+        let size = SourceSize { rows: Some(rows), bytes: Some(bytes), bytes_read: 0 };
+
+        // A column of a type that cannot be used is told before the first row.
+        let empty: Vec<ArrayRef> =
+            used.roots.iter().map(|index| new_empty_array(metadata.schema().field(*index).data_type())).collect();
+        Chunk::new(&used, metadata.schema(), &empty).map_err(error)?;
+        Ok(Self {
+            name,
+            file,
+            size,
+            metadata,
+            used,
+            next_group: 0,
+            group: None,
+            chunk: None,
+            at: 0,
+            kept_from: 0,
+            kept_bytes: 0,
+            kept_fields,
+            codec,
+        })
+    }
+
+    /// The next record batch that has rows, or `None` at the end of the file.
+    fn next_chunk(&mut self) -> Result<Option<Chunk>, String> {
+        loop {
+            let Some(group) = &mut self.group else {
+                if self.next_group == self.metadata.metadata().num_row_groups() {
+                    self.size.bytes_read = self.size.bytes.unwrap_or_default();
+                    return Ok(None);
+                }
+                self.group = Some(self.open_group(self.next_group)?);
+                self.next_group += 1;
+                continue;
+            };
+            match group.next().transpose().map_err(|error| error.to_string())? {
+                Some(batch) if batch.num_rows() > 0 => {
+                    return Chunk::new(&self.used, self.metadata.schema(), batch.columns()).map(Some);
+                }
+                Some(_) => {}
+                None => {
+                    self.group = None;
+                    let group = self.metadata.metadata().row_group(self.next_group - 1);
+                    self.size.bytes_read += u64::try_from(group.compressed_size()).unwrap_or_default();
+                }
+            }
+        }
+    }
+
+    fn open_group(&self, index: usize) -> Result<ParquetRecordBatchReader, String> {
+        let file = self.file.try_clone().map_err(|error| error.to_string())?;
+        ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_row_groups(vec![index])
+            .with_projection(self.used.projection.clone())
+            .with_batch_size(self.rows_at_a_time(index))
+            .build()
+            .map_err(|error| error.to_string())
+    }
+
+    /// As many rows of a group as make a batch, going by their mean size.
+    fn rows_at_a_time(&self, group: usize) -> usize {
+        let group = self.metadata.metadata().row_group(group);
+        let leaves = group.columns().iter().enumerate();
+        let used = leaves.filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
+        let bytes: i64 = used.map(|(_, column)| column.uncompressed_size().max(0)).sum();
+        let row_bytes = (bytes / group.num_rows().max(1)).max(1);
+        (MAX_BATCH_BYTES / row_bytes as usize).clamp(1, MAX_BATCH_ROWS)
+    }
+}
+
+impl Rows for Parquet {
+    fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError> {
+        if self.ends_batch() {
+            self.chunk = self.next_chunk().map_err(|trouble| {
+                JobError::input(format!(
+                    "{}: damaged: it cannot be read further than row group {} of {}, after {ordinal} rows ({trouble}); get a sound copy and run the same command again",
+                    self.name,
+                    self.next_group,
+                    self.metadata.metadata().num_row_groups()
+                ))
+            })?;
+            self.at = 0;
+            self.kept_from = 0;
+        }
+        let Some(chunk) = &self.chunk else { return Ok(None) };
+        self.kept_bytes += chunk.kept_bytes(self.at);
+        let row = chunk.row(ordinal, self.at);
+        self.at += 1;
+        Ok(Some(row))
+    }
+
+    fn size(&self) -> SourceSize {
+        self.size
+    }
+
+    /// The kept columns of a batch are those of one record batch.
+    fn ends_batch(&self) -> bool {
+        self.chunk.as_ref().is_none_or(|chunk| chunk.rows() == self.at)
+    }
+
+    fn kept_fields(&self) -> Fields {
+        self.kept_fields.clone()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    fn attach_kept(&mut self, batch: &mut RowBatch) -> Result<(), JobError> {
+        let (Some(codec), Some(chunk)) = (&self.codec, &self.chunk) else { return Ok(()) };
+        let columns = chunk.kept.iter().zip(&self.kept_fields).map(|(column, field)| {
+            let column = column.slice(self.kept_from, self.at - self.kept_from);
+            if column.data_type() == field.data_type() { Ok(column) } else { cast(&column, field.data_type()) }
+        });
+        let columns: Vec<ArrayRef> = columns
+            .collect::<Result<_, _>>()
+            .map_err(|error| JobError::internal(format!("{}: kept columns: {error}", self.name)))?;
+        self.kept_from = self.at;
+        self.kept_bytes = 0;
+        keep::attach(codec, &columns, batch)
+    }
+}
+
+/// Empty where the file is shorter.
+fn read_magic(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut magic = Vec::new();
+    file.take(MAGIC.len() as u64).read_to_end(&mut magic)?;
+    Ok(magic)
+}
+
+/// The schema with top-level text and binary columns as views.
+fn views(schema: &Schema) -> SchemaRef {
+    let fields: Fields = schema
+        .fields()
+        .iter()
+        .map(|field| {
+            let plain = match field.data_type() {
+                DataType::Dictionary(_, value) => value,
+                other => other,
+            };
+            match plain {
+                DataType::Utf8 | DataType::LargeUtf8 => retyped(field, DataType::Utf8View),
+                DataType::Binary | DataType::LargeBinary => retyped(field, DataType::BinaryView),
+                _ => field.clone(),
+            }
+        })
+        .collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn retyped(field: &Arc<Field>, data_type: DataType) -> Arc<Field> {
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
+}

@@ -1,0 +1,226 @@
+//! What holds a job back, named with the number to turn. A pure decision over the figures of a stretch of time.
+//!
+//! Little's law says it for the commonest case: what is in flight equals the rate times the mean time each takes, so with
+//! both known the rate has a ceiling that no faster client can pass (J. D. C. Little, "A Proof for the Queuing Formula
+//! L = λW", 1961).
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::stats::lanes::{LaneTime, Wait};
+
+/// A worker that is busy for this share of the time has nothing left to give.
+const SATURATED: f64 = 0.9;
+/// Lanes that wait for one thing for this share of the time are held back by it.
+const HELD_BACK: f64 = 0.3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoundKind {
+    Concurrency,
+    Machine,
+    Input,
+    Output,
+    Memory,
+    /// Too little happened to tell.
+    Nothing,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BoundBy {
+    pub kind: BoundKind,
+    /// One line for a person.
+    pub text: String,
+}
+
+/// What happened in a stretch of time.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stretch {
+    pub wall: Duration,
+    /// Attempts that ended, and their time added up.
+    pub attempts: u64,
+    pub attempt_time: Duration,
+    pub lane_time: LaneTime,
+    /// Time the workers were not asleep, over all of them.
+    pub busy: Duration,
+    pub workers: usize,
+    pub concurrency: usize,
+    /// Cores this process may use.
+    pub cores: usize,
+    pub output_is_pipe: bool,
+    pub input_is_pipe: bool,
+}
+
+impl Stretch {
+    fn share(&self, time: Duration) -> f64 {
+        time.as_secs_f64() / self.lane_time.total.as_secs_f64().max(1e-9)
+    }
+}
+
+pub fn bound_by(stretch: &Stretch) -> BoundBy {
+    let wall = stretch.wall.as_secs_f64();
+    let busy = stretch.busy.as_secs_f64() / (wall * stretch.workers as f64).max(1e-9);
+    let waiting = |wait| stretch.share(stretch.lane_time.waiting(wait));
+    let (kind, text) = if stretch.attempts == 0 && stretch.lane_time.total.is_zero() {
+        (BoundKind::Nothing, "nothing yet: no request has been sent".to_owned())
+    } else if waiting(Wait::Sink) >= HELD_BACK {
+        (BoundKind::Output, output(stretch, waiting(Wait::Sink)))
+    } else if busy >= SATURATED {
+        (BoundKind::Machine, machine(stretch, busy))
+    } else if waiting(Wait::Memory) >= HELD_BACK {
+        let share = percent(waiting(Wait::Memory));
+        (BoundKind::Memory, format!("bound by memory for bodies: requests wait for it {share} of the time"))
+    } else if waiting(Wait::Input) >= HELD_BACK {
+        (BoundKind::Input, input(stretch, waiting(Wait::Input)))
+    } else {
+        (BoundKind::Concurrency, concurrency(stretch))
+    };
+    BoundBy { kind, text }
+}
+
+fn output(stretch: &Stretch, share: f64) -> String {
+    let what = if stretch.output_is_pipe { "whoever reads the output" } else { "the disk" };
+    format!("bound by {what}: results wait to be written {} of the time", percent(share))
+}
+
+fn machine(stretch: &Stretch, busy: f64) -> String {
+    let text = format!("bound by this machine: workers {} busy", percent(busy));
+    if stretch.workers < stretch.cores {
+        format!("{text}; raise --threads ({} of {} cores in use)", stretch.workers, stretch.cores)
+    } else {
+        text
+    }
+}
+
+fn input(stretch: &Stretch, share: f64) -> String {
+    let what = if stretch.input_is_pipe { "whoever writes the input" } else { "the input" };
+    format!("bound by {what}: {} of the time there is no row to start", percent(share))
+}
+
+fn concurrency(stretch: &Stretch) -> String {
+    let in_flight = stretch.lane_time.in_flight().as_secs_f64() / stretch.wall.as_secs_f64().max(1e-9);
+    if stretch.attempts == 0 {
+        return format!("bound by concurrency: {} in flight, none has ended yet", thousands(in_flight));
+    }
+    let mean_s = stretch.attempt_time.as_secs_f64() / stretch.attempts as f64;
+    let ceiling = stretch.concurrency as f64 / mean_s.max(1e-9);
+    format!(
+        "bound by concurrency: {} in flight at a mean of {} allow {} requests/s; raise --concurrency",
+        thousands(stretch.concurrency as f64),
+        duration(mean_s),
+        thousands(ceiling),
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", (share * 100.0).clamp(0.0, 100.0))
+}
+
+fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s >= 0.9995 => format!("{s:.2} s"),
+        s if s >= 0.000_999_5 => format!("{:.1} ms", s * 1e3),
+        s => format!("{:.0} µs", s * 1e6),
+    }
+}
+
+fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::stats::lanes::LaneClock;
+
+    /// Ten seconds of `lanes` lanes of which each waits for `wait` for so many seconds.
+    fn stretch(lanes: u32, wait: Option<(Wait, u64)>, busy_s: f64) -> Stretch {
+        let start = Instant::now();
+        let mut clock = LaneClock::new(start);
+        for _ in 0..lanes {
+            clock.start(start);
+        }
+        if let Some((wait, seconds)) = wait {
+            (0..lanes).for_each(|_| clock.enter(wait, start));
+            (0..lanes).for_each(|_| clock.leave(wait, start + Duration::from_secs(seconds)));
+        }
+        let wall = Duration::from_secs(10);
+        Stretch {
+            wall,
+            attempts: 6670,
+            attempt_time: Duration::from_secs(10_005),
+            lane_time: clock.time(start + wall),
+            busy: Duration::from_secs_f64(busy_s),
+            workers: 1,
+            concurrency: lanes as usize,
+            cores: 2,
+            output_is_pipe: false,
+            input_is_pipe: false,
+        }
+    }
+
+    #[test]
+    fn each_bound_is_named_with_the_number_to_turn() {
+        let piped = Stretch {
+            output_is_pipe: true,
+            input_is_pipe: true,
+            workers: 2,
+            ..stretch(10, Some((Wait::Sink, 5)), 19.9)
+        };
+        for (kind, text, stretch) in [
+            (
+                BoundKind::Concurrency,
+                "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise --concurrency",
+                stretch(1000, None, 1.0),
+            ),
+            (
+                BoundKind::Machine,
+                "bound by this machine: workers 98 % busy; raise --threads (1 of 2 cores in use)",
+                stretch(1000, None, 9.8),
+            ),
+            (
+                BoundKind::Input,
+                "bound by the input: 80 % of the time there is no row to start",
+                stretch(10, Some((Wait::Input, 8)), 1.0),
+            ),
+            (
+                BoundKind::Output,
+                "bound by the disk: results wait to be written 50 % of the time",
+                stretch(10, Some((Wait::Sink, 5)), 1.0),
+            ),
+            (
+                BoundKind::Output,
+                "bound by whoever reads the output: results wait to be written 50 % of the time",
+                piped,
+            ),
+            (
+                BoundKind::Memory,
+                "bound by memory for bodies: requests wait for it 40 % of the time",
+                stretch(10, Some((Wait::Memory, 4)), 1.0),
+            ),
+            (BoundKind::Nothing, "nothing yet: no request has been sent", Stretch::default()),
+        ] {
+            assert_eq!(BoundBy { kind, text: text.into() }, bound_by(&stretch));
+        }
+    }
+
+    #[test]
+    fn figures_are_written_for_people() {
+        assert_eq!(["7", "1,234", "1,000,000"], [7.4, 1234.0, 999_999.9].map(thousands).each_ref().map(String::as_str));
+        assert_eq!(
+            ["1.50 s", "2.5 ms", "73 µs"],
+            [1.5, 0.0025, 0.000_073].map(duration).each_ref().map(String::as_str)
+        );
+    }
+}

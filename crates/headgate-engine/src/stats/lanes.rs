@@ -1,0 +1,135 @@
+//! What lanes spend their time on. A lane that has an attempt in flight is the rule and costs nothing here; only
+//! the exceptions, when it has to wait for something else, are told.
+
+use std::time::{Duration, Instant};
+
+/// What a lane waits for when it is not in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Wait {
+    /// The next row.
+    Input,
+    /// Room at the sink.
+    Sink,
+    /// Room for bodies in memory.
+    Memory,
+}
+
+const WAITS: usize = 3;
+
+/// Lane-time since the start of a job, by what it was spent on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LaneTime {
+    /// Lanes there are, times how long they have been there.
+    pub total: Duration,
+    waiting: [Duration; WAITS],
+}
+
+impl LaneTime {
+    pub fn waiting(&self, wait: Wait) -> Duration {
+        self.waiting[wait as usize]
+    }
+
+    pub fn in_flight(&self) -> Duration {
+        self.total.saturating_sub(self.waiting.iter().sum())
+    }
+
+    #[must_use]
+    pub fn since(&self, earlier: &LaneTime) -> LaneTime {
+        LaneTime {
+            total: self.total.saturating_sub(earlier.total),
+            waiting: std::array::from_fn(|wait| self.waiting[wait].saturating_sub(earlier.waiting[wait])),
+        }
+    }
+
+    pub fn add(&mut self, other: &LaneTime) {
+        self.total += other.total;
+        for (mine, theirs) in self.waiting.iter_mut().zip(other.waiting) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// The lanes of one worker: how many there are, what they do now, what they did so far.
+#[derive(Debug, Clone)]
+pub struct LaneClock {
+    lanes: u32,
+    waiting: [u32; WAITS],
+    time: LaneTime,
+    updated: Instant,
+}
+
+impl LaneClock {
+    pub fn new(now: Instant) -> Self {
+        Self { lanes: 0, waiting: [0; WAITS], time: LaneTime::default(), updated: now }
+    }
+
+    pub fn start(&mut self, now: Instant) {
+        self.advance(now);
+        self.lanes += 1;
+    }
+
+    pub fn end(&mut self, now: Instant) {
+        self.advance(now);
+        self.lanes -= 1;
+    }
+
+    pub fn enter(&mut self, wait: Wait, now: Instant) {
+        self.advance(now);
+        self.waiting[wait as usize] += 1;
+    }
+
+    pub fn leave(&mut self, wait: Wait, now: Instant) {
+        self.advance(now);
+        self.waiting[wait as usize] -= 1;
+    }
+
+    /// Tells of a wait that is over and that [`LaneClock::enter`] did not tell of.
+    pub fn add_waited(&mut self, wait: Wait, time: Duration) {
+        self.time.waiting[wait as usize] += time;
+    }
+
+    /// Attempts started and not ended.
+    pub fn in_flight(&self) -> u32 {
+        self.lanes - self.waiting.iter().sum::<u32>()
+    }
+
+    pub fn time(&self, now: Instant) -> LaneTime {
+        let mut clock = self.clone();
+        clock.advance(now);
+        clock.time
+    }
+
+    fn advance(&mut self, now: Instant) {
+        let step = now.saturating_duration_since(self.updated);
+        self.updated = self.updated.max(now);
+        self.time.total += step * self.lanes;
+        for (time, lanes) in self.time.waiting.iter_mut().zip(self.waiting) {
+            *time += step * lanes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lane_time_is_split_by_what_lanes_wait_for() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut clock = LaneClock::new(start);
+        clock.start(at(0));
+        clock.start(at(2));
+        clock.enter(Wait::Sink, at(5));
+        clock.leave(Wait::Sink, at(9));
+        clock.end(at(10));
+
+        let time = clock.time(at(12));
+
+        assert_eq!(Duration::from_secs(12 + 8), time.total);
+        assert_eq!(Duration::from_secs(4), time.waiting(Wait::Sink));
+        assert_eq!(Duration::from_secs(16), time.in_flight());
+        assert_eq!(1, clock.in_flight());
+    }
+}

@@ -1,0 +1,190 @@
+//! Watches a job from outside: adds up the workers' figures, knows the last few seconds from the whole.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::RuntimeMetrics;
+
+use crate::limit::machine::Usage;
+use crate::source::SourceSize;
+use crate::stats::bottleneck::{Stretch, bound_by};
+use crate::stats::lanes::LaneTime;
+use crate::stats::report::{Latency, Snapshot, Summary};
+use crate::stats::worker::{Figures, WorkerStats};
+
+/// What "recent" means.
+const RECENT: Duration = Duration::from_secs(5);
+/// The distance of two samples at the least; so there are at most ten and one.
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+
+/// What of a job does not change.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    pub concurrency: usize,
+    /// Cores this process may use.
+    pub cores: usize,
+    pub input_is_pipe: bool,
+    pub output_is_pipe: bool,
+}
+
+#[derive(Debug)]
+pub struct Monitor {
+    started: Instant,
+    setting: Setting,
+    workers: Vec<Arc<Mutex<WorkerStats>>>,
+    metrics: Vec<RuntimeMetrics>,
+    source: Arc<Mutex<SourceSize>>,
+    usage_before: Usage,
+    samples: VecDeque<Sample>,
+}
+
+/// The counters at one moment; two of them make a stretch.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    at: Instant,
+    rows: u64,
+    attempts: u64,
+    attempt_time: Duration,
+    lane_time: LaneTime,
+    busy: Duration,
+}
+
+impl Monitor {
+    pub fn new(
+        started: Instant,
+        setting: Setting,
+        workers: Vec<Arc<Mutex<WorkerStats>>>,
+        metrics: Vec<RuntimeMetrics>,
+        source: Arc<Mutex<SourceSize>>,
+    ) -> Self {
+        let usage_before = Usage::now();
+        Self { started, setting, workers, metrics, source, usage_before, samples: VecDeque::new() }
+    }
+
+    pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
+        let (figures, in_flight, sample) = self.add_up(now);
+        let recent = self.recent(sample);
+        let elapsed_s = now.saturating_duration_since(self.started).as_secs_f64();
+        let requests_per_s = per_second(sample.rows - recent.rows, now.saturating_duration_since(recent.at));
+        let size = *self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = figures.rows();
+        let fraction = match (size.rows, size.bytes) {
+            (Some(known), _) if known > 0 => Some(rows as f64 / known as f64),
+            // Rows that are read and not done yet count as done here: a few thousand.
+            (None, Some(bytes)) if bytes > 0 => Some((size.bytes_read as f64 / bytes as f64).min(1.0)),
+            _ => None,
+        };
+        let time_left_s = match (size.rows, fraction) {
+            (Some(known), _) if requests_per_s > 0.0 => Some(known.saturating_sub(rows) as f64 / requests_per_s),
+            (None, Some(fraction)) if fraction > 0.0 => Some(elapsed_s * (1.0 - fraction) / fraction),
+            _ => None,
+        };
+        Snapshot {
+            elapsed_s,
+            rows,
+            rows_known: size.rows,
+            fraction,
+            answered: figures.answered,
+            failed: figures.failed,
+            in_flight,
+            concurrency: self.setting.concurrency as u64,
+            requests_per_s,
+            requests_per_s_mean: per_second(rows, now.saturating_duration_since(self.started)),
+            p50_us: figures.latency_us.value_at_quantile(0.5),
+            p99_us: figures.latency_us.value_at_quantile(0.99),
+            bytes_received: figures.bytes_received,
+            time_left_s: time_left_s.filter(|_| !stopping),
+            stopping,
+            bound_by: bound_by(&self.stretch(&recent, &sample)),
+        }
+    }
+
+    pub fn summary(&self, ended: Instant) -> Summary {
+        let (figures, _, sample) = self.add_up(ended);
+        let usage = Usage::now();
+        let elapsed = ended.saturating_duration_since(self.started);
+        Summary {
+            rows: figures.rows(),
+            answered: figures.answered,
+            failed: figures.failed,
+            statuses: figures.statuses(),
+            errors: figures.errors(),
+            error_examples: figures.examples(),
+            elapsed_s: elapsed.as_secs_f64(),
+            requests_per_s: per_second(figures.rows(), elapsed),
+            latency_us: Latency::from(&figures.latency_us),
+            bytes_received: figures.bytes_received,
+            peak_rss_bytes: usage.peak_rss_bytes,
+            cpu_s: usage.cpu_s - self.usage_before.cpu_s,
+            bound_by: bound_by(&self.stretch(&Sample::zero(self.started), &sample)),
+            output: String::new(),
+            interrupted: false,
+            notes: Vec::new(),
+            failure: None,
+        }
+    }
+
+    fn add_up(&self, now: Instant) -> (Figures, u64, Sample) {
+        let mut figures = Figures::default();
+        let mut sample = Sample::zero(now);
+        let mut in_flight = 0;
+        for worker in &self.workers {
+            let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            figures.add(&worker.figures);
+            sample.lane_time.add(&worker.lanes.time(now));
+            in_flight += u64::from(worker.lanes.in_flight());
+        }
+        sample.rows = figures.rows();
+        sample.attempts = figures.attempted;
+        sample.attempt_time = Duration::from_micros(figures.elapsed_us);
+        sample.busy = self.metrics.iter().map(|metrics| metrics.worker_total_busy_duration(0)).sum();
+        (figures, in_flight, sample)
+    }
+
+    /// The sample that recent figures are counted from; remembers `now` for later ones.
+    fn recent(&mut self, now: Sample) -> Sample {
+        while self.samples.get(1).is_some_and(|second| now.at.saturating_duration_since(second.at) >= RECENT) {
+            self.samples.pop_front();
+        }
+        if self.samples.back().is_none_or(|last| now.at.saturating_duration_since(last.at) >= SAMPLE_EVERY) {
+            self.samples.push_back(now);
+        }
+        match self.samples.front() {
+            Some(first) if first.at < now.at => *first,
+            _ => Sample::zero(self.started),
+        }
+    }
+
+    fn stretch(&self, from: &Sample, to: &Sample) -> Stretch {
+        Stretch {
+            wall: to.at.saturating_duration_since(from.at),
+            attempts: to.attempts - from.attempts,
+            attempt_time: to.attempt_time.saturating_sub(from.attempt_time),
+            lane_time: to.lane_time.since(&from.lane_time),
+            busy: to.busy.saturating_sub(from.busy),
+            workers: self.workers.len(),
+            concurrency: self.setting.concurrency,
+            cores: self.setting.cores,
+            output_is_pipe: self.setting.output_is_pipe,
+            input_is_pipe: self.setting.input_is_pipe,
+        }
+    }
+}
+
+impl Sample {
+    fn zero(at: Instant) -> Self {
+        Self {
+            at,
+            rows: 0,
+            attempts: 0,
+            attempt_time: Duration::ZERO,
+            lane_time: LaneTime::default(),
+            busy: Duration::ZERO,
+        }
+    }
+}
+
+fn per_second(count: u64, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
+}

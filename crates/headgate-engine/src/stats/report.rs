@@ -1,0 +1,99 @@
+//! A job's figures as it tells them: a [`Snapshot`] at any moment, a [`Summary`] at the end. Python reads both as JSON,
+//! under these names.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::error::{JobError, JobErrorKind};
+use crate::stats::bottleneck::BoundBy;
+use crate::stats::worker::FailureExample;
+
+/// How a job is right now.
+#[derive(Debug, Clone, Serialize)]
+pub struct Snapshot {
+    pub elapsed_s: f64,
+    /// Rows done.
+    pub rows: u64,
+    /// Rows there are, where that is known.
+    pub rows_known: Option<u64>,
+    /// Share of the input that is done, where that is known.
+    pub fraction: Option<f64>,
+    pub answered: u64,
+    pub failed: u64,
+    pub in_flight: u64,
+    pub concurrency: u64,
+    /// Over the last seconds.
+    pub requests_per_s: f64,
+    /// Since the start.
+    pub requests_per_s_mean: f64,
+    pub p50_us: u64,
+    pub p99_us: u64,
+    pub bytes_received: u64,
+    pub time_left_s: Option<f64>,
+    pub stopping: bool,
+    pub bound_by: BoundBy,
+}
+
+/// What a job has done.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    pub rows: u64,
+    pub answered: u64,
+    pub failed: u64,
+    pub statuses: BTreeMap<u16, u64>,
+    pub errors: BTreeMap<&'static str, u64>,
+    pub error_examples: BTreeMap<&'static str, FailureExample>,
+    pub elapsed_s: f64,
+    pub requests_per_s: f64,
+    pub latency_us: Latency,
+    pub bytes_received: u64,
+    pub peak_rss_bytes: u64,
+    pub cpu_s: f64,
+    pub bound_by: BoundBy,
+    pub output: String,
+    /// It was stopped before the input was done.
+    pub interrupted: bool,
+    /// What the user should know, a sentence each.
+    pub notes: Vec<String>,
+    /// Why it could not go on, if it could not.
+    pub failure: Option<FailureReport>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Latency {
+    pub p50: u64,
+    pub p90: u64,
+    pub p99: u64,
+    pub max: u64,
+}
+
+impl From<&Histogram<u64>> for Latency {
+    fn from(histogram: &Histogram<u64>) -> Self {
+        Self {
+            p50: histogram.value_at_quantile(0.5),
+            p90: histogram.value_at_quantile(0.9),
+            p99: histogram.value_at_quantile(0.99),
+            max: histogram.max(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct FailureReport {
+    pub kind: &'static str,
+    pub message: String,
+}
+
+impl From<&JobError> for FailureReport {
+    fn from(error: &JobError) -> Self {
+        let kind = match error.kind {
+            JobErrorKind::Usage => "usage",
+            JobErrorKind::Input => "input",
+            JobErrorKind::Output => "output",
+            JobErrorKind::Internal => "internal",
+        };
+        Self { kind, message: error.message.clone() }
+    }
+}

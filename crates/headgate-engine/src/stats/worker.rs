@@ -1,0 +1,137 @@
+//! The figures of one worker, and those of all of them together.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use hdrhistogram::Histogram;
+
+use crate::error::ErrorKind;
+use crate::outcome::Outcome;
+use crate::stats::lanes::LaneClock;
+
+/// The longest latency told apart, in microseconds: one hour.
+const MAX_LATENCY_US: u64 = 3_600_000_000;
+/// Status codes there can be: three digits.
+const STATUS_CODES: usize = 1000;
+
+/// The first failure of a kind, as an example of it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct FailureExample {
+    pub row: u64,
+    pub url: Box<str>,
+    pub message: Box<str>,
+}
+
+/// Counters and a histogram: some 200 KB, however many rows.
+#[derive(Debug, Clone)]
+pub struct Figures {
+    pub answered: u64,
+    pub failed: u64,
+    pub bytes_received: u64,
+    /// Microseconds of all attempts that went out, added up.
+    pub elapsed_us: u64,
+    /// How many went out.
+    pub attempted: u64,
+    statuses: Box<[u64; STATUS_CODES]>,
+    errors: [u64; ErrorKind::ALL.len()],
+    examples: [Option<FailureExample>; ErrorKind::ALL.len()],
+    pub latency_us: Histogram<u64>,
+}
+
+impl Default for Figures {
+    fn default() -> Self {
+        Self {
+            answered: 0,
+            failed: 0,
+            bytes_received: 0,
+            elapsed_us: 0,
+            attempted: 0,
+            statuses: Box::new([0; STATUS_CODES]),
+            errors: [0; ErrorKind::ALL.len()],
+            examples: std::array::from_fn(|_| None),
+            latency_us: Histogram::new_with_max(MAX_LATENCY_US, 3).expect("3 digits up to an hour can be told apart"),
+        }
+    }
+}
+
+impl Figures {
+    pub fn rows(&self) -> u64 {
+        self.answered + self.failed
+    }
+
+    pub fn record(&mut self, outcome: &Outcome) {
+        if let Some(answer) = &outcome.answer {
+            self.bytes_received += answer.body_bytes;
+            if outcome.failure.is_none() {
+                self.statuses[usize::from(answer.status) % STATUS_CODES] += 1;
+            }
+        }
+        if let Some(failure) = &outcome.failure {
+            self.failed += 1;
+            self.errors[failure.kind as usize] += 1;
+            self.examples[failure.kind as usize].get_or_insert_with(|| FailureExample {
+                row: outcome.row.ordinal,
+                url: outcome.row.url.clone(),
+                message: failure.message.as_str().into(),
+            });
+        } else {
+            self.answered += 1;
+        }
+        if outcome.attempts > 0 {
+            self.attempted += 1;
+            self.elapsed_us += outcome.elapsed_us;
+            self.latency_us.saturating_record(outcome.elapsed_us);
+        }
+    }
+
+    pub fn add(&mut self, other: &Figures) {
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.bytes_received += other.bytes_received;
+        self.elapsed_us += other.elapsed_us;
+        self.attempted += other.attempted;
+        for (mine, theirs) in self.statuses.iter_mut().zip(other.statuses.iter()) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.errors.iter_mut().zip(other.errors) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.examples.iter_mut().zip(&other.examples) {
+            if mine.is_none() {
+                mine.clone_from(theirs);
+            }
+        }
+        // Both have the same range, so that nothing can fall outside.
+        let _ = self.latency_us.add(&other.latency_us);
+    }
+
+    /// Rows answered with each status code that occurred.
+    pub fn statuses(&self) -> BTreeMap<u16, u64> {
+        let counts = self.statuses.iter().enumerate();
+        counts.filter(|(_, count)| **count > 0).map(|(status, count)| (status as u16, *count)).collect()
+    }
+
+    /// Rows that failed with each kind of error that occurred.
+    pub fn errors(&self) -> BTreeMap<&'static str, u64> {
+        let kinds = ErrorKind::ALL.iter();
+        kinds.map(|kind| (kind.name(), self.errors[*kind as usize])).filter(|(_, count)| *count > 0).collect()
+    }
+
+    pub fn examples(&self) -> BTreeMap<&'static str, FailureExample> {
+        let kinds = ErrorKind::ALL.iter();
+        kinds.filter_map(|kind| Some((kind.name(), self.examples[*kind as usize].clone()?))).collect()
+    }
+}
+
+/// What a worker shares with whoever wants to know how it is. Locked for each row by the worker, a few times a second by others.
+#[derive(Debug)]
+pub struct WorkerStats {
+    pub figures: Figures,
+    pub lanes: LaneClock,
+}
+
+impl WorkerStats {
+    pub fn new(now: Instant) -> Self {
+        Self { figures: Figures::default(), lanes: LaneClock::new(now) }
+    }
+}

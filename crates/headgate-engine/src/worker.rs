@@ -1,0 +1,460 @@
+//! One thread of the engine: its runtime, its lanes, its idle connections.
+//!
+//! A lane takes a row, performs the exchange, hands the outcome on and takes the next; there is no task for a request.
+//! Lanes are made when there is a row and none is free, up to the worker's share of the concurrency. Rows come in
+//! small chunks over a bounded channel that all workers draw from, so that no worker sits on rows that another
+//! could start; a chunk is no larger than an eighth of the lanes (see [`chunk_rows`]).
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use arrow_schema::Fields;
+use tokio::sync::{Notify, watch};
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::timeout_at;
+
+use crate::clock::Clock;
+use crate::error::{ErrorKind, Failure, JobError};
+use crate::http::connect::Connector;
+use crate::http::deadline::Deadline;
+use crate::http::exchange::{Reply, ResponseLimits};
+use crate::http::pool::{Pool, Pooled};
+use crate::http::request::{Defaults, Prepared, Preparer};
+use crate::http::target::Origin;
+use crate::limit::rows::{NoRows, RowReceiver};
+use crate::outcome::{Answer, Outcome, OutcomeBatch, OutcomeBuilder};
+use crate::row::Row;
+use crate::stats::lanes::Wait;
+use crate::stats::worker::WorkerStats;
+
+/// Outcomes that have waited this long go to the sink, however few.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+/// Threads that a worker may block in name lookups.
+const RESOLVER_THREADS: usize = 8;
+/// Rows in one chunk at the most.
+const MAX_CHUNK_ROWS: usize = 64;
+
+/// How many rows to put in a chunk for workers of `lanes` lanes each.
+pub fn chunk_rows(lanes: usize) -> usize {
+    (lanes / 8).clamp(1, MAX_CHUNK_ROWS)
+}
+
+/// Whether a job goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Running,
+    /// Nothing new is started; what is in flight has until then.
+    Draining {
+        until: Instant,
+    },
+}
+
+/// What the workers of a job have in common.
+#[derive(Debug)]
+pub struct Shared {
+    pub clock: Clock,
+    pub connector: Connector,
+    pub defaults: Defaults,
+    pub limits: ResponseLimits,
+    pub timeout: Duration,
+    pub connect_timeout: Duration,
+    pub kept: Fields,
+    pub rows: RowReceiver,
+    pub outcomes: async_channel::Sender<OutcomeBatch>,
+    pub phase: watch::Receiver<Phase>,
+    pub failure: Arc<FirstFailure>,
+}
+
+/// Why the job cannot go on: the first reason counts.
+#[derive(Debug, Default)]
+pub struct FirstFailure {
+    error: Mutex<Option<JobError>>,
+}
+
+impl FirstFailure {
+    pub fn set(&self, error: JobError) {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    pub fn get(&self) -> Option<JobError> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A runtime for one worker, made before the thread so that its figures can be read from outside.
+///
+/// # Errors
+/// `Internal`: the system refuses what a runtime needs.
+pub fn runtime() -> Result<tokio::runtime::Runtime, JobError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(RESOLVER_THREADS)
+        .build()
+        .map_err(|error| JobError::internal(format!("a worker cannot be started: {error}")))
+}
+
+/// Runs a worker of up to `max_lanes` lanes until the rows end or the phase says so. Blocks.
+pub fn run(shared: Arc<Shared>, runtime: tokio::runtime::Runtime, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>) {
+    let builder = match OutcomeBuilder::new(&shared.kept) {
+        Ok(builder) => builder,
+        Err(error) => return shared.failure.set(JobError::input(format!("--keep: {error}"))),
+    };
+    let worker = Rc::new(Worker {
+        preparer: RefCell::new(Preparer::new(shared.defaults.clone())),
+        pool: RefCell::new(Pool::new(max_lanes)),
+        builder: RefCell::new(builder),
+        queue: RefCell::default(),
+        available: Notify::new(),
+        wanted: Notify::new(),
+        lane_ended: Notify::new(),
+        flushing: tokio::sync::Mutex::new(()),
+        lanes: Cell::new(0),
+        idle_lanes: Cell::new(0),
+        no_more_rows: Cell::new(false),
+        max_lanes,
+        shared,
+        stats,
+    });
+    LocalSet::new().block_on(&runtime, worker.run());
+    // A name lookup may hang in the system's resolver: it is not waited for.
+    runtime.shutdown_background();
+}
+
+struct Worker {
+    shared: Arc<Shared>,
+    stats: Arc<Mutex<WorkerStats>>,
+    preparer: RefCell<Preparer>,
+    pool: RefCell<Pool>,
+    builder: RefCell<OutcomeBuilder>,
+    /// Rows taken from the channel and not started: at most one chunk.
+    queue: RefCell<VecDeque<Row>>,
+    /// A row is in the queue, or there will be none.
+    available: Notify,
+    /// A lane could take a row.
+    wanted: Notify,
+    lane_ended: Notify,
+    flushing: tokio::sync::Mutex<()>,
+    lanes: Cell<usize>,
+    idle_lanes: Cell<usize>,
+    no_more_rows: Cell<bool>,
+    max_lanes: usize,
+}
+
+/// What a lane keeps from row to row.
+struct Lane {
+    deadline: Deadline,
+    /// The connection of the last row: mostly the next one can use it, without a look into the pool.
+    held: Option<Box<Pooled>>,
+}
+
+impl Worker {
+    async fn run(self: Rc<Self>) {
+        let housekeeping = spawn_local(self.clone().keep_house());
+        tokio::select! {
+            () = self.feed() => {}
+            () = self.grace_over() => {}
+        }
+        housekeeping.abort();
+        self.flush(false).await;
+    }
+
+    /// Waits for a stop, and then for the end of the grace that comes with it.
+    async fn grace_over(&self) {
+        let mut phase = self.shared.phase.clone();
+        loop {
+            let current = *phase.borrow_and_update();
+            let changed = match current {
+                Phase::Running => phase.changed().await,
+                Phase::Draining { until } => {
+                    self.stop();
+                    match timeout_at(until.into(), phase.changed()).await {
+                        Ok(changed) => changed,
+                        Err(_) => return,
+                    }
+                }
+            };
+            if changed.is_err() {
+                // The job's handle is gone, and nobody is left to stop the worker: it works on to the end.
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Hands rows to lanes until there are no more, then waits for the lanes to end.
+    async fn feed(self: &Rc<Self>) {
+        loop {
+            while !self.no_more_rows.get() && self.idle_lanes.get() == 0 && self.lanes.get() == self.max_lanes {
+                self.wanted.notified().await;
+            }
+            if self.no_more_rows.get() {
+                break;
+            }
+            match self.shared.rows.recv().await {
+                Ok(chunk) => self.enqueue(chunk.into_iter()),
+                Err(_) => self.end_rows(),
+            }
+        }
+        while self.lanes.get() > 0 {
+            self.lane_ended.notified().await;
+        }
+    }
+
+    /// Queues rows, and wakes or makes a lane for each as far as there are any.
+    fn enqueue(self: &Rc<Self>, chunk: impl ExactSizeIterator<Item = Row>) {
+        let mut rows = chunk.len();
+        self.queue.borrow_mut().extend(chunk);
+        while rows > 0 && self.idle_lanes.get() > 0 {
+            self.idle_lanes.set(self.idle_lanes.get() - 1);
+            self.available.notify_one();
+            rows -= 1;
+        }
+        while rows > 0 && self.lanes.get() < self.max_lanes {
+            spawn_local(self.clone().lane(LaneGuard::new(self.clone())));
+            rows -= 1;
+        }
+    }
+
+    /// No row is started any more.
+    fn stop(&self) {
+        self.queue.borrow_mut().clear();
+        self.end_rows();
+    }
+
+    /// No row is queued any more.
+    fn end_rows(&self) {
+        self.no_more_rows.set(true);
+        self.available.notify_waiters();
+        self.wanted.notify_one();
+    }
+
+    async fn lane(self: Rc<Self>, _guard: LaneGuard) {
+        let mut lane = Lane { deadline: Deadline::new(Instant::now() + self.shared.timeout), held: None };
+        while let Some(row) = self.next_row(&mut lane).await {
+            let outcome = self.attempt(row, &mut lane).await;
+            self.stats().figures.record(&outcome);
+            self.builder.borrow_mut().push(outcome);
+            if self.builder.borrow().is_full() {
+                self.waiting(Wait::Sink, self.flush(true)).await;
+            }
+            // Rows that end without I/O must not keep the others from theirs.
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    async fn next_row(self: &Rc<Self>, lane: &mut Lane) -> Option<Row> {
+        loop {
+            if let Some(row) = self.queue.borrow_mut().pop_front() {
+                return Some(row);
+            }
+            if self.no_more_rows.get() {
+                return None;
+            }
+            match self.shared.rows.try_recv() {
+                Ok(chunk) => {
+                    let mut chunk = chunk.into_iter();
+                    let row = chunk.next();
+                    self.enqueue(chunk);
+                    if row.is_some() {
+                        return row;
+                    }
+                }
+                Err(NoRows::Ended) => self.end_rows(),
+                Err(NoRows::Empty) => {
+                    if let Some(held) = lane.held.take() {
+                        self.pool.borrow_mut().put(held, Instant::now());
+                    }
+                    self.idle_lanes.set(self.idle_lanes.get() + 1);
+                    self.wanted.notify_one();
+                    self.waiting(Wait::Input, self.available.notified()).await;
+                }
+            }
+        }
+    }
+
+    /// What becomes of a row.
+    async fn attempt(&self, row: Row, lane: &mut Lane) -> Outcome {
+        let started = Instant::now();
+        let prepared = self.preparer.borrow_mut().prepare(&row);
+        let method = match (&prepared, &row.extra) {
+            (Ok(prepared), _) => prepared.request.method().as_str().into(),
+            (Err(_), Some(extra)) if extra.method.is_some() => extra.method.clone().unwrap_or_default(),
+            (Err(_), _) => self.shared.defaults.method.as_str().into(),
+        };
+        let (attempts, answered) = match prepared {
+            Ok(prepared) => {
+                lane.deadline.set(started + self.shared.timeout);
+                (1, self.ask(prepared, &row, lane).await)
+            }
+            Err(failure) => (0, Err(failure)),
+        };
+        let elapsed_us = started.elapsed().as_micros() as u64;
+        let started_at_us = self.shared.clock.unix_us(started);
+        let (answer, failure) = match answered {
+            Ok((reply, remote_addr)) => {
+                let ttfb_us = reply.first_byte.saturating_duration_since(started).as_micros() as u64;
+                let (body, failure) = match reply.body {
+                    Ok(body) => (Some(body), None),
+                    Err(failure) => (None, Some(failure)),
+                };
+                let answer = Answer {
+                    status: reply.status,
+                    version: reply.version,
+                    headers: reply.headers,
+                    remote_addr,
+                    ttfb_us,
+                    body,
+                    body_bytes: reply.body_bytes,
+                };
+                (Some(answer), failure)
+            }
+            Err(failure) => (None, Some(failure)),
+        };
+        Outcome { row, method, attempts, started_at_us, elapsed_us, answer, failure }
+    }
+
+    /// Performs the exchange, on a connection that is there or a new one.
+    ///
+    /// A server may close an idle connection at the very moment a request goes out on it. So a request that had no byte of
+    /// an answer on a connection used before is sent once more, on a new one, if hyper hands it back unsent or if its
+    /// method is idempotent (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1); that is no other attempt.
+    async fn ask(&self, prepared: Prepared, row: &Row, lane: &mut Lane) -> Result<(Reply, Arc<str>), Failure> {
+        let Prepared { origin, request } = prepared;
+        let idempotent = request.method().is_idempotent();
+        let mut request = request;
+        let mut pooled = match self.reuse(&origin, lane).await {
+            Some(pooled) => pooled,
+            None => self.open(&origin, lane).await?,
+        };
+        loop {
+            match pooled.connection.exchange(request, &self.shared.limits, &mut lane.deadline).await {
+                Ok(reply) => {
+                    if !reply.waited_for_memory.is_zero() {
+                        self.stats().lanes.add_waited(Wait::Memory, reply.waited_for_memory);
+                    }
+                    let remote_addr = pooled.connection.remote_addr.clone();
+                    if reply.body.is_ok() {
+                        pooled.connection.reused = true;
+                        lane.held = Some(pooled);
+                    }
+                    return Ok((reply, remote_addr));
+                }
+                Err(none) if pooled.connection.reused && (none.unsent || (none.silent && idempotent)) => {
+                    drop(pooled);
+                    request = self.preparer.borrow_mut().prepare(row)?.request;
+                    pooled = self.open(&origin, lane).await?;
+                }
+                Err(none) => return Err(none.failure),
+            }
+        }
+    }
+
+    /// A connection to `origin` that is there and alive.
+    async fn reuse(&self, origin: &Rc<Origin>, lane: &mut Lane) -> Option<Box<Pooled>> {
+        let held = match lane.held.take() {
+            Some(held) if Rc::ptr_eq(&held.origin, origin) || held.origin == *origin => Some(held),
+            Some(other) => {
+                self.pool.borrow_mut().put(other, Instant::now());
+                None
+            }
+            None => None,
+        };
+        let mut candidate = held.or_else(|| self.pool.borrow_mut().take(origin));
+        while let Some(mut pooled) = candidate {
+            if poll_fn(|cx| Poll::Ready(pooled.connection.poll_alive(cx))).await {
+                return Some(pooled);
+            }
+            candidate = self.pool.borrow_mut().take(origin);
+        }
+        None
+    }
+
+    async fn open(&self, origin: &Rc<Origin>, lane: &Lane) -> Result<Box<Pooled>, Failure> {
+        let permit = self.pool.borrow_mut().make_room();
+        let by = lane.deadline.at().min(Instant::now() + self.shared.connect_timeout);
+        // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
+        let connecting = Box::pin(self.shared.connector.connect(origin));
+        let connection = timeout_at(by.into(), connecting).await.map_err(|_| {
+            let message = format!("no connection to {} in time; see --connect-timeout-s", origin.authority());
+            Failure::new(ErrorKind::Timeout, message)
+        })?;
+        Ok(Pool::adopt(origin.clone(), connection?, permit))
+    }
+
+    /// Sends what was gathered to the sink; waits while the sink is behind. At most one batch waits: lanes that end
+    /// meanwhile add their outcome to the next one and wait in line, so what is held is a batch and an outcome a lane.
+    async fn flush(&self, only_if_full: bool) {
+        let _in_line = self.flushing.lock().await;
+        let batch = {
+            let mut builder = self.builder.borrow_mut();
+            if builder.is_empty() || only_if_full && !builder.is_full() {
+                return;
+            }
+            builder.take()
+        };
+        match batch {
+            Ok(batch) => {
+                if self.shared.outcomes.send(batch).await.is_err() {
+                    // The sink is gone: it failed, or its reader did. Nothing can be kept any more.
+                    self.stop();
+                }
+            }
+            Err(error) => {
+                self.shared.failure.set(JobError::internal(format!("results cannot be put in columns: {error}")));
+                self.stop();
+            }
+        }
+    }
+
+    async fn keep_house(self: Rc<Self>) {
+        let mut interval = tokio::time::interval(FLUSH_EVERY);
+        loop {
+            interval.tick().await;
+            self.flush(false).await;
+            self.pool.borrow_mut().sweep(Instant::now());
+        }
+    }
+
+    async fn waiting<T>(&self, wait: Wait, future: impl Future<Output = T>) -> T {
+        self.stats().lanes.enter(wait, Instant::now());
+        let value = future.await;
+        self.stats().lanes.leave(wait, Instant::now());
+        value
+    }
+
+    fn stats(&self) -> MutexGuard<'_, WorkerStats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts a lane as long as it lives, however it ends.
+struct LaneGuard {
+    worker: Rc<Worker>,
+}
+
+impl LaneGuard {
+    fn new(worker: Rc<Worker>) -> Self {
+        worker.lanes.set(worker.lanes.get() + 1);
+        worker.stats().lanes.start(Instant::now());
+        Self { worker }
+    }
+}
+
+impl Drop for LaneGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.worker
+                .shared
+                .failure
+                .set(JobError::internal("a lane panicked: this is a fault of headgate, please report it"));
+            self.worker.stop();
+        }
+        self.worker.lanes.set(self.worker.lanes.get() - 1);
+        self.worker.stats().lanes.end(Instant::now());
+        self.worker.lane_ended.notify_one();
+    }
+}

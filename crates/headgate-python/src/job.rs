@@ -1,0 +1,51 @@
+//! `Job`: one durable job. Its figures cross as JSON, under the names of `headgate_engine::stats::report`.
+
+use std::time::Duration;
+
+use headgate_engine::error::JobError;
+use headgate_engine::run;
+use pyo3::prelude::*;
+
+use crate::error::to_python;
+use crate::options::FetchOptions;
+
+/// May be used from any thread.
+#[pyclass(frozen, module = "headgate._headgate")]
+pub struct Job {
+    inner: run::Job,
+}
+
+#[pymethods]
+impl Job {
+    #[new]
+    fn new(py: Python<'_>, options: FetchOptions) -> PyResult<Self> {
+        let started = py.detach(|| run::Job::start(options.try_into()?));
+        started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
+    }
+
+    /// `timeout_s` below 0 or not a number: does not wait.
+    fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
+        let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
+        py.detach(|| self.inner.wait(timeout))
+    }
+
+    fn stop(&self) {
+        self.inner.stop();
+    }
+
+    fn abort(&self) {
+        self.inner.abort();
+    }
+
+    fn snapshot(&self, py: Python<'_>) -> PyResult<String> {
+        to_json(py, &py.detach(|| self.inner.snapshot()))
+    }
+
+    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+        to_json(py, &py.detach(|| self.inner.summary()))
+    }
+}
+
+fn to_json(py: Python<'_>, figures: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(figures).map_err(|error| to_python(py, &JobError::internal(error.to_string())))
+}

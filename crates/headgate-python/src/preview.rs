@@ -1,0 +1,16 @@
+//! `preview`: the first rows of a result, for `headgate show`.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+
+use crate::error::to_python;
+
+type Table = (Vec<String>, Vec<Vec<Option<String>>>, Option<u64>);
+
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
+pub fn preview(py: Python<'_>, path: PathBuf, rows: usize) -> PyResult<Table> {
+    let preview = py.detach(|| headgate_engine::preview::preview(&path, rows));
+    preview.map(|preview| (preview.columns, preview.rows, preview.total_rows)).map_err(|error| to_python(py, &error))
+}

@@ -1,0 +1,126 @@
+//! Responses that are as they should be, as bytes.
+
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+
+/// What becomes of the connection after an answer, and what the answer says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// HTTP/1.1: stays open, nothing to be said.
+    Implied,
+    /// HTTP/1.0 asked for it: `Connection: keep-alive`.
+    Stated,
+    /// `Connection: close`.
+    Close,
+}
+
+impl Persistence {
+    fn field(self) -> &'static str {
+        match self {
+            Persistence::Implied => "",
+            Persistence::Stated => "Connection: keep-alive\r\n",
+            Persistence::Close => "Connection: close\r\n",
+        }
+    }
+}
+
+/// An answer that is held whole in memory.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub status: u16,
+    fields: String,
+    pub body: Bytes,
+}
+
+impl Answer {
+    /// Text by default. A status that allows no body (RFC 9110 sections 15.3.5 and 15.4.5) gets none.
+    pub fn new(status: u16, body: impl Into<Bytes>) -> Self {
+        let without_body = matches!(status, 204 | 304);
+        let body = if without_body { Bytes::new() } else { body.into() };
+        let fields = if without_body { String::new() } else { length_fields(body.len() as u64) };
+        Self { status, fields, body }
+    }
+
+    pub fn json(body: &serde_json::Value) -> Self {
+        let body = Bytes::from(body.to_string());
+        let fields = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+        Self { status: 200, fields, body }
+    }
+
+    pub fn with_field(mut self, name: &str, value: &str) -> Self {
+        // Writing to a string cannot fail.
+        let _ = write!(self.fields, "{name}: {value}\r\n");
+        self
+    }
+
+    pub fn head(&self, persistence: Persistence) -> Vec<u8> {
+        head(self.status, &self.fields, persistence)
+    }
+}
+
+/// The fields of a text body of known length.
+pub(crate) fn length_fields(bytes: u64) -> String {
+    format!("Content-Type: text/plain\r\nContent-Length: {bytes}\r\n")
+}
+
+/// A status line, `fields` (each with its line end), what `persistence` has to say, and the empty line.
+pub(crate) fn head(status: u16, fields: &str, persistence: Persistence) -> Vec<u8> {
+    format!("HTTP/1.1 {status} {}\r\n{fields}{}\r\n", reason(status), persistence.field()).into_bytes()
+}
+
+/// An [`Answer`] with its heads already made.
+#[derive(Debug)]
+pub(crate) struct ReadyAnswer {
+    pub status: u16,
+    heads: [Vec<u8>; 3],
+    pub body: Bytes,
+}
+
+impl ReadyAnswer {
+    pub fn new(answer: &Answer) -> Self {
+        let heads = [Persistence::Implied, Persistence::Stated, Persistence::Close].map(|each| answer.head(each));
+        Self { status: answer.status, heads, body: answer.body.clone() }
+    }
+
+    pub fn head(&self, persistence: Persistence) -> &[u8] {
+        &self.heads[persistence as usize]
+    }
+}
+
+/// The phrase of RFC 9110 section 15 for the statuses that are met in practice.
+pub(crate) fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        206 => "Partial Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        303 => "See Other",
+        304 => "Not Modified",
+        307 => "Temporary Redirect",
+        308 => "Permanent Redirect",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        410 => "Gone",
+        413 => "Content Too Large",
+        418 => "I'm a teapot",
+        421 => "Misdirected Request",
+        425 => "Too Early",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => "Other",
+    }
+}

@@ -1,0 +1,130 @@
+//! Reading the body of a request: kept for `/echo`, forgotten for everything else.
+
+use std::io;
+
+use bytes::Buf;
+
+use crate::connection::Connection;
+use crate::request::{Framing, MAX_HEAD_BYTES, Rejection, Request};
+
+const MAX_BODY_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_CHUNK_LINE_BYTES: usize = 1024;
+const TOO_LARGE: Rejection = Rejection { status: 413, reason: "the body of the request is longer than 64 MiB" };
+const BAD_CHUNK: Rejection = Rejection::bad("the body of the request is not chunked as it should be");
+
+/// Why a body did not come.
+#[derive(Debug)]
+pub(crate) enum BodyError {
+    Gone(io::Error),
+    Rejected(Rejection),
+}
+
+impl From<io::Error> for BodyError {
+    fn from(error: io::Error) -> Self {
+        Self::Gone(error)
+    }
+}
+
+impl From<Rejection> for BodyError {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+/// Reads to the end of the body and returns it; where it need not be kept, what is returned is empty.
+pub(crate) async fn read(connection: &mut Connection<'_>, request: &Request, keep: bool) -> Result<Vec<u8>, BodyError> {
+    let mut body = Body { kept: keep.then(Vec::new), bytes: 0 };
+    if matches!(request.body, Framing::Length(bytes) if bytes > MAX_BODY_BYTES) {
+        return Err(TOO_LARGE.into());
+    }
+    if request.expects_continue && request.body != Framing::Empty {
+        connection.send(&b"HTTP/1.1 100 Continue\r\n\r\n"[..]).await?;
+    }
+    match request.body {
+        Framing::Empty => {}
+        Framing::Length(bytes) => body.take(connection, bytes).await?,
+        Framing::Chunked => body.take_chunks(connection).await?,
+    }
+    Ok(body.kept.unwrap_or_default())
+}
+
+struct Body {
+    kept: Option<Vec<u8>>,
+    bytes: u64,
+}
+
+impl Body {
+    async fn take(&mut self, connection: &mut Connection<'_>, mut bytes: u64) -> Result<(), BodyError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes > MAX_BODY_BYTES {
+            return Err(TOO_LARGE.into());
+        }
+        while bytes > 0 {
+            if connection.buffer.is_empty() {
+                connection.fill().await?;
+            }
+            let piece = (connection.buffer.len() as u64).min(bytes) as usize;
+            if let Some(kept) = &mut self.kept {
+                kept.extend_from_slice(&connection.buffer[..piece]);
+            }
+            connection.buffer.advance(piece);
+            bytes -= piece as u64;
+        }
+        Ok(())
+    }
+
+    async fn take_chunks(&mut self, connection: &mut Connection<'_>) -> Result<(), BodyError> {
+        loop {
+            let size = chunk_size(connection).await?;
+            if size == 0 {
+                return skip_trailers(connection).await;
+            }
+            self.take(connection, size).await?;
+            if line(connection, 2).await? != 2 {
+                return Err(BAD_CHUNK.into());
+            }
+            connection.buffer.advance(2);
+        }
+    }
+}
+
+async fn chunk_size(connection: &mut Connection<'_>) -> Result<u64, BodyError> {
+    loop {
+        match httparse::parse_chunk_size(&connection.buffer) {
+            Ok(httparse::Status::Complete((bytes, size))) => {
+                connection.buffer.advance(bytes);
+                return Ok(size);
+            }
+            Ok(httparse::Status::Partial) if connection.buffer.len() < MAX_CHUNK_LINE_BYTES => {
+                connection.fill().await?;
+            }
+            _ => return Err(BAD_CHUNK.into()),
+        }
+    }
+}
+
+async fn skip_trailers(connection: &mut Connection<'_>) -> Result<(), BodyError> {
+    let mut left = MAX_HEAD_BYTES;
+    loop {
+        let bytes = line(connection, left).await?;
+        connection.buffer.advance(bytes);
+        left -= bytes;
+        if bytes == 2 {
+            return Ok(());
+        }
+    }
+}
+
+/// The length of the line at the start of the buffer, with its CR LF; at most `max_bytes`.
+async fn line(connection: &mut Connection<'_>, max_bytes: usize) -> Result<usize, BodyError> {
+    loop {
+        if let Some(end) = connection.buffer.windows(2).take(max_bytes.saturating_sub(1)).position(|two| two == b"\r\n")
+        {
+            return Ok(end + 2);
+        }
+        if connection.buffer.len() >= max_bytes {
+            return Err(BAD_CHUNK.into());
+        }
+        connection.fill().await?;
+    }
+}

@@ -1,0 +1,151 @@
+//! What the server is asked to be: plain data, and what of it cannot be.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// The body of the default answer where no other is asked for.
+pub(crate) const DEFAULT_BODY: &str = "Hello, World!";
+/// Longest delay of an answer, in seconds.
+pub(crate) const MAX_DELAY_S: f64 = 86_400.0;
+/// Statuses that end an exchange; 1xx would leave the client waiting.
+pub(crate) const STATUSES: RangeInclusive<u16> = 200..=599;
+const MAX_THREADS: usize = 1024;
+/// The default body is held in memory, once.
+const MAX_BODY_BYTES: usize = 1024 * 1024 * 1024;
+
+/// How to listen, and the default answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    pub host: IpAddr,
+    /// 0: a free one.
+    pub port: u16,
+    /// `None`: the cores this process may use.
+    pub threads: Option<usize>,
+    /// Seconds before the default answer, drawn uniformly. `0.0..=0.0`: at once.
+    pub delay_s: RangeInclusive<f64>,
+    /// Draw from the first of `delay_s`, one second more, two more … up to the last, and nothing in between.
+    pub delay_whole: bool,
+    /// So many bytes of text, drawn from `seed`; `None`: `Hello, World!`.
+    pub body_bytes: Option<usize>,
+    pub status: u16,
+    /// Decides bodies and delays.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            host: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port: 0,
+            threads: None,
+            delay_s: 0.0..=0.0,
+            delay_whole: false,
+            body_bytes: None,
+            status: 200,
+            seed: 0,
+        }
+    }
+}
+
+impl Config {
+    /// Says what cannot be: all of it at once.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let (min, max) = (*self.delay_s.start(), *self.delay_s.end());
+        let mut mistakes = Vec::new();
+        if !(0.0 <= min && min <= max && max <= MAX_DELAY_S) {
+            mistakes.push(format!("delay {min}..{max}: must be seconds from low to high within 0..{MAX_DELAY_S}"));
+        }
+        if !STATUSES.contains(&self.status) {
+            mistakes.push(format!("status {}: must be within {}..{}", self.status, STATUSES.start(), STATUSES.end()));
+        }
+        if let Some(threads) = self.threads.filter(|threads| !(1..=MAX_THREADS).contains(threads)) {
+            mistakes.push(format!("threads {threads}: must be within 1..{MAX_THREADS}"));
+        }
+        if let Some(bytes) = self.body_bytes.filter(|bytes| *bytes > MAX_BODY_BYTES) {
+            mistakes.push(format!("body of {bytes} bytes: must be at most {MAX_BODY_BYTES}"));
+        }
+        if mistakes.is_empty() {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidInput, mistakes.join("; ")))
+    }
+
+    pub(crate) fn delay(&self) -> Delay {
+        let (min_s, max_s) = (*self.delay_s.start(), *self.delay_s.end());
+        if max_s == 0.0 {
+            return Delay::None;
+        }
+        if self.delay_whole {
+            return Delay::Whole { min_s, steps: (max_s - min_s).floor() as u32 };
+        }
+        Delay::Uniform { min_s, width_s: max_s - min_s }
+    }
+}
+
+/// How long the default answer waits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Delay {
+    None,
+    Uniform { min_s: f64, width_s: f64 },
+    Whole { min_s: f64, steps: u32 },
+}
+
+impl Delay {
+    pub fn draw(self, random: &mut fastrand::Rng) -> Duration {
+        match self {
+            Delay::None => Duration::ZERO,
+            Delay::Uniform { min_s, width_s } => Duration::from_secs_f64(min_s + width_s * random.f64()),
+            Delay::Whole { min_s, steps } => Duration::from_secs_f64(min_s + f64::from(random.u32(0..=steps))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn draws(config: &Config) -> Vec<Duration> {
+        let mut random = fastrand::Rng::with_seed(config.seed);
+        (0..1000).map(|_| config.delay().draw(&mut random)).collect()
+    }
+
+    #[test]
+    fn without_a_delay_nothing_waits() {
+        assert_eq!(vec![Duration::ZERO; 1000], draws(&Config::default()));
+    }
+
+    #[test]
+    fn whole_delays_are_each_second_of_the_range_and_nothing_else() {
+        let config = Config { delay_s: 0.0..=3.0, delay_whole: true, ..Config::default() };
+        let expected: BTreeSet<Duration> = (0..=3).map(Duration::from_secs).collect();
+        assert_eq!(expected, draws(&config).into_iter().collect());
+    }
+
+    #[test]
+    fn delays_fill_their_range_and_stay_within_it() {
+        let delays = draws(&Config { delay_s: 1.0..=2.0, ..Config::default() });
+        let (min, max) = (delays.iter().min().expect("drawn"), delays.iter().max().expect("drawn"));
+        assert!((1.0..1.05).contains(&min.as_secs_f64()), "{min:?}");
+        assert!((1.95..=2.0).contains(&max.as_secs_f64()), "{max:?}");
+    }
+
+    #[test]
+    fn all_mistakes_of_a_configuration_are_named_at_once() {
+        let config = Config { delay_s: 2.0..=1.0, status: 100, threads: Some(0), ..Config::default() };
+        assert_eq!(
+            "delay 2..1: must be seconds from low to high within 0..86400; status 100: must be within 200..599; \
+             threads 0: must be within 1..1024",
+            config.check().expect_err("three mistakes").to_string()
+        );
+    }
+
+    #[test]
+    fn a_delay_that_is_no_number_is_a_mistake() {
+        assert!(Config { delay_s: f64::NAN..=1.0, ..Config::default() }.check().is_err());
+        assert!(Config { delay_s: 0.0..=f64::INFINITY, ..Config::default() }.check().is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! Faults of content: the body is framed well, but is not what its content-encoding says, or far more than it seems.
+
+use std::io::{self, Write};
+
+use flate2::write::DeflateEncoder;
+use flate2::{Compression, Crc};
+
+use super::Fault;
+use super::Step::{Make, Send};
+use crate::content::gzip;
+
+const MEBIBYTE: usize = 1024 * 1024;
+/// What a bomb inflates to.
+const BOMB_MEBIBYTES: usize = 1024;
+const SAMPLE: &[u8] = b"Hello, World! Hello, World! Hello, World! Hello, World! Hello, World! Hello, World!";
+
+pub(super) const FAULTS: &[Fault] = &[
+    Fault {
+        name: "truncated-gzip",
+        description: "sends gzip that ends in the middle, framed as if whole",
+        steps: &[Make(truncated_gzip)],
+    },
+    Fault {
+        name: "corrupt-gzip",
+        description: "sends gzip with a broken byte in the middle",
+        steps: &[Make(corrupt_gzip)],
+    },
+    Fault {
+        name: "gzip-bad-checksum",
+        description: "sends gzip whose checksum is wrong",
+        steps: &[Make(gzip_bad_checksum)],
+    },
+    Fault {
+        name: "gzip-trailing-garbage",
+        description: "sends gzip, then bytes that are none, which a client may accept",
+        steps: &[Make(gzip_trailing_garbage)],
+    },
+    Fault {
+        name: "not-gzip",
+        description: "sends plain text and calls it gzip",
+        steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 13\r\n\r\nHello, World!")],
+    },
+    Fault {
+        name: "empty-gzip",
+        description: "sends no byte and calls it gzip",
+        steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n")],
+    },
+    Fault {
+        name: "gzip-twice",
+        description: "sends gzip of gzip and says so, which is allowed",
+        steps: &[Make(gzip_twice)],
+    },
+    Fault {
+        name: "raw-deflate",
+        description: "sends deflate without its zlib frame, as some servers do",
+        steps: &[Make(raw_deflate)],
+    },
+    Fault {
+        name: "unknown-encoding",
+        description: "sends a content-encoding that nobody knows",
+        steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Encoding: rot13\r\nContent-Length: 13\r\n\r\nUryyb, Jbeyq!")],
+    },
+    Fault {
+        name: "gzip-bomb",
+        description: "sends 1 MiB of gzip that inflates to 1 GiB",
+        steps: &[Make(|| Ok(encoded("gzip", &gzip_bomb(BOMB_MEBIBYTES)?)))],
+    },
+    Fault {
+        name: "brotli-bomb",
+        description: "sends 16 KiB of brotli that inflate to 1 GiB",
+        steps: &[Make(|| Ok(encoded("br", &brotli_bomb(BOMB_MEBIBYTES)?)))],
+    },
+    Fault {
+        name: "zstd-bomb",
+        description: "sends 32 KiB of zstd that inflate to 1 GiB",
+        steps: &[Make(|| Ok(encoded("zstd", &zstd_bomb(BOMB_MEBIBYTES))))],
+    },
+];
+
+/// A sound head, and `body`.
+fn encoded(coding: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+fn truncated_gzip() -> io::Result<Vec<u8>> {
+    let whole = gzip(SAMPLE)?;
+    Ok(encoded("gzip", &whole[..whole.len() / 2]))
+}
+
+fn corrupt_gzip() -> io::Result<Vec<u8>> {
+    let mut body = gzip(SAMPLE)?;
+    // The first byte of the deflate stream, after the ten of the header: a block of the type that does not exist.
+    body[10] = 0b111;
+    Ok(encoded("gzip", &body))
+}
+
+fn gzip_bad_checksum() -> io::Result<Vec<u8>> {
+    let mut body = gzip(SAMPLE)?;
+    let checksum = body.len() - 8;
+    body[checksum] ^= 0xff;
+    Ok(encoded("gzip", &body))
+}
+
+fn gzip_trailing_garbage() -> io::Result<Vec<u8>> {
+    let mut body = gzip(SAMPLE)?;
+    body.extend_from_slice(b"these bytes are no gzip");
+    Ok(encoded("gzip", &body))
+}
+
+fn gzip_twice() -> io::Result<Vec<u8>> {
+    Ok(encoded("gzip, gzip", &gzip(&gzip(SAMPLE)?)?))
+}
+
+fn raw_deflate() -> io::Result<Vec<u8>> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(SAMPLE)?;
+    Ok(encoded("deflate", &encoder.finish()?))
+}
+
+/// `mebibytes` MiB of zeros. Compressing a gibibyte would take seconds; but after a flush a deflate stream is at a
+/// byte's edge, and what the next mebibyte of zeros becomes can be repeated.
+fn gzip_bomb(mebibytes: usize) -> io::Result<Vec<u8>> {
+    let zeros = vec![0; MEBIBYTE];
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    let mut flushed = [0; 2];
+    for bytes in &mut flushed {
+        encoder.write_all(&zeros)?;
+        encoder.flush()?;
+        *bytes = encoder.get_ref().len();
+    }
+    let [first, second] = flushed;
+    let stream = encoder.finish()?;
+
+    let mut checksum = Crc::new();
+    let mut zeros_checksum = Crc::new();
+    zeros_checksum.update(&zeros);
+
+    let mut bomb = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff".to_vec();
+    bomb.extend_from_slice(&stream[..first]);
+    checksum.combine(&zeros_checksum);
+    for _ in 1..mebibytes {
+        bomb.extend_from_slice(&stream[first..second]);
+        checksum.combine(&zeros_checksum);
+    }
+    bomb.extend_from_slice(&stream[second..]);
+    bomb.extend_from_slice(&checksum.sum().to_le_bytes());
+    bomb.extend_from_slice(&((mebibytes * MEBIBYTE) as u32).to_le_bytes());
+    Ok(bomb)
+}
+
+/// `mebibytes` MiB of zeros, repeated as in [`gzip_bomb`]; from the second mebibyte on, all are alike.
+fn brotli_bomb(mebibytes: usize) -> io::Result<Vec<u8>> {
+    let zeros = vec![0; MEBIBYTE];
+    let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 5, 18);
+    let mut flushed = [0; 3];
+    for bytes in &mut flushed {
+        encoder.write_all(&zeros)?;
+        encoder.flush()?;
+        *bytes = encoder.get_ref().len();
+    }
+    let [_, second, third] = flushed;
+    let stream = encoder.into_inner();
+
+    let mut bomb = stream[..second].to_vec();
+    for _ in 2..mebibytes {
+        bomb.extend_from_slice(&stream[second..third]);
+    }
+    bomb.extend_from_slice(&stream[third..]);
+    Ok(bomb)
+}
+
+/// `mebibytes` MiB of zeros as blocks of one repeated byte (RFC 8878 section 3.1.1), 128 KiB each, the most there is.
+fn zstd_bomb(mebibytes: usize) -> Vec<u8> {
+    const BLOCK_BYTES: usize = 128 * 1024;
+    const REPEATED_BYTE: u32 = 1 << 1;
+    let mut bomb = 0xFD2F_B528_u32.to_le_bytes().to_vec();
+    // Frame header: no content size, no checksum; a window of 128 KiB = 2^(10 + 7).
+    bomb.extend_from_slice(&[0, 7 << 3]);
+    let blocks = mebibytes * MEBIBYTE / BLOCK_BYTES;
+    for block in 1..=blocks {
+        let is_last = u32::from(block == blocks);
+        let header = is_last | REPEATED_BYTE | (BLOCK_BYTES as u32) << 3;
+        bomb.extend_from_slice(&header.to_le_bytes()[..3]);
+        bomb.push(0);
+    }
+    bomb
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    const MEBIBYTES: usize = 5;
+
+    fn decoded(mut decoder: impl Read) -> Vec<u8> {
+        let mut plain = Vec::new();
+        decoder.read_to_end(&mut plain).expect("a bomb is well encoded");
+        plain
+    }
+
+    #[test]
+    fn bombs_are_well_encoded_zeros_of_the_size_asked_for() {
+        let zeros = vec![0; MEBIBYTES * MEBIBYTE];
+        let gzip = gzip_bomb(MEBIBYTES).expect("made in memory");
+        let brotli = brotli_bomb(MEBIBYTES).expect("made in memory");
+        let zstd = zstd_bomb(MEBIBYTES);
+        assert!(zeros == decoded(flate2::read::GzDecoder::new(&gzip[..])));
+        assert!(zeros == decoded(brotli::Decompressor::new(&brotli[..], 4096)));
+        assert!(zeros == decoded(zstd::Decoder::new(&zstd[..]).expect("a frame")));
+    }
+
+    #[test]
+    fn bombs_are_small() {
+        assert!(gzip_bomb(BOMB_MEBIBYTES).expect("made in memory").len() < 1_200_000);
+        assert!(brotli_bomb(BOMB_MEBIBYTES).expect("made in memory").len() < 32_000);
+        assert!(zstd_bomb(BOMB_MEBIBYTES).len() < 33_000);
+    }
+
+    #[test]
+    fn what_is_called_corrupt_does_not_decode() {
+        for make in [truncated_gzip, corrupt_gzip, gzip_bad_checksum] {
+            let response = make().expect("made in memory");
+            let body = response.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+            let mut plain = Vec::new();
+            assert!(flate2::read::GzDecoder::new(&response[body..]).read_to_end(&mut plain).is_err());
+        }
+    }
+}

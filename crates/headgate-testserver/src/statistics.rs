@@ -1,0 +1,187 @@
+//! What the server saw. Counted by each worker in its own memory, added up when somebody asks.
+//!
+//! Only the requests in progress are counted in one place, because their maximum over all workers must be exact: it
+//! proves a client's bound. A request is in progress from when its head was read until just before the last piece of
+//! its answer is written. So whatever the client counts as in flight contains what the server counts as in progress,
+//! and a client that keeps its bound can never be seen above it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::Serialize;
+
+use crate::config::STATUSES;
+use crate::faults;
+
+/// What the server saw since it was started. Requests for `/stats` are not counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Statistics {
+    pub connections_accepted: u64,
+    pub connections_open: u64,
+    pub requests: u64,
+    /// From a request's head until just before the end of its answer.
+    pub requests_in_progress: u64,
+    /// The most there ever were at once.
+    pub max_requests_in_progress: u64,
+    /// Answers begun, by status. Faults are not among them: not all of them have one.
+    pub responses: BTreeMap<u16, u64>,
+    /// Requests, by name of the fault; only those that were asked for.
+    pub faults: BTreeMap<&'static str, u64>,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+}
+
+/// The counters of a server.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    workers: Box<[WorkerCounters]>,
+    in_progress: AtomicU64,
+    max_in_progress: AtomicU64,
+}
+
+/// The counters of one worker, apart from the others' in memory so that cores don't wait for each other.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct WorkerCounters {
+    accepted: AtomicU64,
+    open: AtomicU64,
+    requests: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+    /// By status, from the first of [`STATUSES`].
+    responses: Box<[AtomicU64]>,
+    /// In the order of [`faults::all`].
+    faults: Box<[AtomicU64]>,
+}
+
+fn zeros(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+impl Counters {
+    pub fn new(workers: usize) -> Self {
+        let workers = (0..workers).map(|_| WorkerCounters::new()).collect();
+        Self { workers, in_progress: AtomicU64::new(0), max_in_progress: AtomicU64::new(0) }
+    }
+
+    pub fn worker(&self, index: usize) -> &WorkerCounters {
+        &self.workers[index]
+    }
+
+    /// A request is in progress for as long as what is returned lives.
+    pub fn in_progress(self: &Arc<Self>) -> InProgress {
+        let now = self.in_progress.fetch_add(1, Relaxed) + 1;
+        if now > self.max_in_progress.load(Relaxed) {
+            self.max_in_progress.fetch_max(now, Relaxed);
+        }
+        InProgress { counters: Some(self.clone()) }
+    }
+
+    pub fn snapshot(&self) -> Statistics {
+        let mut sum = Statistics {
+            requests_in_progress: self.in_progress.load(Relaxed),
+            max_requests_in_progress: self.max_in_progress.load(Relaxed),
+            ..Statistics::default()
+        };
+        for worker in &self.workers {
+            sum.connections_accepted += worker.accepted.load(Relaxed);
+            sum.connections_open += worker.open.load(Relaxed);
+            sum.requests += worker.requests.load(Relaxed);
+            sum.bytes_read += worker.bytes_read.load(Relaxed);
+            sum.bytes_written += worker.bytes_written.load(Relaxed);
+            add_up(&mut sum.responses, STATUSES.zip(&worker.responses));
+            add_up(&mut sum.faults, faults::all().map(|fault| fault.name).zip(&worker.faults));
+        }
+        sum
+    }
+}
+
+fn add_up<'a, K: Ord>(sums: &mut BTreeMap<K, u64>, counters: impl Iterator<Item = (K, &'a AtomicU64)>) {
+    for (key, counter) in counters {
+        let count = counter.load(Relaxed);
+        if count > 0 {
+            *sums.entry(key).or_default() += count;
+        }
+    }
+}
+
+impl WorkerCounters {
+    fn new() -> Self {
+        Self {
+            accepted: AtomicU64::new(0),
+            open: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
+            responses: zeros(STATUSES.len()),
+            faults: zeros(faults::all().count()),
+        }
+    }
+
+    /// A connection is open for as long as what is returned lives.
+    pub fn open(&self) -> OpenConnection<'_> {
+        self.accepted.fetch_add(1, Relaxed);
+        self.open.fetch_add(1, Relaxed);
+        OpenConnection { open: &self.open }
+    }
+
+    pub fn request(&self) {
+        self.requests.fetch_add(1, Relaxed);
+    }
+
+    pub fn response(&self, status: u16) {
+        if let Some(counter) = self.responses.get(usize::from(status.wrapping_sub(*STATUSES.start()))) {
+            counter.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub fn fault(&self, index: usize) {
+        self.faults[index].fetch_add(1, Relaxed);
+    }
+
+    pub fn read(&self, bytes: usize) {
+        self.bytes_read.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub fn wrote(&self, bytes: usize) {
+        self.bytes_written.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
+/// See [`WorkerCounters::open`].
+#[derive(Debug)]
+pub(crate) struct OpenConnection<'a> {
+    open: &'a AtomicU64,
+}
+
+impl Drop for OpenConnection<'_> {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// See [`Counters::in_progress`].
+#[derive(Debug)]
+pub(crate) struct InProgress {
+    counters: Option<Arc<Counters>>,
+}
+
+impl InProgress {
+    pub fn not_counted() -> Self {
+        Self { counters: None }
+    }
+
+    /// Ends it before its time; a second end is none.
+    pub fn end(&mut self) {
+        if let Some(counters) = self.counters.take() {
+            counters.in_progress.fetch_sub(1, Relaxed);
+        }
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
