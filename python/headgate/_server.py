@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Final
 
-from headgate._errors import HeadgateError, UsageError
-
 if TYPE_CHECKING:
     from headgate._native import Server
 
@@ -43,18 +41,13 @@ def start_server(  # noqa: PLR0913 - one for each flag of `headgate serve`
     """
     from headgate._native import Server  # noqa: PLC0415 - the defaults above are needed where the engine is not
 
-    try:
-        return Server(
-            host=host,
-            port=port,
-            threads=threads,
-            delay=delay_s,
-            delay_whole=delay_whole,
-            body_bytes=body_bytes,
-            status=status,
-            seed=seed,
-        )
-    except HeadgateError:
-        raise
-    except OSError as error:
-        raise UsageError(f"cannot serve at {host}, port {port}: {error}") from error
+    return Server(
+        host=host,
+        port=port,
+        threads=threads,
+        delay=delay_s,
+        delay_whole=delay_whole,
+        body_bytes=body_bytes,
+        status=status,
+        seed=seed,
+    )

@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_watch": {"_summary"},
     "_native": {"_headgate"},
     "_headgate": {"_options"},
-    "_server": {"_native", "_errors"},
+    "_server": {"_native"},
     "_job": {"_native", "_display", "_watch", *DATA},
 }
 FACES = {"_job", "_server"}

@@ -3,7 +3,6 @@
 import signal
 import threading
 from collections.abc import Sequence
-from ipaddress import ip_address
 from typing import Final
 
 from headgate import _server
@@ -28,8 +27,6 @@ def main(arguments: Sequence[str]) -> int:
     if values is None:
         return 0
     host = values.text("host")
-    if host is not None and not _is_address(host):
-        values.wrong("host", f"must be an IP address, as 127.0.0.1 or ::1, not {host!r}")
     port = values.whole("port", DEFAULT_PORT)
     if not 0 <= port <= HIGHEST_PORT:
         values.wrong("port", f"must be from 0 to {HIGHEST_PORT}, not {port}")
@@ -70,14 +67,6 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         server.stop()
     return 0
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _parser() -> Parser:
