@@ -10,19 +10,16 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from headgate import _format
-from headgate._summary import BoundBy, Snapshot
+from headgate._summary import Snapshot
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 LINE_EVERY_S: Final = 10.0
-_BAR_WIDTH: Final = 24
-_PREFIX: Final = "bound by "
-
-
-def bound_line(bound_by: BoundBy) -> str:
-    """The sentence that names the bottleneck."""
-    return bound_by.text if bound_by.text.startswith(_PREFIX) else _PREFIX + bound_by.text
+_BLOCK_WIDTH: Final = 80
+_LONGEST_BAR: Final = 24
+_SHORTEST_BAR: Final = 8
+_GAP: Final = 2
 
 
 class Silent:
@@ -122,12 +119,9 @@ def progress_line(snapshot: Snapshot) -> str:
         f"p99 {_format.latency(snapshot.p99_us)}",
         _format.size(snapshot.bytes_received),
     ]
-    if snapshot.time_left_s is not None:
-        facts.append(f"{_format.duration(snapshot.time_left_s)} left")
-    if snapshot.stopping:
-        facts.append("stopping")
+    facts.extend(_ending(snapshot))
     elapsed = _format.duration(snapshot.elapsed_s)
-    return f"{elapsed}: {', '.join(facts)}; {_format.printable(bound_line(snapshot.bound_by))}"
+    return f"{elapsed}: {', '.join(facts)}; {_format.printable(snapshot.bound_by.text)}"
 
 
 def _rows(snapshot: Snapshot) -> str:
@@ -138,41 +132,44 @@ def _rows(snapshot: Snapshot) -> str:
     return rows if snapshot.fraction is None else f"{rows} ({_format.share(snapshot.fraction)})"
 
 
+def _ending(snapshot: Snapshot) -> list[str]:
+    if snapshot.stopping:
+        return ["stopping"]
+    return [] if snapshot.time_left_s is None else [f"{_format.duration(snapshot.time_left_s)} left"]
+
+
 def progress_block(snapshot: Snapshot) -> "RenderableType":
     """The live block: five lines, and the sentence on the bottleneck; fits into 80 columns."""
     from rich.console import Group  # noqa: PLC0415 - as above
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    facts = Table.grid(padding=(0, 2))
+    facts = Table.grid(padding=(0, _GAP))
     for column in range(4):
         facts.add_column(style="" if column % 2 else "dim", no_wrap=True, min_width=(10, 26, 9, 0)[column])
     now, mean = _format.count(snapshot.requests_per_s), _format.count(snapshot.requests_per_s_mean)
     failed = Text(f"{snapshot.failed:,}", style="bold red" if snapshot.failed else "")
     latencies = f"p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"
-    facts.add_row("requests/s", f"{now} now, {mean} mean", "in flight", _in_flight(snapshot))
+    facts.add_row(
+        "requests/s", f"{now} now, {mean} mean", "in flight", f"{snapshot.in_flight:,} of {snapshot.concurrency:,}"
+    )
     facts.add_row("answered", f"{snapshot.answered:,}", "failed", failed)
     facts.add_row("latency", latencies, "received", _format.size(snapshot.bytes_received))
-    bound = Text(_format.printable(bound_line(snapshot.bound_by)), style="bold")
+    bound = Text(_format.printable(snapshot.bound_by.text), style="bold")
     return Group(_progress(snapshot), facts, bound)
-
-
-def _in_flight(snapshot: Snapshot) -> str:
-    ending = ", stopping" if snapshot.stopping else ""
-    return f"{snapshot.in_flight:,} of {snapshot.concurrency:,}{ending}"
 
 
 def _progress(snapshot: Snapshot) -> "RenderableType":
     from rich.progress_bar import ProgressBar  # noqa: PLC0415 - as above
     from rich.table import Table  # noqa: PLC0415
 
-    line = Table.grid(padding=(0, 2))
-    cells: list[RenderableType] = [_rows(snapshot)]
-    if snapshot.fraction is not None:
-        cells.append(ProgressBar(total=1.0, completed=snapshot.fraction, width=_BAR_WIDTH))
-    cells.append(_format.duration(snapshot.elapsed_s))
-    if snapshot.time_left_s is not None:
-        cells.append(f"{_format.duration(snapshot.time_left_s)} left")
+    before, after = _rows(snapshot), [_format.duration(snapshot.elapsed_s), *_ending(snapshot)]
+    room = _BLOCK_WIDTH - sum(len(text) + _GAP for text in (before, *after))
+    cells: list[RenderableType] = [before, *after]
+    if snapshot.fraction is not None and room >= _SHORTEST_BAR:
+        width = min(room, _LONGEST_BAR)
+        cells.insert(1, ProgressBar(total=1.0, completed=snapshot.fraction, width=width))
+    line = Table.grid(padding=(0, _GAP))
     for _ in cells:
         line.add_column(no_wrap=True)
     line.add_row(*cells)

@@ -14,7 +14,7 @@ from headgate._watch import Display, watch
 
 __all__ = ["fetch", "preview", "run"]
 
-_ERROR_OF = {"input": InputError, "output": OutputError, "internal": InternalError}
+_ERROR_OF = {"usage": UsageError, "input": InputError, "output": OutputError, "internal": InternalError}
 
 
 def run(

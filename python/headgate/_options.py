@@ -31,8 +31,11 @@ DEFAULT_GRACE_S: Final = 10.0
 DEFAULT_PART_BYTES: Final = 128 * 1024 * 1024
 DEFAULT_PART_AGE_S: Final = 600.0
 
-LONGEST_WAIT_S: Final = 366 * 24 * 3600.0
+LONGEST_WAIT_S: Final = 365 * 24 * 3600.0
 """No timeout is longer than a year: beyond it clocks overflow, and nobody waits."""
+
+MOST: Final = 2**63 - 1
+"""The largest whole number that crosses into the engine and its columns."""
 
 # RFC 9110 section 5.6.2: what methods and names of headers are made of.
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -133,8 +136,9 @@ class FetchOptions:
             return
         if not isinstance(value, int) or isinstance(value, bool):
             yield name, f"must be a whole number, not {value!r}"
-        elif value < least:
-            yield name, f"must be at least {least}, not {value}"
+        elif not least <= value <= MOST:
+            bound = f"at least {least}" if value < least else f"at most {MOST}"
+            yield name, f"must be {bound}, not {value}"
 
     @staticmethod
     def _seconds(name: str, value: object, *, zero: bool = False) -> Iterator[tuple[str, str]]:

@@ -1,22 +1,24 @@
 """What a finished job says to people."""
 
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from headgate import _format
-from headgate._display import bound_line
 from headgate._summary import Summary
 
 _MILLION: Final = 1_000_000
 _INDENT: Final = "  "
+_NO_PLACE: Final = ("", "-")
 
 
 def report(summary: Summary) -> str:
     """The summary as aligned lines, without a line end after the last."""
-    blocks = [_headline(summary), *_aligned(_facts(summary)), bound_line(summary.bound_by)]
+    blocks = [_headline(summary), *_aligned(_facts(summary)), summary.bound_by.text]
     blocks.extend(f"note: {note}" for note in summary.notes)
-    if summary.output is not None:
-        blocks.append(f"results are in {summary.output}: look at them with `headgate show {summary.output}`")
+    if summary.output not in _NO_PLACE:
+        look = f"headgate show {shlex.quote(summary.output)}"
+        blocks.append(f"results are in {summary.output}: look at them with `{look}`")
     return "\n".join(_format.printable(line) for line in blocks)
 
 

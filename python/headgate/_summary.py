@@ -10,7 +10,7 @@ class BoundBy:
     """What holds a job back.
 
     Attributes:
-        kind: One word, for programs: `concurrency`, `machine`, `input`, `output`, …
+        kind: One word, for programs: `concurrency`, `machine`, `input`, `output`, `memory` or `nothing`
         text: One sentence, for people: figures, and the option to turn.
     """
 
@@ -39,7 +39,7 @@ class ErrorExample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """Why a job ended before its input did; `kind` is `input`, `output` or `internal`."""
+    """Why a job ended before its input did; `kind` is `usage`, `input`, `output` or `internal`."""
 
     kind: str
     message: str
@@ -91,7 +91,7 @@ class Summary:
         peak_rss_bytes: The most memory this process has ever held.
         cpu_s: CPU seconds that this process used for the job.
         bound_by: What held the job back.
-        output: Where the results are; `None` if they were not kept.
+        output: The directory of the results; `-` for standard output; empty if they were not kept.
         interrupted: Whether it was stopped before the end of its input.
         notes: What the user should know besides.
         failure: Why it ended before its input did, if it did.
@@ -110,7 +110,7 @@ class Summary:
     peak_rss_bytes: int
     cpu_s: float
     bound_by: BoundBy
-    output: str | None
+    output: str
     interrupted: bool
     notes: tuple[str, ...]
     failure: Failure | None

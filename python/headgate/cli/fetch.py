@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:
     """The exit code that tells how a job ended."""
     if summary.failure is not None:
-        return 2 if summary.failure.kind == "input" else 1
+        return 2 if summary.failure.kind in ("usage", "input") else 1
     if stopped_by is not None:
         return _SIGNAL_EXIT_BASE + stopped_by
     return EXIT_FAILED_ROWS if summary.failed else 0

@@ -26,6 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     values = parser.read(arguments)
     if values is None:
         return 0
+    host = values.text("host")
     port = values.whole("port", DEFAULT_PORT)
     if not 0 <= port <= HIGHEST_PORT:
         values.wrong("port", f"must be from 0 to {HIGHEST_PORT}, not {port}")
@@ -44,7 +45,6 @@ def main(arguments: Sequence[str]) -> int:
     if whole_delay_s is not None and not all(bound.is_integer() for bound in whole_delay_s):
         values.wrong("delay_whole", "must be whole seconds, as 0..3")
     body_bytes = values.size_or_none("body_bytes")
-    host = values.text("host")
     values.check()
 
     # From here on a signal is a wish, not an exception.

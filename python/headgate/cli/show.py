@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DEFAULT_ROWS: Final = 10
-_NARROWEST_CELL: Final = 16
-_LONGEST_CELL: Final = 1000
+_NARROWEST_CELL: Final = 24
+_LONGEST_CELL: Final = 500
 _GAP: Final = 2
 _NULL: Final = "-"
 
@@ -67,18 +67,22 @@ def print_table(
 ) -> None:
     """Prints rows as a table, as wide as the console at the most."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - not for the help
+    from rich.cells import cell_len  # noqa: PLC0415 - as above
     from rich.table import Table  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415 - as above
 
-    shown = _fitting(names, cells, console.width) if columns is None else _asked_for(names, columns)
+    texts = [[_cell(value) for value in row] for row in cells]
+    widths = [max(cell_len(text) for text in column) for column in zip(names, *texts, strict=True)]
+    shown = _fitting(names, cells, widths, console.width) if columns is None else _asked_for(names, columns)
     if shown:
-        table = Table(box=SIMPLE_HEAD, padding=(0, 1), show_edge=False)
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+        longest = _longest([widths[index] for index in shown], console.width)
         for index in shown:
-            right = all(_is_number(row[index]) for row in cells)
-            justify: Literal["left", "right"] = "right" if right else "left"
-            table.add_column(Text(names[index]), no_wrap=True, overflow="ellipsis", justify=justify)
-        for row in cells:
-            table.add_row(*(Text(_cell(row[index])) for index in shown))
+            justify: Literal["left", "right"] = "right" if all(_is_number(row[index]) for row in cells) else "left"
+            width = min(widths[index], longest)
+            table.add_column(Text(names[index]), width=width, no_wrap=True, overflow="ellipsis", justify=justify)
+        for row in texts:
+            table.add_row(*(Text(row[index]) for index in shown))
         console.print(table)
     hidden = [name for index, name in enumerate(names) if index not in shown]
     console.print(_closing(len(cells), total, hidden), markup=False, highlight=False, soft_wrap=True)
@@ -103,24 +107,30 @@ def _asked_for(names: Sequence[str], columns: Sequence[str]) -> list[int]:
     return [names.index(column) for column in wanted]
 
 
-def _fitting(names: Sequence[str], cells: Rows, width: int) -> list[int]:
+def _fitting(names: Sequence[str], cells: Rows, widths: Sequence[int], room: int) -> list[int]:
     """The most useful columns that fit side by side, in their own order; those without any value are left out."""
     own = [name for name in names if name not in (*_FIRST, *_LATER, *_LAST)]
-    chosen = []
-    room = width
+    chosen: list[int] = []
     for name in (*_FIRST, *own, *_LATER, *_LAST):
         if name not in names:
             continue
         index = names.index(name)
-        if all(row[index] is None for row in cells) and name not in _ALWAYS:
+        if name not in _ALWAYS and all(row[index] is None for row in cells):
             continue
-        # A long cell may be cut, but not to less than the narrowest that still says something.
-        longest = max((len(_cell(row[index])) for row in cells), default=0)
-        needed = max(len(name), min(longest, _NARROWEST_CELL)) + _GAP
+        # Cells may be cut, but not to less than the narrowest that still says something.
+        needed = max(len(name), min(widths[index], _NARROWEST_CELL)) + _GAP
         if needed <= room:
             chosen.append(index)
             room -= needed
     return sorted(chosen)
+
+
+def _longest(widths: Sequence[int], room: int) -> int:
+    """The width to which the widest columns are cut so that all fit."""
+    longest = max(widths)
+    while longest > 1 and sum(min(width, longest) + _GAP for width in widths) > room + _GAP:
+        longest -= 1
+    return longest
 
 
 def _cell(value: str | None) -> str:

@@ -1,0 +1,101 @@
+"""`headgate.fetch`, the same job from Python."""
+
+import inspect
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+import headgate
+from headgate import _native
+from headgate._options import FetchOptions
+from support.results import rows
+from support.run import serving, stats
+
+
+def test_a_job_returns_its_summary(server: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    summary = headgate.fetch(f"{server}/[1-10]", tmp_path / "out", concurrency=3)
+    assert (10, 10, {200: 10}, False) == (summary.rows, summary.answered, summary.statuses, summary.interrupted)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_paths_headers_and_data_may_come_as_python_has_them(server: str, tmp_path: Path) -> None:
+    source = tmp_path / "urls.txt"
+    source.write_text(f"{server}/echo\n")
+    headgate.fetch(source, tmp_path / "out", headers={"x-a": "1"}, data="grün", timeout_s=10)
+    echo = rows(tmp_path / "out")[0]["body"].decode()
+    assert '"POST"' in echo
+    assert "grün" in echo
+
+
+def test_the_names_are_those_of_the_options() -> None:
+    arguments = set(inspect.signature(headgate.fetch).parameters)
+    assert set(FetchOptions.__dataclass_fields__) | {"progress"} == arguments
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(headgate.UsageError) as raised:
+        headgate.fetch("urls.txt", "out", concurrency=0, head=-1)
+    assert "head must be at least 0, not -1; concurrency must be at least 1, not 0" == str(raised.value)
+
+
+def test_an_input_that_cannot_be_read_is_an_input_error(tmp_path: Path) -> None:
+    with pytest.raises(headgate.InputError, match="no such file") as raised:
+        headgate.fetch(tmp_path / "urls.txt", tmp_path / "out")
+    assert raised.value.summary is None
+
+
+def test_an_input_that_breaks_off_brings_the_summary(tmp_path: Path) -> None:
+    source = tmp_path / "urls.txt.gz"
+    source.write_bytes(b"\x1f\x8b\x08\x00")
+    with pytest.raises(headgate.InputError, match="cut short") as raised:
+        headgate.fetch(source, tmp_path / "out")
+    assert raised.value.summary is not None
+    assert raised.value.summary.rows == 0
+
+
+def test_a_place_that_cannot_be_written_is_an_output_error(server: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(headgate.OutputError):
+        headgate.fetch(f"{server}/[1-3]", tmp_path / "file")
+
+
+def test_ctrl_c_ends_the_job_and_brings_the_summary(tmp_path: Path) -> None:
+    with serving("--delay", "0.05") as server:
+
+        def interrupt_after_some() -> None:
+            while stats(server)["requests"] < 20:
+                pass
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt_after_some)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt) as raised:
+            headgate.fetch(f"{server}/[1-100000]", tmp_path / "out", concurrency=5)
+        thread.join()
+    assert isinstance(raised.value, headgate.Interrupted)
+    assert raised.value.summary is not None
+    assert 20 <= raised.value.summary.rows == len(rows(tmp_path / "out"))
+
+
+def test_several_jobs_run_side_by_side(server: str, tmp_path: Path) -> None:
+    done: list[int] = []
+
+    def fetch(name: str) -> None:
+        done.append(headgate.fetch(f"{server}/[1-200]", tmp_path / name).rows)
+
+    threads = [threading.Thread(target=fetch, args=[name]) for name in ("a", "b", "c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [200, 200, 200] == done
+
+
+def test_every_kind_of_error_has_a_name_and_a_sentence() -> None:
+    names = [name for name, _ in _native.ERROR_KINDS]
+    assert len(set(names)) == len(names)
+    assert {"invalid_request", "resolve", "connect", "tls", "timeout", "closed", "protocol"} <= set(names)
+    assert [] == [name for name, description in _native.ERROR_KINDS if len(description) < 20]

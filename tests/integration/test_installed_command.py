@@ -1,0 +1,114 @@
+"""The installed command."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from headgate._summary import Summary
+from support.run import HEADGATE, LONGEST_S, get, headgate, serving, stats
+
+PROMISED_S = 0.150
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["fetch", "--help"]])
+def test_it_answers_at_once(arguments: list[str]) -> None:
+    def seconds() -> float:
+        begun = time.perf_counter()
+        subprocess.run([HEADGATE, *arguments], check=True, capture_output=True)
+        return time.perf_counter() - begun
+
+    # The quickest of several: what a busy machine adds is not ours.
+    assert min(seconds() for _ in range(7)) < PROMISED_S
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    with subprocess.Popen([HEADGATE, "fetch", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.wait(LONGEST_S) == 0
+        assert process.stderr.read() == b""
+
+
+def test_the_summary_holds_what_was_promised(server: str, tmp_path: Path) -> None:
+    out, file = tmp_path / "out", tmp_path / "s.json"
+    headgate("fetch", f"{server}/status/{{200,404,503}}", "-o", out, "--summary", file, check=0)
+    figures = json.loads(file.read_text())
+    assert {"200": 1, "404": 1, "503": 1} == figures["statuses"]
+    summary = Summary.from_json(file.read_text())
+    assert (3, 3, 0, {}) == (summary.rows, summary.answered, summary.failed, summary.errors)
+    assert str(out) == summary.output
+    assert 0 < summary.latency_us.p50 <= summary.latency_us.p90 <= summary.latency_us.p99 <= summary.latency_us.max
+    assert summary.peak_rss_bytes > 1_000_000
+    assert summary.cpu_s > 0
+    assert summary.requests_per_s > 0
+    assert summary.bound_by.text
+
+
+def test_the_report_goes_to_standard_error(server: str, tmp_path: Path) -> None:
+    done = headgate("fetch", f"{server}/[1-10]", "-o", tmp_path / "out", check=0)
+    assert done.stdout == ""
+    assert "done: 10 rows" in done.stderr
+    assert f"headgate show {tmp_path / 'out'}" in done.stderr
+
+
+def test_quiet_says_nothing(server: str, tmp_path: Path) -> None:
+    done = headgate("fetch", f"{server}/[1-10]", "-o", tmp_path / "out", "-q", check=0)
+    assert ("", "") == (done.stdout, done.stderr)
+
+
+def test_insecure_is_loud(server: str, tmp_path: Path) -> None:
+    done = headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", "-q", "--insecure", check=0)
+    assert done.stderr.startswith("WARNING: --insecure: certificates are not verified")
+
+
+def test_never_more_in_flight_than_asked(tmp_path: Path) -> None:
+    with serving("--delay", "0..0.01") as server:
+        headgate("fetch", f"{server}/[1-2000]", "-o", tmp_path / "out", "-c", "37", check=0)
+        seen = stats(server)
+    assert (2000, 37) == (seen["requests"], seen["max_requests_in_progress"])
+
+
+def test_the_bottleneck_is_named(tmp_path: Path) -> None:
+    with serving("--delay", "0.2") as server:
+        done = headgate("fetch", f"{server}/[1-60]", "-o", tmp_path / "out", "-c", "10", check=0)
+    assert "bound by concurrency: 10 in flight at a mean of " in done.stderr
+    assert "raise --concurrency" in done.stderr
+
+
+def test_show_prints_the_first_rows(server: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    headgate("fetch", f"{server}/[1-20]", "-o", out, check=0)
+    shown = headgate("show", out, "-n", "3", "--columns", "row,status,body", check=0).stdout.splitlines()
+    assert ["row", "status", "body"] == shown[0].split()
+    assert [["200", "Hello,", "World!"]] * 3 == [line.split()[1:] for line in shown[2:5]]
+    assert shown[5].startswith("3 of 20 rows")
+
+
+def test_show_names_what_is_not_there(tmp_path: Path) -> None:
+    done = headgate("show", tmp_path / "nothing", check=2)
+    assert str(tmp_path / "nothing") in done.errors()[0]
+
+
+def test_serve_answers_as_asked() -> None:
+    with serving("--body-bytes", "1KiB", "--status", "201") as server:
+        assert len(get(f"{server}/x")) == 1024
+        assert stats(server)["responses"]["201"] == 1
+
+
+def test_serve_says_that_its_port_is_taken(server: str) -> None:
+    port = server.rpartition(":")[2]
+    done = headgate("serve", "--port", port, check=2)
+    assert port in done.errors()[0]
+
+
+def test_the_demonstration_shows_everything(tmp_path: Path) -> None:
+    out = tmp_path / "demo"
+    for _ in range(2):  # the second replaces the first
+        done = headgate("demo", "--rows", "500", "-o", out, check=0)
+        assert "done: 500 rows" in done.stderr
+        assert "5 of 500 rows" in done.stdout
+        assert "what to try next:" in done.stdout

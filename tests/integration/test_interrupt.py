@@ -1,0 +1,121 @@
+"""Ctrl-C, SIGTERM and readers that go away: results so far are written, and nothing is left behind."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from support.results import table
+from support.run import HEADGATE, LONGEST_S, serving, started, stats
+
+
+def wait_for_requests(server: str, number: int) -> None:
+    """Asks the server until it has seen so many; there is no event to wait for in another process."""
+    end = time.monotonic() + LONGEST_S
+    while stats(server)["requests"] < number:
+        assert time.monotonic() < end, "the requests do not come"
+
+
+@pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM)])
+def test_an_interrupt_lets_what_is_in_flight_end_and_writes_it(
+    code: int, number: signal.Signals, tmp_path: Path
+) -> None:
+    out, summary_file = tmp_path / "out", tmp_path / "s.json"
+    with (
+        serving("--delay", "0..3") as server,
+        started("fetch", f"{server}/[1-100000]", "-o", out, "-c", "50", "--summary", summary_file) as process,
+    ):
+        wait_for_requests(server, 100)
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=LONGEST_S)
+        seen = stats(server)
+
+    assert code == process.returncode, stderr
+    summary = json.loads(summary_file.read_text())
+    assert (True, None, 0) == (summary["interrupted"], summary["failure"], summary["failed"])
+    # Every request that the server saw had time to be answered, and is in the results.
+    assert seen["requests"] == summary["rows"] == table(out).num_rows
+    assert 100 <= summary["rows"] < 100_000
+    assert "stopping: what is in flight gets up to 10 s" in stderr
+    assert "stopped early" in stderr
+
+
+def test_what_is_in_flight_gets_no_more_than_the_grace(tmp_path: Path) -> None:
+    with (
+        serving() as server,
+        started(
+            "fetch",
+            f"{server}/fault/hang-before-headers?[1-100]",
+            "-o",
+            tmp_path / "out",
+            "-c",
+            "10",
+            "--grace-s",
+            "0.5",
+        ) as process,
+    ):
+        wait_for_requests(server, 10)
+        process.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        process.communicate(timeout=LONGEST_S)
+        assert time.monotonic() - begun < 10
+    assert process.returncode == 130
+
+
+def test_a_second_interrupt_ends_it_now(tmp_path: Path) -> None:
+    with (
+        serving() as server,
+        started(
+            "fetch",
+            f"{server}/fault/hang-before-headers?[1-100]",
+            "-o",
+            tmp_path / "out",
+            "-c",
+            "10",
+            "--grace-s",
+            "300",
+            "--timeout-s",
+            "600",
+        ) as process,
+    ):
+        wait_for_requests(server, 10)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("stopping: ")
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=LONGEST_S)
+    assert process.returncode == 130
+    assert "Traceback" not in stderr
+
+
+def test_a_closed_pipe_ends_the_job_quietly() -> None:
+    with (
+        serving() as server,
+        subprocess.Popen(
+            [HEADGATE, "fetch", f"{server}/[1-100000000]", "-o", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process,
+    ):
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["status"] == 200
+        process.stdout.close()
+        assert process.wait(LONGEST_S) == 0
+        assert process.stderr.read() == b""
+
+
+def test_a_full_disk_is_told_with_the_right_exit_code() -> None:
+    with serving() as server, Path("/dev/full").open("wb") as full:
+        process = subprocess.run(
+            [HEADGATE, "fetch", f"{server}/[1-1000]", "-o", "-"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=LONGEST_S,
+            check=False,
+            text=True,
+        )
+    assert process.returncode == 1, process.stderr
+    assert "standard output" in process.stderr
+    assert "Traceback" not in process.stderr

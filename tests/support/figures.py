@@ -1,0 +1,59 @@
+"""Figures of a job, as the engine would give them."""
+
+import json
+from typing import Any
+
+SNAPSHOT: dict[str, Any] = {
+    "elapsed_s": 1.24,
+    "rows": 37_412,
+    "rows_known": 100_000,
+    "fraction": 0.37412,
+    "answered": 37_402,
+    "failed": 10,
+    "in_flight": 256,
+    "concurrency": 256,
+    "requests_per_s": 31_204.4,
+    "requests_per_s_mean": 30_112.9,
+    "p50_us": 8_123,
+    "p99_us": 21_456,
+    "bytes_received": 1_258_291,
+    "time_left_s": 2.07,
+    "stopping": False,
+    "bound_by": {
+        "kind": "concurrency",
+        "text": "bound by concurrency: 256 in flight at a mean of 8.1 ms allow 31,605 requests/s; raise --concurrency",
+    },
+}
+
+SUMMARY: dict[str, Any] = {
+    "rows": 100_000,
+    "answered": 99_990,
+    "failed": 10,
+    "statuses": {"200": 99_900, "204": 60, "503": 30},
+    "errors": {"timeout": 7, "closed": 3},
+    "error_examples": {
+        "timeout": {"row": 12, "url": "http://127.0.0.1:8080/12", "message": "no answer within 30 s"},
+        "closed": {"row": 400, "url": "http://127.0.0.1:8080/400", "message": "closed in the middle of the body"},
+    },
+    "elapsed_s": 3.31,
+    "requests_per_s": 30_211.4,
+    "latency_us": {"p50": 8_123, "p90": 12_010, "p99": 21_456, "max": 1_503_000},
+    "bytes_received": 1_299_870,
+    "peak_rss_bytes": 67_108_864,
+    "cpu_s": 5.42,
+    "bound_by": {"kind": "machine", "text": "bound by this machine: workers 98 % busy"},
+    "output": "results",
+    "interrupted": False,
+    "notes": ["only 900 of 1,000 fit below the limit of open files"],
+    "failure": None,
+}
+
+
+def snapshot_json(**changes: object) -> str:
+    """The snapshot above with changes."""
+    return json.dumps(SNAPSHOT | changes)
+
+
+def summary_json(**changes: object) -> str:
+    """The summary above with changes."""
+    return json.dumps(SUMMARY | changes)

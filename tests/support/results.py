@@ -1,0 +1,38 @@
+"""Reads a directory of results as pyarrow does."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+COLUMNS = {
+    "row": "int64",
+    "url": "string",
+    "method": "string",
+    "status": "int16",
+    "error": "string",
+    "error_message": "string",
+    "attempts": "int16",
+    "final_url": "string",
+    "headers": "list",
+    "body": "binary",
+    "body_bytes": "int64",
+    "started_at": "timestamp[us, tz=UTC]",
+    "elapsed_us": "int64",
+    "ttfb_us": "int64",
+    "http_version": "string",
+    "remote_addr": "string",
+}
+
+
+def table(directory: Path) -> Any:
+    """All rows of all parts, in the order of the input."""
+    parts = sorted(directory.glob("*.parquet"))
+    return pa.concat_tables([pq.read_table(part) for part in parts]).sort_by("row")
+
+
+def rows(directory: Path) -> list[dict[str, Any]]:
+    """The same as dictionaries."""
+    dictionaries: list[dict[str, Any]] = table(directory).to_pylist()
+    return dictionaries

@@ -1,0 +1,120 @@
+"""The command `headgate` up to the point where it needs the engine."""
+
+import signal
+from typing import Any
+
+import pytest
+
+from headgate import cli
+from headgate._errors import InputError, InternalError, OutputError, UsageError
+from headgate._summary import Summary
+from headgate._version import __version__
+from headgate.cli import fetch
+from support.figures import summary_json
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["--version"]) == 0
+    assert f"headgate {__version__}\n" == capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["help"]])
+def test_the_help_names_every_verb(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(arguments) == 0
+    text = capsys.readouterr().out
+    assert [] == [verb for verb in cli.VERBS if f"\n  {verb} " not in text]
+
+
+def test_without_a_verb_the_help_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "usage: headgate VERB" in captured.err
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([verb, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: headgate {verb}")
+    assert f"examples:\n  headgate {verb}" in text
+
+
+@pytest.mark.parametrize(
+    ("expected", "arguments"),
+    [
+        ("error: unknown verb fecth: did you mean fetch?\nsee `headgate --help`\n", ["fecth"]),
+        ("error: unknown verb xyzzy\nsee `headgate --help`\n", ["xyzzy"]),
+        ("error: unknown flag --versoin: did you mean --version?\nsee `headgate --help`\n", ["--versoin"]),
+        ("error: '\\udcff' is not UTF-8\nsee `headgate --help`\n", ["fetch", "\udcff"]),
+        (
+            (
+                "error: OUT is missing: name a directory of results\n"
+                "error: --rows must be at least 0, not -1\n"
+                "see `headgate show --help`\n"
+            ),
+            ["show", "-n", "-1"],
+        ),
+        (
+            (
+                "error: --port must be from 0 to 65535, not 99999\n"
+                "error: --threads must be at least 1, not 0\n"
+                "error: --status must be from 200 to 599, not 100\n"
+                "error: --delay must be seconds, as 1.5 or 0..3, not '3..1'\n"
+                "error: --delay-whole must be whole seconds, as 0..3\n"
+                "see `headgate serve --help`\n"
+            ),
+            [
+                "serve",
+                "--port=99999",
+                "--threads=0",
+                "--status=100",
+                "--delay=3..1",
+                "--delay-whole=0.5",
+            ],
+        ),
+        (
+            "error: --delay-whole excludes --delay: give one of them\nsee `headgate serve --help`\n",
+            ["serve", "--delay", "0..3", "--delay-whole", "0..3"],
+        ),
+        ("error: --rows must be at least 1, not 0\nsee `headgate demo --help`\n", ["demo", "--rows", "0"]),
+    ],
+)
+def test_mistakes_are_told_and_exit_with_2(
+    expected: str, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments) == 2
+    assert ("", expected) == capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("expected", "error"), [(2, UsageError("a")), (2, InputError("a")), (1, OutputError("a")), (1, InternalError("a"))]
+)
+def test_an_error_of_the_job_is_one_line_and_an_exit_code(
+    expected: int, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_arguments: object) -> int:
+        raise error
+
+    monkeypatch.setattr(fetch, "main", fail)
+    assert expected == cli.run(["fetch", "urls.txt"])
+    assert ("", "error: a\n") == capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes", "stopped_by"),
+    [
+        (0, {"failed": 0}, None),
+        (3, {"failed": 1}, None),
+        (130, {"failed": 1, "interrupted": True}, signal.SIGINT),
+        (143, {"failed": 0, "interrupted": True}, signal.SIGTERM),
+        (2, {"failure": {"kind": "input", "message": "cut short"}}, None),
+        (2, {"failure": {"kind": "usage", "message": "too many"}}, None),
+        (1, {"failure": {"kind": "output", "message": "disk full"}}, None),
+        (1, {"failure": {"kind": "internal", "message": "a fault"}}, signal.SIGINT),
+    ],
+)
+def test_the_exit_code_tells_how_the_job_ended(
+    expected: int, changes: dict[str, Any], stopped_by: signal.Signals | None
+) -> None:
+    assert expected == fetch.exit_code(Summary.from_json(summary_json(**changes)), stopped_by)

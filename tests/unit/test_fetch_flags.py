@@ -1,0 +1,174 @@
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate._options import FetchOptions
+from headgate.cli import _fetch_flags
+from headgate.cli._fetch_flags import Command
+from headgate.cli._parser import CommandLineError
+
+
+def read(*arguments: str) -> Command:
+    command = _fetch_flags.read(arguments)
+    assert command is not None
+    return command
+
+
+def mistakes(*arguments: str) -> list[str]:
+    with pytest.raises(CommandLineError) as raised:
+        _fetch_flags.read(arguments)
+    *lines, see = str(raised.value).splitlines()
+    assert see == "see `headgate fetch --help`"
+    return [line.removeprefix("error: ") for line in lines]
+
+
+def test_input_and_output_are_enough() -> None:
+    expected = Command(options=FetchOptions(input="urls.txt", output="results"), quiet=False, summary=None)
+    assert expected == read("urls.txt", "-o", "results") == read("-o", "results", "urls.txt")
+
+
+@pytest.mark.parametrize(
+    ("expected", "arguments"),
+    [
+        ({"concurrency": 1000}, ["-c", "1000"]),
+        ({"concurrency": 1000}, ["--concurrency=1000"]),
+        ({"threads": 2}, ["--threads", "2"]),
+        ({"head": 10}, ["--head", "10"]),
+        ({"timeout_s": 1.5}, ["--timeout-s", "1.5"]),
+        ({"connect_timeout_s": 2.0}, ["--connect-timeout-s", "2"]),
+        ({"grace_s": 0.0}, ["--grace-s", "0"]),
+        ({"max_body_bytes": 16 * 1024**2}, ["--max-body-bytes", "16M"]),
+        ({"max_body_bytes": 1_500_000}, ["--max-body-bytes", "1.5MB"]),
+        ({"part_bytes": 1024}, ["--part-bytes", "1KiB"]),
+        ({"part_age_s": 60.0}, ["--part-age-s", "60"]),
+        ({"method": "HEAD"}, ["-X", "HEAD"]),
+        ({"method": "POST", "data": b"a=1"}, ["-d", "a=1"]),
+        ({"method": "PUT", "data": b"a=1"}, ["-d", "a=1", "-X", "PUT"]),
+        ({"headers": [("A", "1:2"), ("b", ""), ("A", "3")]}, ["-H", "A: 1:2", "-H", "b:", "--header", "A:3"]),
+        ({"user_agent": "me/1"}, ["--user-agent", "me/1"]),
+        ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
+        ({"insecure": True}, ["--insecure"]),
+        ({"fresh": True}, ["--fresh"]),
+        ({"format": "ndjson"}, ["--format", "ndjson"]),
+        ({"keep": ("id", "a,b")}, ["--keep", "id", "--keep", "a,b"]),
+        ({"url_column": "link"}, ["--url-column", "link"]),
+        ({"method_column": "verb"}, ["--method-column", "verb"]),
+        ({"headers_column": "fields"}, ["--headers-column", "fields"]),
+        ({"body_column": "payload"}, ["--body-column", "payload"]),
+    ],
+)
+def test_each_flag_sets_the_option_of_its_name(expected: dict[str, Any], arguments: list[str]) -> None:
+    assert FetchOptions(input="u.txt", output="r", **expected) == read("u.txt", "-o", "r", *arguments).options
+
+
+def test_standard_output_gets_ndjson() -> None:
+    assert FetchOptions(input="-", output="-", format="ndjson") == read("-", "-o", "-").options
+
+
+def test_nothing_is_kept_with_the_format_none() -> None:
+    assert FetchOptions(input="u.txt", output=None, format="none") == read("u.txt", "--format", "none").options
+
+
+def test_quiet_and_the_file_for_the_summary_are_no_options_of_the_job(tmp_path: Path) -> None:
+    command = read("u.txt", "-o", "r", "-q", "--summary", str(tmp_path / "s.json"))
+    assert (True, tmp_path / "s.json") == (command.quiet, command.summary)
+
+
+def test_data_comes_from_a_file_as_it_is(tmp_path: Path) -> None:
+    body = tmp_path / "body"
+    body.write_bytes(b"\xff\x00line\r\n")
+    assert b"\xff\x00line\r\n" == read("u.txt", "-o", "r", "-d", f"@{body}").options.data
+
+
+def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"typed")))
+    assert b"typed" == read("u.txt", "-o", "r", "-d", "@-").options.data
+
+
+@pytest.mark.parametrize(
+    ("expected", "arguments"),
+    [
+        ("--concurrency must be at least 1, not 0", ["-c", "0"]),
+        ("--concurrency must be at least 1, not -5", ["-c", "-5"]),
+        ("--concurrency must be a whole number, not 'many'", ["-c", "many"]),
+        ("--concurrency needs a value", ["-c"]),
+        ("--threads must be at least 1, not 0", ["--threads", "0"]),
+        ("--head must be a whole number, not '1.5'", ["--head", "1.5"]),
+        ("--timeout-s must be a number of seconds, not '5s'", ["--timeout-s", "5s"]),
+        ("--timeout-s must be a number of seconds, not 'nan'", ["--timeout-s", "nan"]),
+        ("--timeout-s must be more than 0 seconds and at most 31536000, not 0.0", ["--timeout-s", "0"]),
+        (
+            "--max-body-bytes must be a size in bytes, as 1048576 or 1MiB, not '1 parsec'",
+            ["--max-body-bytes", "1 parsec"],
+        ),
+        ("--max-body-bytes must be a size in bytes, as 1048576 or 1MiB, not '-1'", ["--max-body-bytes", "-1"]),
+        ("--format must be one of parquet, ndjson, none, not 'xml'", ["--format", "xml"]),
+        ("--header 'Accept' is no header: write 'Name: value'", ["-H", "Accept"]),
+        ("--header 'a b' is no name of a header", ["-H", "a b: c"]),
+        ("--header x holds a control character", ["-H", "x: a\nb"]),
+        ("--header needs a value", ["-H"]),
+        ("--method 'GE T' is no HTTP method", ["-X", "GE T"]),
+        ("--data cannot read 'no/such': no such file or directory", ["-d", "@no/such"]),
+        ("--summary cannot be written: there is no directory 'no'", ["--summary", "no/such"]),
+        ("--summary must be a file, not '/'", ["--summary", "/"]),
+        ("unknown flag --concurency: did you mean --concurrency?", ["--concurency", "5"]),
+        ("unknown flag --concurency: did you mean --concurrency?", ["--concurency=5"]),
+        ("unknown flag --timeout: did you mean --timeout-s?", ["--timeout"]),
+        ("unknown flag -Q: did you mean -q?", ["-Q"]),
+        ("unknown flag --xyzzy", ["--xyzzy"]),
+        ("unexpected argument more.txt", ["more.txt"]),
+        ("unexpected argument more.txt", ["-q", "more.txt"]),
+    ],
+)
+def test_each_mistake_names_its_flag_and_what_would_be_right(expected: str, arguments: list[str]) -> None:
+    assert [expected] == mistakes("urls.txt", "-o", "results", *arguments)
+
+
+def test_input_and_output_must_be_there() -> None:
+    assert [
+        "INPUT is missing: name a file, a URL with ranges, or - for lines on standard input",
+        "--output is missing: name a directory for the results, or - for NDJSON on standard output",
+    ] == mistakes()
+
+
+def test_standard_input_cannot_be_both_input_and_data() -> None:
+    assert ["--data @- and INPUT - cannot both read standard input"] == mistakes("-", "-o", "r", "-d", "@-")
+
+
+def test_parquet_cannot_go_to_standard_output() -> None:
+    assert ["--format parquet cannot go to standard output: use ndjson, or name a directory"] == mistakes(
+        "u.txt", "-o", "-", "--format", "parquet"
+    )
+
+
+def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
+    told = mistakes("u.txt", "--concurency", "5", "--head", "x", "-H", "z", "--threads", "0", "--format")
+    assert {
+        "unknown flag --concurency: did you mean --concurrency?",
+        "--head must be a whole number, not 'x'",
+        "--header 'z' is no header: write 'Name: value'",
+        "--threads must be at least 1, not 0",
+        "--format needs a value",
+        "--output is missing: name a directory for the results, or - for NDJSON on standard output",
+    } == set(told)
+    assert len(set(told)) == len(told)
+
+
+def test_the_help_groups_the_flags_and_gives_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _fetch_flags.read(["--concurrency", "many", "--help"]) is None
+    text = capsys.readouterr().out
+    titles = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert ["input", "request", "limits", "output", "progress", "other", "examples"] == titles
+    assert "-c, --concurrency N         requests in flight at the most (default: 256)" in text
+    assert "a longer response body is a failure (default: 16MiB)" in text
+    assert max(len(line) for line in text.splitlines()) <= 110
+
+
+def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    _fetch_flags.read(["--help"])
+    text = capsys.readouterr().out
+    names = set(FetchOptions.__dataclass_fields__) - {"input", "headers"}
+    assert [] == [name for name in names if f"--{name.replace('_', '-')}" not in text]

@@ -1,0 +1,54 @@
+from headgate._report import report
+from headgate._summary import Summary
+from support.figures import summary_json
+
+
+def lines(**changes: object) -> list[str]:
+    return report(Summary.from_json(summary_json(**changes))).splitlines()
+
+
+def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
+    assert lines() == [
+        "done: 100,000 rows in 3.3 s",
+        "  answered    99,990  (2xx: 99,960, 5xx: 30)",
+        "  failed      10",
+        "    timeout   7  row 12: http://127.0.0.1:8080/12: no answer within 30 s",
+        "    closed    3  row 400: http://127.0.0.1:8080/400: closed in the middle of the body",
+        "  requests/s  30,211",
+        "  latency     p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s",
+        "  received    1.2 MiB",
+        "  memory      64.0 MiB at the most",
+        "  CPU         5.4 s, 54.2 s for each million requests",
+        "bound by this machine: workers 98 % busy",
+        "note: only 900 of 1,000 fit below the limit of open files",
+        "results are in results: look at them with `headgate show results`",
+    ]
+
+
+def test_a_job_of_no_rows_has_no_latency_and_no_cost_of_each() -> None:
+    changes = {"rows": 0, "answered": 0, "failed": 0, "statuses": {}, "errors": {}, "error_examples": {}, "notes": []}
+    assert lines(**changes, requests_per_s=0.0, elapsed_s=0.0, cpu_s=0.01, bytes_received=0, output="") == [
+        "done: 0 rows in 0.0 s",
+        "  answered    0",
+        "  failed      0",
+        "  requests/s  0",
+        "  received    0 B",
+        "  memory      64.0 MiB at the most",
+        "  CPU         0.0 s",
+        "bound by this machine: workers 98 % busy",
+    ]
+
+
+def test_a_job_that_did_not_reach_its_end_says_so() -> None:
+    assert lines(interrupted=True)[0] == "stopped early: 100,000 rows in 3.3 s"
+    assert lines(failure={"kind": "input", "message": "cut short"})[0] == "stopped early: 100,000 rows in 3.3 s"
+
+
+def test_a_place_with_a_blank_can_be_pasted_into_a_shell() -> None:
+    assert lines(output="my results")[-1] == "results are in my results: look at them with `headgate show 'my results'`"
+
+
+def test_what_a_server_sent_cannot_steer_the_terminal() -> None:
+    hostile = {"protocol": {"row": 1, "url": "http://a/", "message": "garbage \x1b]0;owned\x07"}}
+    text = report(Summary.from_json(summary_json(errors={"protocol": 1}, error_examples=hostile)))
+    assert r"garbage \x1b]0;owned\x07" in text

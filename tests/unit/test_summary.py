@@ -1,0 +1,30 @@
+import json
+
+from headgate._summary import BoundBy, ErrorExample, Failure, Latency, Snapshot, Summary
+from support.figures import SUMMARY, snapshot_json, summary_json
+
+
+def test_a_summary_is_read_with_its_parts() -> None:
+    summary = Summary.from_json(summary_json(failure={"kind": "input", "message": "rows.csv.gz: cut short"}))
+
+    assert {200: 99_900, 204: 60, 503: 30} == summary.statuses
+    assert Latency(p50=8_123, p90=12_010, p99=21_456, max=1_503_000) == summary.latency_us
+    assert summary.error_examples["timeout"] == ErrorExample(
+        row=12, url="http://127.0.0.1:8080/12", message="no answer within 30 s"
+    )
+    assert BoundBy(kind="machine", text="bound by this machine: workers 98 % busy") == summary.bound_by
+    assert Failure(kind="input", message="rows.csv.gz: cut short") == summary.failure
+
+
+def test_a_summary_is_written_under_the_names_it_was_read_from() -> None:
+    assert json.loads(Summary.from_json(summary_json()).to_json()) == SUMMARY
+
+
+def test_a_summary_survives_writing_and_reading() -> None:
+    summary = Summary.from_json(summary_json(failure={"kind": "output", "message": "disk full"}))
+    assert summary == Summary.from_json(summary.to_json())
+
+
+def test_what_a_snapshot_does_not_know_is_none() -> None:
+    snapshot = Snapshot.from_json(snapshot_json(rows_known=None, fraction=None, time_left_s=None))
+    assert (None, None, None) == (snapshot.rows_known, snapshot.fraction, snapshot.time_left_s)

@@ -1,0 +1,138 @@
+import os
+import signal
+import threading
+from typing import Self
+
+import pytest
+
+from headgate import _watch
+from headgate._display import Silent
+from headgate._summary import Snapshot
+from headgate._watch import watch
+from support.figures import snapshot_json, summary_json
+
+
+class FakeJob:
+    """A job that ends after some looks at it; what happens at each look is given."""
+
+    def __init__(self, *looks: signal.Signals | type[BaseException] | None) -> None:
+        self._looks = iter(looks)
+        self.calls: list[str] = []
+
+    def wait(self, timeout_s: float) -> bool:
+        assert timeout_s <= 0.1
+        look = next(self._looks, "end")
+        if isinstance(look, signal.Signals):
+            os.kill(os.getpid(), look)
+        elif isinstance(look, type):
+            raise look
+        return look == "end"
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+    def snapshot(self) -> str:
+        return snapshot_json()
+
+    def finish(self) -> str:
+        self.calls.append("finish")
+        return summary_json()
+
+
+class Recorder(Silent):
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.shown = 0
+        self.open = False
+
+    def __enter__(self) -> Self:
+        self.open = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.open = False
+
+    def update(self, snapshot: Snapshot) -> None:
+        assert snapshot.rows == 37_412
+        self.shown += 1
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+
+def test_a_job_is_watched_to_its_end() -> None:
+    job = FakeJob(None, None)
+    summary, stopped_by = watch(job, Silent(), grace_s=10)
+    assert (100_000, None, ["finish"]) == (summary.rows, stopped_by, job.calls)
+
+
+def test_a_job_is_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_watch, "DRAW_EVERY_S", 0.0)
+    display = Recorder()
+    watch(FakeJob(None, None, None), display, grace_s=10)
+    assert (3, False) == (display.shown, display.open)
+
+
+def test_the_first_interrupt_stops_the_job_and_says_so() -> None:
+    job, display = FakeJob(signal.SIGINT, None), Recorder()
+    _, stopped_by = watch(job, display, grace_s=2.5)
+    assert (signal.SIGINT, ["stop", "finish"]) == (stopped_by, job.calls)
+    assert ["stopping: what is in flight gets up to 2.5 s; interrupt again to end now"] == display.said
+
+
+def test_the_second_interrupt_ends_the_job_now() -> None:
+    job, display = FakeJob(signal.SIGINT, None, signal.SIGINT, None), Recorder()
+    watch(job, display, grace_s=10)
+    assert ["stop", "abort", "finish"] == job.calls
+    assert display.said[1:] == ["ending now: what was in flight is given up"]
+
+
+def test_only_signals_that_were_asked_for_stop_the_job() -> None:
+    job = FakeJob(signal.SIGTERM, None)
+    _, stopped_by = watch(job, Silent(), grace_s=10, signals=[signal.SIGINT, signal.SIGTERM])
+    assert (signal.SIGTERM, ["stop", "finish"]) == (stopped_by, job.calls)
+
+
+def test_the_handlers_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    watch(FakeJob(None), Silent(), grace_s=10)
+    assert before is signal.getsignal(signal.SIGINT)
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        job = FakeJob(signal.SIGINT, None)
+        assert watch(job, Silent(), grace_s=10)[1] is None
+        assert ["finish"] == job.calls
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_job_can_be_watched_from_another_thread() -> None:
+    rows = []
+    thread = threading.Thread(target=lambda: rows.append(watch(FakeJob(None), Silent(), grace_s=10)[0].rows))
+    thread.start()
+    thread.join()
+    assert rows == [100_000]
+
+
+def test_an_exception_while_watching_ends_the_job() -> None:
+    job, display = FakeJob(KeyboardInterrupt), Recorder()
+    with pytest.raises(KeyboardInterrupt):
+        watch(job, display, grace_s=10)
+    assert (["abort"], False) == (job.calls, display.open)
+
+
+def test_a_display_that_cannot_write_does_not_end_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Silent):
+        def update(self, snapshot: Snapshot) -> None:  # noqa: ARG002 - it never gets that far
+            raise BrokenPipeError
+
+    monkeypatch.setattr(_watch, "DRAW_EVERY_S", 0.0)
+    job = FakeJob(None, None)
+    watch(job, Broken(), grace_s=10)
+    assert ["finish"] == job.calls
