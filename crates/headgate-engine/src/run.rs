@@ -6,7 +6,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::RuntimeMetrics;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
@@ -94,7 +93,7 @@ impl Job {
             failure: failure.clone(),
         });
         let progress = Arc::new(Mutex::new(source.size()));
-        let (stats, metrics) = start_workers(&shared, workers, options.run.concurrency)?;
+        let stats = start_workers(&shared, workers, options.run.concurrency)?;
         drop(shared);
         start_source(source, row_sender, chunk_rows, progress.clone(), failure.clone())?;
         let done = Arc::<Done>::default();
@@ -109,7 +108,7 @@ impl Job {
             input_is_pipe: options.source.input == "-",
             output_is_pipe: options.sink.output == Output::Stdout,
         };
-        let monitor = Mutex::new(Monitor::new(clock.started(), setting, stats, metrics, progress));
+        let monitor = Mutex::new(Monitor::new(clock.started(), setting, stats, progress));
         Ok(Self { options, phase, rows, failure, done, monitor, notes: Vec::new() })
     }
 
@@ -191,22 +190,21 @@ fn check_ports(options: &JobOptions) -> Result<(), JobError> {
     }
 }
 
-type Workers = (Vec<Arc<Mutex<WorkerStats>>>, Vec<RuntimeMetrics>);
-
-fn start_workers(shared: &Arc<Shared>, workers: usize, concurrency: usize) -> Result<Workers, JobError> {
+fn start_workers(
+    shared: &Arc<Shared>,
+    workers: usize,
+    concurrency: usize,
+) -> Result<Vec<Arc<Mutex<WorkerStats>>>, JobError> {
     let mut stats = Vec::new();
-    let mut metrics = Vec::new();
     for index in 0..workers {
-        let runtime = worker::runtime()?;
-        metrics.push(runtime.metrics());
         let own = Arc::new(Mutex::new(WorkerStats::new(Instant::now())));
         stats.push(own.clone());
         let shared = shared.clone();
         // The shares add up to the concurrency exactly.
         let lanes = concurrency / workers + usize::from(index < concurrency % workers);
-        spawn(format!("headgate-work-{index}"), move || worker::run(shared, runtime, lanes, own))?;
+        spawn(format!("headgate-work-{index}"), move || worker::run(shared, lanes, own))?;
     }
-    Ok((stats, metrics))
+    Ok(stats)
 }
 
 /// The source's thread is never waited for: it may hang in a read of standard input.
@@ -249,9 +247,8 @@ fn start_sink(
     outcomes: async_channel::Receiver<OutcomeBatch>,
     links: SinkLinks,
 ) -> Result<(), JobError> {
-    let runtime = worker::runtime()?;
     spawn("headgate-sink".into(), move || {
-        let written = runtime.block_on(write_all(sink.as_mut(), &outcomes));
+        let written = worker::runtime().and_then(|runtime| runtime.block_on(write_all(sink.as_mut(), &outcomes)));
         // Whoever still sends learns that nobody takes.
         outcomes.close();
         if !matches!(written, Ok(ControlFlow::Continue(()))) {

@@ -14,8 +14,9 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use arrow_schema::Fields;
+use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::{Notify, watch};
-use tokio::task::{LocalSet, spawn_local};
+use tokio::task::spawn_local;
 use tokio::time::timeout_at;
 
 use crate::clock::Clock;
@@ -86,23 +87,27 @@ impl FirstFailure {
     }
 }
 
-/// A runtime for one worker, made before the thread so that its figures can be read from outside.
+/// An event loop for the calling thread.
 ///
 /// # Errors
-/// `Internal`: the system refuses what a runtime needs.
-pub fn runtime() -> Result<tokio::runtime::Runtime, JobError> {
+/// `Internal`: the system refuses what it needs.
+pub fn runtime() -> Result<LocalRuntime, JobError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(RESOLVER_THREADS)
-        .build()
-        .map_err(|error| JobError::internal(format!("a worker cannot be started: {error}")))
+        .build_local(LocalOptions::default())
+        .map_err(|error| JobError::internal(format!("an event loop cannot be had: {error}")))
 }
 
 /// Runs a worker of up to `max_lanes` lanes until the rows end or the phase says so. Blocks.
-pub fn run(shared: Arc<Shared>, runtime: tokio::runtime::Runtime, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>) {
+pub fn run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>) {
     let builder = match OutcomeBuilder::new(&shared.kept) {
         Ok(builder) => builder,
         Err(error) => return shared.failure.set(JobError::input(format!("--keep: {error}"))),
+    };
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return shared.failure.set(error),
     };
     let worker = Rc::new(Worker {
         preparer: RefCell::new(Preparer::new(shared.defaults.clone())),
@@ -120,7 +125,8 @@ pub fn run(shared: Arc<Shared>, runtime: tokio::runtime::Runtime, max_lanes: usi
         shared,
         stats,
     });
-    LocalSet::new().block_on(&runtime, worker.run());
+    worker.stats().runtime = Some(runtime.metrics());
+    runtime.block_on(worker.run());
     // A name lookup may hang in the system's resolver: it is not waited for.
     runtime.shutdown_background();
 }

@@ -36,7 +36,8 @@ impl Server {
         let usage = |message: String| to_python(py, &JobError::usage(message));
         let host = resolve(host).ok_or_else(|| usage(format!("--host {host}: no address of this machine")))?;
         let config = Config { host, port, threads, delay_s: delay.0..=delay.1, delay_whole, body_bytes, status, seed };
-        let server = headgate_testserver::Server::start(config).map_err(|error| usage(error.to_string()))?;
+        let server =
+            py.detach(|| headgate_testserver::Server::start(config)).map_err(|error| usage(error.to_string()))?;
         let address = server.address().to_string();
         Ok(Self { inner: Mutex::new(server), address })
     }

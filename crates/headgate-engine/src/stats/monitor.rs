@@ -4,8 +4,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::RuntimeMetrics;
-
 use crate::limit::machine::Usage;
 use crate::source::SourceSize;
 use crate::stats::bottleneck::{Stretch, bound_by};
@@ -33,7 +31,6 @@ pub struct Monitor {
     started: Instant,
     setting: Setting,
     workers: Vec<Arc<Mutex<WorkerStats>>>,
-    metrics: Vec<RuntimeMetrics>,
     source: Arc<Mutex<SourceSize>>,
     usage_before: Usage,
     samples: VecDeque<Sample>,
@@ -55,11 +52,10 @@ impl Monitor {
         started: Instant,
         setting: Setting,
         workers: Vec<Arc<Mutex<WorkerStats>>>,
-        metrics: Vec<RuntimeMetrics>,
         source: Arc<Mutex<SourceSize>>,
     ) -> Self {
         let usage_before = Usage::now();
-        Self { started, setting, workers, metrics, source, usage_before, samples: VecDeque::new() }
+        Self { started, setting, workers, source, usage_before, samples: VecDeque::new() }
     }
 
     pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
@@ -134,11 +130,12 @@ impl Monitor {
             figures.add(&worker.figures);
             sample.lane_time.add(&worker.lanes.time(now));
             in_flight += u64::from(worker.lanes.in_flight());
+            sample.busy +=
+                worker.runtime.as_ref().map_or(Duration::ZERO, |runtime| runtime.worker_total_busy_duration(0));
         }
         sample.rows = figures.rows();
         sample.attempts = figures.attempted;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
-        sample.busy = self.metrics.iter().map(|metrics| metrics.worker_total_busy_duration(0)).sum();
         (figures, in_flight, sample)
     }
 

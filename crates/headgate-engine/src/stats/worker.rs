@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
+use tokio::runtime::RuntimeMetrics;
 
 use crate::error::ErrorKind;
 use crate::outcome::Outcome;
@@ -128,10 +129,12 @@ impl Figures {
 pub struct WorkerStats {
     pub figures: Figures,
     pub lanes: LaneClock,
+    /// The event loop's own figures, once it runs.
+    pub runtime: Option<RuntimeMetrics>,
 }
 
 impl WorkerStats {
     pub fn new(now: Instant) -> Self {
-        Self { figures: Figures::default(), lanes: LaneClock::new(now) }
+        Self { figures: Figures::default(), lanes: LaneClock::new(now), runtime: None }
     }
 }
