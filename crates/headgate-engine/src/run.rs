@@ -70,8 +70,7 @@ impl Job {
 
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let workers = options.run.threads.unwrap_or(cores).min(options.run.concurrency);
-        let chunk_rows = worker::chunk_rows(options.run.concurrency / workers);
-        let (row_sender, rows) = row_queue(chunk_rows, workers);
+        let (row_sender, rows) = row_queue();
         let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
         let (phase, phase_receiver) = watch::channel(Phase::Running);
         let failure = Arc::<FirstFailure>::default();
@@ -95,7 +94,7 @@ impl Job {
         let progress = Arc::new(Mutex::new(source.size()));
         let stats = start_workers(&shared, workers, options.run.concurrency)?;
         drop(shared);
-        start_source(source, row_sender, chunk_rows, progress.clone(), failure.clone())?;
+        start_source(source, row_sender, progress.clone(), failure.clone())?;
         let done = Arc::<Done>::default();
         start_sink(
             sink,
@@ -211,7 +210,6 @@ fn start_workers(
 fn start_source(
     mut source: Box<dyn Source>,
     rows: RowSender,
-    chunk_rows: usize,
     progress: Arc<Mutex<SourceSize>>,
     failure: Arc<FirstFailure>,
 ) -> Result<(), JobError> {
@@ -223,11 +221,8 @@ fn start_source(
                 Err(error) => return failure.set(error),
             };
             *progress.lock().unwrap_or_else(PoisonError::into_inner) = source.size();
-            let mut batch = batch.into_iter();
-            while batch.len() > 0 {
-                if !rows.send(batch.by_ref().take(chunk_rows).collect()) {
-                    return;
-                }
+            if !rows.send(batch) {
+                return;
             }
         }
         *progress.lock().unwrap_or_else(PoisonError::into_inner) = source.size();
@@ -291,7 +286,7 @@ fn drain(phase: &watch::Sender<Phase>, rows: &RowReceiver, until: Instant) {
             Phase::Running => Phase::Draining { until },
         };
     });
-    rows.close();
+    rows.stop();
 }
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), JobError> {

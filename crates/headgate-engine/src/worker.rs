@@ -1,9 +1,9 @@
 //! One thread of the engine: its runtime, its lanes, its idle connections.
 //!
 //! A lane takes a row, performs the exchange, hands the outcome on and takes the next; there is no task for a request.
-//! Lanes are made when there is a row and none is free, up to the worker's share of the concurrency. Rows come in
-//! small chunks over a bounded channel that all workers draw from, so that no worker sits on rows that another
-//! could start; a chunk is no larger than an eighth of the lanes (see [`chunk_rows`]).
+//! Lanes are made when there is a row and none is free, up to the worker's share of the concurrency. Rows are drawn
+//! from a queue that all workers share, a few at a time, so that no worker sits on rows that another could start: at
+//! most an eighth of its lanes (see [`chunk_rows`]).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -37,11 +37,11 @@ use crate::stats::worker::WorkerStats;
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
 /// Threads that a worker may block in name lookups.
 const RESOLVER_THREADS: usize = 8;
-/// Rows in one chunk at the most.
+/// Rows drawn at a time at the most.
 const MAX_CHUNK_ROWS: usize = 64;
 
-/// How many rows to put in a chunk for workers of `lanes` lanes each.
-pub fn chunk_rows(lanes: usize) -> usize {
+/// How many rows a worker of so many lanes draws at a time.
+fn chunk_rows(lanes: usize) -> usize {
     (lanes / 8).clamp(1, MAX_CHUNK_ROWS)
 }
 
@@ -122,6 +122,7 @@ pub fn run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>
         idle_lanes: Cell::new(0),
         no_more_rows: Cell::new(false),
         max_lanes,
+        chunk_rows: chunk_rows(max_lanes),
         shared,
         stats,
     });
@@ -137,7 +138,7 @@ struct Worker {
     preparer: RefCell<Preparer>,
     pool: RefCell<Pool>,
     builder: RefCell<OutcomeBuilder>,
-    /// Rows taken from the channel and not started: at most one chunk.
+    /// Rows drawn and not started: at most one chunk.
     queue: RefCell<VecDeque<Row>>,
     /// A row is in the queue, or there will be none.
     available: Notify,
@@ -149,6 +150,7 @@ struct Worker {
     idle_lanes: Cell<usize>,
     no_more_rows: Cell<bool>,
     max_lanes: usize,
+    chunk_rows: usize,
 }
 
 /// What a lane keeps from row to row.
@@ -200,7 +202,7 @@ impl Worker {
             if self.no_more_rows.get() {
                 break;
             }
-            match self.shared.rows.recv().await {
+            match self.shared.rows.recv(self.chunk_rows).await {
                 Ok(chunk) => self.enqueue(chunk.into_iter()),
                 Err(_) => self.end_rows(),
             }
@@ -260,7 +262,7 @@ impl Worker {
             if self.no_more_rows.get() {
                 return None;
             }
-            match self.shared.rows.try_recv() {
+            match self.shared.rows.try_recv(self.chunk_rows) {
                 Ok(chunk) => {
                     let mut chunk = chunk.into_iter();
                     let row = chunk.next();

@@ -1,38 +1,70 @@
 //! The queue of rows between the source and the workers, bounded in rows and in bytes: rows may carry bodies.
+//!
+//! Rows go in by whole batches and come out a few at a time, whatever a worker can use. The source is not woken for each
+//! few that were taken, but when half of the queue is free: on one core each waking costs as much as a request.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::row::Row;
+use tokio::sync::Notify;
 
-/// Rows that may wait, beside at least one chunk for each worker.
-const MAX_ROWS: usize = 4096;
-/// Bytes that may wait; one chunk may always, however large.
-const MAX_BYTES: u64 = 16 * 1024 * 1024;
+use crate::row::{MAX_BATCH_ROWS, Row, RowBatch};
 
-#[derive(Debug)]
-struct Chunk {
-    rows: Vec<Row>,
-    bytes: u64,
+/// Rows that may wait.
+const MAX_ROWS: usize = 4 * MAX_BATCH_ROWS;
+/// Bytes that may wait; one batch may always, however large.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    /// For the source: half of the queue is free, or nobody wants rows any more.
+    room: Condvar,
+    /// For the workers: there are rows, or there will be none.
+    available: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
-    bytes: Mutex<u64>,
-    taken: Condvar,
+struct State {
+    rows: VecDeque<Row>,
+    bytes: usize,
+    source_waits: bool,
+    /// The source has no more, or nobody wants more.
+    closed: bool,
 }
 
-/// The source's end: sends without an event loop.
+impl State {
+    fn has_room(&self, rows: usize, bytes: usize) -> bool {
+        self.rows.is_empty() || self.rows.len() + rows <= MAX_ROWS && self.bytes + bytes <= MAX_BYTES
+    }
+
+    fn is_half_empty(&self) -> bool {
+        self.rows.len() <= MAX_ROWS / 2 && self.bytes <= MAX_BYTES / 2
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.state().closed = true;
+        self.room.notify_all();
+        self.available.notify_waiters();
+    }
+}
+
+/// The source's end: it blocks. Dropping it says that there are no more rows.
 #[derive(Debug)]
 pub struct RowSender {
-    chunks: async_channel::Sender<Chunk>,
-    waiting: Arc<Waiting>,
+    shared: Arc<Shared>,
 }
 
 /// A worker's end; all of them draw from one queue.
 #[derive(Debug, Clone)]
 pub struct RowReceiver {
-    chunks: async_channel::Receiver<Chunk>,
-    waiting: Arc<Waiting>,
+    shared: Arc<Shared>,
 }
 
 /// Why there is no row.
@@ -44,51 +76,73 @@ pub enum NoRows {
     Ended,
 }
 
-/// A queue for chunks of `chunk_rows` rows, drawn from by `workers`.
-pub fn row_queue(chunk_rows: usize, workers: usize) -> (RowSender, RowReceiver) {
-    let (sender, receiver) = async_channel::bounded((MAX_ROWS / chunk_rows).max(workers));
-    let waiting = Arc::<Waiting>::default();
-    (RowSender { chunks: sender, waiting: waiting.clone() }, RowReceiver { chunks: receiver, waiting })
+pub fn row_queue() -> (RowSender, RowReceiver) {
+    let shared = Arc::<Shared>::default();
+    (RowSender { shared: shared.clone() }, RowReceiver { shared })
 }
 
 impl RowSender {
-    /// Queues rows, waiting while the queue is full. `false`: nobody wants rows any more.
-    pub fn send(&self, rows: Vec<Row>) -> bool {
-        let bytes = rows.iter().map(|row| row.bytes() as u64).sum();
-        let mut waiting = self.waiting.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        while *waiting > 0 && *waiting + bytes > MAX_BYTES && !self.chunks.is_closed() {
-            waiting = self.waiting.taken.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+    /// Queues rows, waiting while there is no room for them. `false`: nobody wants rows any more.
+    pub fn send(&self, batch: RowBatch) -> bool {
+        let bytes: usize = batch.iter().map(Row::bytes).sum();
+        let mut state = self.shared.state();
+        if !state.has_room(batch.len(), bytes) {
+            state.source_waits = true;
+            let waits = |state: &mut State| !state.closed && !state.is_half_empty();
+            state = self.shared.room.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+            state.source_waits = false;
         }
-        *waiting += bytes;
-        drop(waiting);
-        self.chunks.send_blocking(Chunk { rows, bytes }).is_ok()
+        if state.closed {
+            return false;
+        }
+        state.rows.extend(batch);
+        state.bytes += bytes;
+        drop(state);
+        self.shared.available.notify_waiters();
+        true
+    }
+}
+
+impl Drop for RowSender {
+    fn drop(&mut self) {
+        self.shared.close();
     }
 }
 
 impl RowReceiver {
-    /// The next chunk, when there is one. Cancel safe.
-    pub async fn recv(&self) -> Result<Vec<Row>, NoRows> {
-        self.chunks.recv().await.map(|chunk| self.unpack(chunk)).map_err(|_| NoRows::Ended)
-    }
-
-    pub fn try_recv(&self) -> Result<Vec<Row>, NoRows> {
-        match self.chunks.try_recv() {
-            Ok(chunk) => Ok(self.unpack(chunk)),
-            Err(async_channel::TryRecvError::Empty) => Err(NoRows::Empty),
-            Err(async_channel::TryRecvError::Closed) => Err(NoRows::Ended),
+    /// Up to `max` rows, when there are any. Cancel safe.
+    pub async fn recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
+        loop {
+            // `Notified` counts from its creation: rows that come between the look and the wait are not missed.
+            let available = self.shared.available.notified();
+            match self.try_recv(max) {
+                Err(NoRows::Empty) => available.await,
+                rows_or_end => return rows_or_end,
+            }
         }
     }
 
-    /// Lets the source know that nobody wants rows any more. What is queued can still be taken.
-    pub fn close(&self) {
-        self.chunks.close();
-        self.waiting.taken.notify_all();
+    pub fn try_recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
+        let mut state = self.shared.state();
+        if state.rows.is_empty() {
+            return Err(if state.closed { NoRows::Ended } else { NoRows::Empty });
+        }
+        let count = max.min(state.rows.len());
+        let rows: Vec<Row> = state.rows.drain(..count).collect();
+        state.bytes -= rows.iter().map(Row::bytes).sum::<usize>();
+        if state.source_waits && state.is_half_empty() {
+            self.shared.room.notify_one();
+        }
+        Ok(rows)
     }
 
-    fn unpack(&self, chunk: Chunk) -> Vec<Row> {
-        *self.waiting.bytes.lock().unwrap_or_else(PoisonError::into_inner) -= chunk.bytes;
-        self.waiting.taken.notify_one();
-        chunk.rows
+    /// Nobody wants rows any more: those that wait are dropped, and the source learns of it.
+    pub fn stop(&self) {
+        let mut state = self.shared.state();
+        state.rows.clear();
+        state.bytes = 0;
+        drop(state);
+        self.shared.close();
     }
 }
 
@@ -104,16 +158,16 @@ mod tests {
 
     #[test]
     fn heavy_rows_wait_for_room_and_come_in_order() {
-        let (sender, receiver) = row_queue(1, 1);
+        let (sender, receiver) = row_queue();
         let source = std::thread::spawn(move || (0..5).all(|ordinal| sender.send(vec![heavy(ordinal)])));
         let mut ordinals = Vec::new();
         loop {
-            match receiver.try_recv() {
+            match receiver.try_recv(1) {
                 Ok(rows) => ordinals.extend(rows.iter().map(|row| row.ordinal)),
                 Err(NoRows::Empty) => std::thread::yield_now(),
                 Err(NoRows::Ended) => break,
             }
-            assert!(*receiver.waiting.bytes.lock().expect("no panic") <= MAX_BYTES);
+            assert!(receiver.shared.state().bytes <= MAX_BYTES);
         }
         assert!(source.join().expect("no panic"));
         assert_eq!(vec![0, 1, 2, 3, 4], ordinals);
@@ -121,10 +175,10 @@ mod tests {
 
     #[test]
     fn a_source_that_waits_for_room_learns_that_nobody_wants_rows() {
-        let (sender, receiver) = row_queue(1, 1);
+        let (sender, receiver) = row_queue();
         assert!(sender.send(vec![heavy(0)]));
         let source = std::thread::spawn(move || sender.send(vec![heavy(1)]));
-        receiver.close();
+        receiver.stop();
         assert!(!source.join().expect("no panic"));
     }
 }
