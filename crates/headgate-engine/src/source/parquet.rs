@@ -133,14 +133,12 @@ impl Parquet {
             .map_err(|error| error.to_string())
     }
 
-    /// As many rows of a group as make a batch, going by their mean size.
     fn rows_at_a_time(&self, group: usize) -> usize {
         let group = self.metadata.metadata().row_group(group);
         let leaves = group.columns().iter().enumerate();
         let used = leaves.filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
-        let bytes: i64 = used.map(|(_, column)| column.uncompressed_size().max(0)).sum();
-        let row_bytes = (bytes / group.num_rows().max(1)).max(1);
-        (MAX_BATCH_BYTES / row_bytes as usize).clamp(1, MAX_BATCH_ROWS)
+        let bytes = used.map(|(_, column)| u64::try_from(column.uncompressed_size()).unwrap_or_default()).sum();
+        rows_of_a_batch(bytes, u64::try_from(group.num_rows()).unwrap_or_default())
     }
 }
 
@@ -197,6 +195,12 @@ impl Rows for Parquet {
     }
 }
 
+/// As many rows as make a batch, going by the mean size in a row group of so many bytes and rows.
+fn rows_of_a_batch(group_bytes: u64, group_rows: u64) -> usize {
+    let row_bytes = group_bytes / group_rows.max(1);
+    (MAX_BATCH_BYTES / usize::try_from(row_bytes).unwrap_or(usize::MAX).max(1)).clamp(1, MAX_BATCH_ROWS)
+}
+
 /// Whether all column chunks lie within a file of so many bytes: the reader panics where a place is negative.
 fn lies_within(metadata: &ParquetMetaData, file_bytes: u64) -> bool {
     let mut columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
@@ -231,4 +235,18 @@ fn views(schema: &Schema) -> SchemaRef {
         })
         .collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_rows_are_read_at_a_time_as_make_a_batch() {
+        let cases =
+            [(1024, 0, 0), (1024, 100, 50), (1024, 1 << 30, 1 << 20), (102, 10_240_000, 1000), (1, 1 << 40, 1000)];
+        for (expected, bytes, rows) in cases {
+            assert_eq!(expected, rows_of_a_batch(bytes, rows), "{bytes} bytes in {rows} rows");
+        }
+    }
 }

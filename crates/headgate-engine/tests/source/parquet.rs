@@ -318,3 +318,13 @@ fn dictionaries_within_kept_columns_become_their_values_too() {
     expected.append_value([Some("a")]);
     assert_eq!([Arc::new(expected.finish()) as ArrayRef].as_slice(), kept(&options).columns());
 }
+
+#[test]
+fn rows_keep_their_own_columns_where_a_batch_ends_within_a_record_batch() {
+    let files = Files::new();
+    let same: ArrayRef = Arc::new(std::iter::repeat_n(Some("x".repeat(300_000)), 50).collect::<StringArray>());
+    let ids: ArrayRef = Arc::new((0..50).map(Some).collect::<Int64Array>());
+    let columns = vec![("url", url_column(50)), ("body", same), ("id", ids.clone())];
+    let options = SourceOptions { keep: vec!["id".into()], ..write(&files, &batch(columns), 100) };
+    assert_eq!([ids].as_slice(), kept(&options).columns());
+}
