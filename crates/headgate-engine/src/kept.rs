@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, new_null_array};
 use arrow_row::{RowConverter, SortField};
-use arrow_schema::{ArrowError, Fields};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields};
 
 /// Turns columns into one byte string for each row, and back.
 #[derive(Debug)]
@@ -47,24 +47,30 @@ impl KeptCodec {
 
 /// The fields with dictionaries replaced by their values (which is what comes back from [`KeptCodec::decode`]), all nullable.
 pub fn hydrated(fields: &Fields) -> Fields {
-    fields
-        .iter()
-        .map(|field| {
-            let plain = match field.data_type() {
-                arrow_schema::DataType::Dictionary(_, value) => value.as_ref().clone(),
-                other => other.clone(),
-            };
-            Arc::new(field.as_ref().clone().with_data_type(plain).with_nullable(true))
-        })
-        .collect()
+    fields.iter().map(|field| Arc::new(without_dictionaries(field).with_nullable(true))).collect()
+}
+
+/// The field with dictionaries replaced by their values, within lists, maps and structs too.
+pub fn without_dictionaries(field: &Field) -> Field {
+    fn plain(data_type: &DataType) -> DataType {
+        let item = |field: &FieldRef| Arc::new(without_dictionaries(field));
+        match data_type {
+            DataType::Dictionary(_, value) => plain(value),
+            DataType::List(field) => DataType::List(item(field)),
+            DataType::LargeList(field) => DataType::LargeList(item(field)),
+            DataType::FixedSizeList(field, length) => DataType::FixedSizeList(item(field), *length),
+            DataType::Map(field, sorted) => DataType::Map(item(field), *sorted),
+            DataType::Struct(fields) => DataType::Struct(fields.iter().map(item).collect()),
+            other => other.clone(),
+        }
+    }
+    field.clone().with_data_type(plain(field.data_type()))
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Int64Array, StringArray};
-    use arrow_schema::{DataType, Field};
-
     use super::*;
+    use arrow_array::{Int64Array, StringArray};
 
     #[test]
     fn rows_come_back_as_they_went_in_and_missing_ones_as_nulls() {

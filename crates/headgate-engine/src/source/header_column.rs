@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryViewArray, BooleanArray, OffsetSizeTrait, new_null_array};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, OffsetSizeTrait, new_null_array};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
@@ -44,14 +44,8 @@ impl HeaderColumn {
         if let DataType::Struct(fields) = array.data_type() {
             let array = array.as_struct();
             let columns = fields.iter().zip(array.columns());
-            let columns = columns.map(|(field, column)| {
-                // A null struct hides what its fields may hold.
-                let column = match array.nulls() {
-                    Some(nulls) => &arrow_select::nullif::nullif(column, &is_null(nulls)).ok()?,
-                    None => column,
-                };
-                Some((field.name().as_str().into(), Values::new(column)?))
-            });
+            // Where the struct is null the file has nulls in its fields, too.
+            let columns = columns.map(|(field, column)| Some((field.name().as_str().into(), Values::new(column)?)));
             return columns.collect::<Option<_>>().map(Self::Struct);
         }
         let (rows, entries) = list(array)?;
@@ -135,10 +129,6 @@ fn list(array: &ArrayRef) -> Option<(Ranges, ArrayRef)> {
     let map = array.as_map_opt()?;
     let entries: ArrayRef = Arc::new(map.entries().clone());
     Some((Ranges::new(map.offsets(), map.nulls()), entries))
-}
-
-fn is_null(nulls: &NullBuffer) -> BooleanArray {
-    BooleanArray::new(!nulls.inner(), None)
 }
 
 /// A text, binary or always-null column as bytes; `None` for other types.

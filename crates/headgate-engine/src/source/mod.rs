@@ -1,9 +1,9 @@
 //! Where rows come from. A source is pulled, batch by batch, on a thread of its own, and only when there is
 //! room: however long the input, a source holds one batch and its read buffer.
 //!
-//! One form of input, one file: [`text`], [`delimited`], [`ndjson`], [`parquet`], [`pattern`]. A form yields one
-//! row after another ([`batches::Rows`]); cutting them into batches, `--head` and the order of rows and errors
-//! are the same for all and live in [`batches`].
+//! One form of input, one file: `text`, `delimited`, `ndjson`, `parquet`, `pattern`. A form yields one
+//! row after another (`batches::Rows`); cutting them into batches, `--head` and the order of rows and errors
+//! are the same for all and live in `batches`.
 
 mod batches;
 mod cells;

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_cast::cast;
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow_schema::{DataType, Fields, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
 use super::SourceSize;
 use super::batches::Rows;
@@ -20,7 +21,7 @@ use super::chunk::{Chunk, Used};
 use super::columns::Columns;
 use super::keep;
 use crate::error::JobError;
-use crate::kept::{KeptCodec, hydrated};
+use crate::kept::{KeptCodec, hydrated, without_dictionaries};
 use crate::options::SourceOptions;
 use crate::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
 
@@ -58,6 +59,11 @@ impl Parquet {
         }
         let damaged = |cause| error(format!("not a whole Parquet file: {cause}"));
         let as_stored = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(damaged)?;
+        if !lies_within(as_stored.metadata(), bytes) {
+            return Err(error(
+                "damaged: its footer tells of columns that lie outside the file; get a sound copy".into(),
+            ));
+        }
         let stored = as_stored.schema().clone();
         let with_views = ArrowReaderOptions::new().with_schema(views(&stored));
         let metadata = ArrowReaderMetadata::try_new(as_stored.metadata().clone(), with_views).map_err(damaged)?;
@@ -127,14 +133,12 @@ impl Parquet {
             .map_err(|error| error.to_string())
     }
 
-    /// As many rows of a group as make a batch, going by their mean size.
     fn rows_at_a_time(&self, group: usize) -> usize {
         let group = self.metadata.metadata().row_group(group);
         let leaves = group.columns().iter().enumerate();
         let used = leaves.filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
-        let bytes: i64 = used.map(|(_, column)| column.uncompressed_size().max(0)).sum();
-        let row_bytes = (bytes / group.num_rows().max(1)).max(1);
-        (MAX_BATCH_BYTES / row_bytes as usize).clamp(1, MAX_BATCH_ROWS)
+        let bytes = used.map(|(_, column)| u64::try_from(column.uncompressed_size()).unwrap_or_default()).sum();
+        rows_of_a_batch(bytes, u64::try_from(group.num_rows()).unwrap_or_default())
     }
 }
 
@@ -191,6 +195,24 @@ impl Rows for Parquet {
     }
 }
 
+/// As many rows as make a batch, going by the mean size in a row group of so many bytes and rows.
+fn rows_of_a_batch(group_bytes: u64, group_rows: u64) -> usize {
+    let row_bytes = group_bytes / group_rows.max(1);
+    (MAX_BATCH_BYTES / usize::try_from(row_bytes).unwrap_or(usize::MAX).max(1)).clamp(1, MAX_BATCH_ROWS)
+}
+
+/// Whether all column chunks lie within a file of so many bytes: the reader panics where a place is negative.
+fn lies_within(metadata: &ParquetMetaData, file_bytes: u64) -> bool {
+    let mut columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
+    columns.all(|column| {
+        let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+        match (u64::try_from(start), u64::try_from(column.compressed_size())) {
+            (Ok(start), Ok(length)) => start.checked_add(length).is_some_and(|end| end <= file_bytes),
+            _ => false,
+        }
+    })
+}
+
 /// Empty where the file is shorter.
 fn read_magic(file: &mut File) -> io::Result<Vec<u8>> {
     let mut magic = Vec::new();
@@ -198,26 +220,33 @@ fn read_magic(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(magic)
 }
 
-/// The schema with top-level text and binary columns as views.
+/// The schema without dictionaries, and with top-level text and binary columns as views.
 fn views(schema: &Schema) -> SchemaRef {
     let fields: Fields = schema
         .fields()
         .iter()
         .map(|field| {
-            let plain = match field.data_type() {
-                DataType::Dictionary(_, value) => value,
-                other => other,
-            };
-            match plain {
-                DataType::Utf8 | DataType::LargeUtf8 => retyped(field, DataType::Utf8View),
-                DataType::Binary | DataType::LargeBinary => retyped(field, DataType::BinaryView),
-                _ => field.clone(),
+            let field = without_dictionaries(field);
+            match field.data_type() {
+                DataType::Utf8 | DataType::LargeUtf8 => field.with_data_type(DataType::Utf8View),
+                DataType::Binary | DataType::LargeBinary => field.with_data_type(DataType::BinaryView),
+                _ => field,
             }
         })
         .collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-fn retyped(field: &Arc<Field>, data_type: DataType) -> Arc<Field> {
-    Arc::new(field.as_ref().clone().with_data_type(data_type))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_rows_are_read_at_a_time_as_make_a_batch() {
+        let cases =
+            [(1024, 0, 0), (1024, 100, 50), (1024, 1 << 30, 1 << 20), (102, 10_240_000, 1000), (1, 1 << 40, 1000)];
+        for (expected, bytes, rows) in cases {
+            assert_eq!(expected, rows_of_a_batch(bytes, rows), "{bytes} bytes in {rows} rows");
+        }
+    }
 }

@@ -35,7 +35,8 @@ fn an_input_that_cannot_be_read_at_all_is_named_with_the_reason() {
 
 #[test]
 fn a_file_without_a_column_that_is_needed_is_refused_with_those_it_has() {
-    let cases: [(&str, fn(&mut SourceOptions), &str); 8] = [
+    type Change = fn(&mut SourceOptions);
+    let cases: [(&str, Change, &str); 8] = [
         (
             "id,link",
             |_| {},

@@ -285,3 +285,46 @@ fn head_reads_only_the_first_rows() {
     assert_eq!(Some(1100), open(&options).size().rows);
     assert_eq!(1100, rows(&options).len());
 }
+
+/// One bit of each byte of the footer at a time: it is the sign of many of its numbers.
+#[test]
+fn a_damaged_footer_is_an_error_or_harmless_and_never_a_panic() {
+    let files = Files::new();
+    let options = write(&files, &batch(vec![("url", url_column(3)), ("body", url_column(3))]), 2);
+    let bytes = std::fs::read(&options.input).expect("a file");
+    let mut errors = 0;
+    for damaged in bytes.len() / 3..bytes.len() {
+        let mut bytes = bytes.clone();
+        bytes[damaged] ^= 1;
+        let opened = headgate_engine::source::open(&files.write("urls.parquet", bytes));
+        if opened.and_then(|mut source| drain(source.as_mut()).1.map_or(Ok(()), Err)).is_err() {
+            errors += 1;
+        }
+    }
+    assert!(errors > 100, "only {errors} were noticed");
+}
+
+#[test]
+fn dictionaries_within_kept_columns_become_their_values_too() {
+    let mut list = ListBuilder::new(arrow_array::builder::StringDictionaryBuilder::<Int32Type>::new());
+    list.append_value([Some("a"), Some("b"), None]);
+    list.append_value([Some("a")]);
+    let files = Files::new();
+    let columns = vec![("url", url_column(2)), ("tags", Arc::new(list.finish()) as ArrayRef)];
+    let options = SourceOptions { keep: vec!["tags".into()], ..write(&files, &batch(columns), 100) };
+
+    let mut expected = ListBuilder::new(StringBuilder::new());
+    expected.append_value([Some("a"), Some("b"), None]);
+    expected.append_value([Some("a")]);
+    assert_eq!([Arc::new(expected.finish()) as ArrayRef].as_slice(), kept(&options).columns());
+}
+
+#[test]
+fn rows_keep_their_own_columns_where_a_batch_ends_within_a_record_batch() {
+    let files = Files::new();
+    let same: ArrayRef = Arc::new(std::iter::repeat_n(Some("x".repeat(300_000)), 50).collect::<StringArray>());
+    let ids: ArrayRef = Arc::new((0..50).map(Some).collect::<Int64Array>());
+    let columns = vec![("url", url_column(50)), ("body", same), ("id", ids.clone())];
+    let options = SourceOptions { keep: vec!["id".into()], ..write(&files, &batch(columns), 100) };
+    assert_eq!([ids].as_slice(), kept(&options).columns());
+}
