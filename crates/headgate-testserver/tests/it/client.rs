@@ -90,7 +90,7 @@ impl Client {
     }
 
     /// Everything up to an orderly end of the connection.
-    pub fn to_end(&mut self) -> Vec<u8> {
+    pub fn until_end(&mut self) -> Vec<u8> {
         let (rest, end) = self.rest();
         end.expect("an orderly end");
         rest

@@ -17,7 +17,7 @@ fn a_connection_is_kept_and_ends_when_the_client_says_so() {
         assert_eq!(ANSWER.as_bytes(), client.exactly(ANSWER.len()), "{path}");
     }
     client.send("GET /1 HTTP/1.1\r\nConnection: close\r\n\r\n");
-    assert_eq!(LAST_ANSWER.as_bytes(), client.to_end());
+    assert_eq!(LAST_ANSWER.as_bytes(), client.until_end());
     assert_eq!(1, server.statistics().connections_accepted);
 }
 
@@ -28,7 +28,7 @@ fn http_10_ends_the_connection_unless_asked_to_keep_it() {
     client.send("GET /1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     assert_eq!(Some("keep-alive"), client.response().field("Connection"));
     client.send("GET /1 HTTP/1.0\r\n\r\n");
-    assert_eq!(LAST_ANSWER.as_bytes(), client.to_end());
+    assert_eq!(LAST_ANSWER.as_bytes(), client.until_end());
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn pipelined_requests_are_answered_in_their_order() {
     assert_eq!("Hello, World!", client.response().text());
     assert_eq!(3, client.response().body.len());
     client.send("TP/1.1\r\nConnection: close\r\n\r\n");
-    assert_eq!(LAST_ANSWER.as_bytes(), client.to_end());
+    assert_eq!(LAST_ANSWER.as_bytes(), client.until_end());
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_request_may_come_byte_by_byte() {
     for byte in b"GET /1 HTTP/1.1\r\nConnection: close\r\n\r\n" {
         client.send([*byte]);
     }
-    assert_eq!(LAST_ANSWER.as_bytes(), client.to_end());
+    assert_eq!(LAST_ANSWER.as_bytes(), client.until_end());
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn the_answer_to_head_has_a_length_and_no_body() {
         assert!(path == "/chunked/13" || head.contains("Content-Length: 13\r\n") || path == "/status/404", "{head}");
     }
     client.send("GET /1 HTTP/1.1\r\nConnection: close\r\n\r\n");
-    assert_eq!(LAST_ANSWER.as_bytes(), client.to_end());
+    assert_eq!(LAST_ANSWER.as_bytes(), client.until_end());
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn bodies_of_requests_are_read_and_forgotten() {
     client.send("PUT /1 HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n");
     client.send(vec![b'x'; 3_000_000]);
     client.send("GET /1 HTTP/1.1\r\nConnection: close\r\n\r\n");
-    assert_eq!([ANSWER, ANSWER, ANSWER, LAST_ANSWER].concat().as_bytes(), client.to_end());
+    assert_eq!([ANSWER, ANSWER, ANSWER, LAST_ANSWER].concat().as_bytes(), client.until_end());
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_status_without_a_body_has_none() {
     let server = Server::start(Config { status: 204, ..Config::default() }).expect("a free port");
     let mut client = Client::connect(&server);
     client.send("GET /1 HTTP/1.1\r\nConnection: close\r\n\r\n");
-    assert_eq!(&b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"[..], client.to_end());
+    assert_eq!(&b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"[..], client.until_end());
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn what_is_no_sound_request_is_refused_and_the_connection_closed() {
     for (request, status, body) in cases {
         let mut client = Client::connect(&server);
         client.send(request);
-        let answer = String::from_utf8(client.to_end()).expect("text");
+        let answer = String::from_utf8(client.until_end()).expect("text");
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{answer}");
         assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
         assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{answer}");

@@ -189,7 +189,7 @@ fn faults_that_keep_the_connection_answer_the_next_request() {
         ask(&mut client, name);
         client.send("GET /status/204 HTTP/1.1\r\nConnection: close\r\n\r\n");
         let expected = [expected, &b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"[..]].concat();
-        assert_eq!(shown(&expected), shown(&client.to_end()), "{name}");
+        assert_eq!(shown(&expected), shown(&client.until_end()), "{name}");
     }
 }
 
@@ -199,7 +199,7 @@ fn faults_that_close_send_these_bytes_and_close() {
     for (name, expected) in CLOSED {
         let mut client = Client::connect(&server);
         ask(&mut client, name);
-        assert_eq!(shown(expected), shown(&client.to_end()), "{name}");
+        assert_eq!(shown(expected), shown(&client.until_end()), "{name}");
     }
 }
 
@@ -224,7 +224,7 @@ fn faults_that_hang_send_these_bytes_and_nothing_until_the_client_closes() {
         assert_eq!(shown(expected), shown(&client.exactly(expected.len())), "{name}");
         client.send("GET /1 HTTP/1.1\r\n\r\n");
         client.close_sending_half();
-        assert_eq!("", shown(&client.to_end()), "{name}");
+        assert_eq!("", shown(&client.until_end()), "{name}");
     }
 }
 
@@ -250,7 +250,7 @@ fn dripping_bytes_come_one_by_one_and_end_when_the_client_closes() {
         assert!(SOUND.starts_with(&start), "{name}: {}", shown(&start));
         client.close_sending_half();
         // The next byte may have been on its way; twelve seconds' worth of them cannot.
-        assert!(client.to_end().len() <= 1, "{name}");
+        assert!(client.until_end().len() <= 1, "{name}");
     }
 }
 

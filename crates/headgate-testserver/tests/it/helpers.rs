@@ -80,7 +80,7 @@ fn bytes_are_the_same_text_however_they_are_framed() {
         client.send(format!("GET /close-delimited/{bytes} HTTP/1.1\r\n\r\n"));
         let head = client.head();
         assert!(head.contains("\r\nConnection: close\r\n") && !head.contains("Content-Length"), "{head}");
-        assert!(expected == client.to_end(), "{bytes} to the end of the connection");
+        assert!(expected == client.until_end(), "{bytes} to the end of the connection");
     }
 }
 

@@ -14,7 +14,7 @@ fn everything_is_counted() {
     client.get("/status/404");
     client.get("/fault/no-reason");
     client.send("GET /fault/refuse HTTP/1.1\r\n\r\n");
-    assert_eq!(0, client.to_end().len());
+    assert_eq!(0, client.until_end().len());
     drop(client);
 
     wait_until("the connection is closed", || server.statistics().connections_open == 0);
