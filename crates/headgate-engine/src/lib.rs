@@ -10,6 +10,7 @@
 
 pub mod clock;
 pub mod error;
+pub mod headers;
 pub mod http;
 pub mod kept;
 pub mod limit;

@@ -9,9 +9,10 @@ use arrow_array::builder::{
 use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
-use http::{HeaderMap, Version};
+use http::Version;
 
 use crate::error::Failure;
+use crate::headers::Headers;
 use crate::kept::{KeptCodec, hydrated};
 use crate::limit::memory::Reservation;
 use crate::row::Row;
@@ -42,7 +43,7 @@ pub struct Outcome {
 pub struct Answer {
     pub status: u16,
     pub version: Version,
-    pub headers: HeaderMap,
+    pub headers: Headers,
     pub remote_addr: Arc<str>,
     pub ttfb_us: u64,
     /// Decoded; `None` where it did not arrive whole.
@@ -179,10 +180,10 @@ impl HeadersBuilder {
         }
     }
 
-    fn append(&mut self, headers: Option<&HeaderMap>) {
-        for (name, value) in headers.into_iter().flatten() {
-            self.names.append_value(name.as_str());
-            self.values.append_value(value.as_bytes());
+    fn append(&mut self, headers: Option<&Headers>) {
+        for (name, value) in headers.into_iter().flat_map(Headers::iter) {
+            self.names.append_value(name);
+            self.values.append_value(value);
         }
         self.ends.push(self.names.len() as i32);
         self.present.append(headers.is_some());

@@ -23,7 +23,7 @@ use crate::clock::Clock;
 use crate::error::{ErrorKind, Failure, JobError};
 use crate::http::connect::Connector;
 use crate::http::deadline::Deadline;
-use crate::http::exchange::{Reply, ResponseLimits};
+use crate::http::exchange::{Reply, ResponseLimits, Scratch};
 use crate::http::pool::{Pool, Pooled};
 use crate::http::request::{Defaults, Prepared, Preparer};
 use crate::http::target::Origin;
@@ -112,6 +112,7 @@ pub fn run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>
     let worker = Rc::new(Worker {
         preparer: RefCell::new(Preparer::new(shared.defaults.clone())),
         pool: RefCell::new(Pool::new(max_lanes)),
+        scratch: Scratch::default(),
         builder: RefCell::new(builder),
         queue: RefCell::default(),
         available: Notify::new(),
@@ -137,6 +138,7 @@ struct Worker {
     stats: Arc<Mutex<WorkerStats>>,
     preparer: RefCell<Preparer>,
     pool: RefCell<Pool>,
+    scratch: Scratch,
     builder: RefCell<OutcomeBuilder>,
     /// Rows drawn and not started: at most one chunk.
     queue: RefCell<VecDeque<Row>>,
@@ -289,14 +291,14 @@ impl Worker {
         let started = Instant::now();
         let prepared = self.preparer.borrow_mut().prepare(&row);
         let method = match (&prepared, &row.extra) {
-            (Ok(prepared), _) => prepared.request.method().as_str().into(),
+            (Ok(prepared), _) => prepared.method.as_str().into(),
             (Err(_), Some(extra)) if extra.method.is_some() => extra.method.clone().unwrap_or_default(),
             (Err(_), _) => self.shared.defaults.method.as_str().into(),
         };
         let (attempts, answered) = match prepared {
             Ok(prepared) => {
                 lane.deadline.set(started + self.shared.timeout);
-                (1, self.ask(prepared, &row, lane).await)
+                (1, self.ask(&prepared, lane).await)
             }
             Err(failure) => (0, Err(failure)),
         };
@@ -310,9 +312,9 @@ impl Worker {
                     Err(failure) => (None, Some(failure)),
                 };
                 let answer = Answer {
-                    status: reply.status,
-                    version: reply.version,
-                    headers: reply.headers,
+                    status: reply.head.status,
+                    version: reply.head.version,
+                    headers: reply.head.headers,
                     remote_addr,
                     ttfb_us,
                     body,
@@ -328,33 +330,31 @@ impl Worker {
     /// Performs the exchange, on a connection that is there or a new one.
     ///
     /// A server may close an idle connection at the very moment a request goes out on it. So a request that had no byte of
-    /// an answer on a connection used before is sent once more, on a new one, if hyper hands it back unsent or if its
+    /// an answer on a connection used before is sent once more, on a new one, if none of it was written or if its
     /// method is idempotent (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1); that is no other attempt.
-    async fn ask(&self, prepared: Prepared, row: &Row, lane: &mut Lane) -> Result<(Reply, Arc<str>), Failure> {
-        let Prepared { origin, request } = prepared;
-        let idempotent = request.method().is_idempotent();
-        let mut request = request;
-        let mut pooled = match self.reuse(&origin, lane).await {
+    async fn ask(&self, prepared: &Prepared, lane: &mut Lane) -> Result<(Reply, Arc<str>), Failure> {
+        let origin = &prepared.origin;
+        let mut pooled = match self.reuse(origin, lane).await {
             Some(pooled) => pooled,
-            None => self.open(&origin, lane).await?,
+            None => self.open(origin, lane).await?,
         };
         loop {
-            match pooled.connection.exchange(request, &self.shared.limits, &mut lane.deadline).await {
+            let connection = &mut pooled.connection;
+            match connection.exchange(prepared, &self.scratch, &self.shared.limits, &mut lane.deadline).await {
                 Ok(reply) => {
                     if !reply.waited_for_memory.is_zero() {
                         self.stats().lanes.add_waited(Wait::Memory, reply.waited_for_memory);
                     }
-                    let remote_addr = pooled.connection.remote_addr.clone();
-                    if reply.body.is_ok() {
-                        pooled.connection.reused = true;
+                    let remote_addr = connection.remote_addr.clone();
+                    if reply.reusable {
+                        connection.reused = true;
                         lane.held = Some(pooled);
                     }
                     return Ok((reply, remote_addr));
                 }
-                Err(none) if pooled.connection.reused && (none.unsent || (none.silent && idempotent)) => {
+                Err(none) if connection.reused && (none.unsent || (none.silent && prepared.method.is_idempotent())) => {
                     drop(pooled);
-                    request = self.preparer.borrow_mut().prepare(row)?.request;
-                    pooled = self.open(&origin, lane).await?;
+                    pooled = self.open(origin, lane).await?;
                 }
                 Err(none) => return Err(none.failure),
             }

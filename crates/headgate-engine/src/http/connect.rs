@@ -1,18 +1,12 @@
-//! A connection to an origin: name, TCP by the rules of Happy Eyeballs, TLS, HTTP/1.1.
+//! A connection to an origin: name, TCP by the rules of Happy Eyeballs, TLS.
 
-use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -27,17 +21,12 @@ use crate::http::target::{Host, Origin};
 
 /// How long one address may take before the next is tried beside it (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-/// The head of a response may be this long; a longer one is a `protocol` error.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// A connection and what drives it; whoever holds it polls both.
+/// A connection to an origin.
 #[derive(Debug)]
 pub struct Connection {
-    pub sender: http1::SendRequest<Full<Bytes>>,
-    pub driver: http1::Connection<TokioIo<Stream>, Full<Bytes>>,
+    pub stream: Stream,
     pub remote_addr: Arc<str>,
-    /// Bytes received, ever.
-    pub received: Rc<Cell<u64>>,
     /// Whether it has served a request before: then it may have died meanwhile.
     pub reused: bool,
 }
@@ -57,20 +46,11 @@ impl Connector {
     pub async fn connect(&self, origin: &Origin) -> Result<Connection, Failure> {
         let addresses = self.resolver.resolve(origin).await?;
         let (stream, address) = connect_any(&interleaved(addresses)).await?;
-        let transport = if origin.https { self.handshake(origin, stream).await? } else { Transport::Plain(stream) };
-        let received = Rc::new(Cell::new(0));
-        let stream = Stream { transport, received: received.clone() };
-        let (sender, driver) = http1::Builder::new()
-            .max_buf_size(MAX_HEAD_BYTES)
-            // Requests are small: copying one into a single buffer is cheaper than a vectored write.
-            .writev(false)
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| Failure::new(ErrorKind::Connect, format!("{address}: {error}")))?;
-        Ok(Connection { sender, driver, remote_addr: address.to_string().into(), received, reused: false })
+        let stream = if origin.https { self.handshake(origin, stream).await? } else { Stream::Plain(stream) };
+        Ok(Connection { stream, remote_addr: address.to_string().into(), reused: false })
     }
 
-    async fn handshake(&self, origin: &Origin, stream: TcpStream) -> Result<Transport, Failure> {
+    async fn handshake(&self, origin: &Origin, stream: TcpStream) -> Result<Stream, Failure> {
         let failed = |message: String| Failure::new(ErrorKind::Tls, format!("{}: {message}", origin.authority()));
         let name = match &origin.host {
             Host::Name(name) => ServerName::try_from(name.to_string()).map_err(|error| failed(error.to_string()))?,
@@ -79,7 +59,7 @@ impl Connector {
         };
         let connector = TlsConnector::from(self.tls.clone());
         let stream = connector.connect(name, stream).await.map_err(|error| failed(error.to_string()))?;
-        Ok(Transport::Tls(Box::new(stream)))
+        Ok(Stream::Tls(Box::new(stream)))
     }
 }
 
@@ -143,29 +123,23 @@ async fn connect_one(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Fai
     Ok((stream, address))
 }
 
-/// The bytes under HTTP, counted: whether any byte of a response came decides if its request may be sent again.
+/// The bytes under HTTP.
 #[derive(Debug)]
-pub struct Stream {
-    transport: Transport,
-    received: Rc<Cell<u64>>,
-}
-
-#[derive(Debug)]
-enum Transport {
+pub enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Passes one call on to whichever transport it is.
+/// Passes one call on to whichever stream it is.
 macro_rules! either {
-    ($stream:expr, $transport:ident => $call:expr) => {
-        match &mut $stream.transport {
-            Transport::Plain(stream) => {
-                let $transport = Pin::new(stream);
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            Stream::Plain(stream) => {
+                let $stream = Pin::new(stream);
                 $call
             }
-            Transport::Tls(stream) => {
-                let $transport = Pin::new(stream.as_mut());
+            Stream::Tls(stream) => {
+                let $stream = Pin::new(stream.as_mut());
                 $call
             }
         }
@@ -173,39 +147,21 @@ macro_rules! either {
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = either!(self, transport => transport.poll_read(cx, buffer));
-        self.received.set(self.received.get() + (buffer.filled().len() - before) as u64);
-        read
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_read(cx, buffer))
     }
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        either!(self, transport => transport.poll_write(cx, data))
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        either!(self, stream => stream.poll_write(cx, data))
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        data: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        either!(self, transport => transport.poll_write_vectored(cx, data))
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_flush(cx))
     }
 
-    fn is_write_vectored(&self) -> bool {
-        match &self.transport {
-            Transport::Plain(stream) => stream.is_write_vectored(),
-            Transport::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, transport => transport.poll_flush(cx))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, transport => transport.poll_shutdown(cx))
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_shutdown(cx))
     }
 }

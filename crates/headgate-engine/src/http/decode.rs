@@ -7,10 +7,9 @@
 use std::io::{BufReader, Cursor, Read};
 
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
-use http::HeaderMap;
-use http::header::CONTENT_ENCODING;
 
 use crate::error::{ErrorKind, Failure};
+use crate::headers::Headers;
 use crate::outcome::Body;
 
 /// How many codings may be applied one over the other.
@@ -31,10 +30,10 @@ enum Coding {
 }
 
 /// The codings of a response, in the order in which they were applied; `None` where one is unknown to us.
-fn codings(headers: &HeaderMap) -> Result<Option<Vec<Coding>>, Failure> {
+fn codings(headers: &Headers) -> Result<Option<Vec<Coding>>, Failure> {
     let mut codings = Vec::new();
-    for value in headers.get_all(CONTENT_ENCODING) {
-        for name in value.as_bytes().split(|byte| *byte == b',') {
+    for value in headers.get_all("content-encoding") {
+        for name in value.split(|byte| *byte == b',') {
             let coding = match name.trim_ascii().to_ascii_lowercase().as_slice() {
                 b"" | b"identity" => continue,
                 b"gzip" | b"x-gzip" => Coding::Gzip,
@@ -59,11 +58,11 @@ fn codings(headers: &HeaderMap) -> Result<Option<Vec<Coding>>, Failure> {
 /// `body_too_large`: what comes out passes `max_bytes`. `decode`: the body is not in that coding, or is cut off.
 ///
 /// Cancelling it drops the body.
-pub async fn decode(headers: &HeaderMap, body: Body, max_bytes: u64) -> Result<Body, Failure> {
-    if body.bytes.is_empty() || !headers.contains_key(CONTENT_ENCODING) {
+pub async fn decode(headers: &Headers, body: Body, max_bytes: u64) -> Result<Body, Failure> {
+    let Some(codings) = codings(headers)? else { return Ok(body) };
+    if body.bytes.is_empty() || codings.is_empty() {
         return Ok(body);
     }
-    let Some(codings) = codings(headers)? else { return Ok(body) };
     // One reservation for what came and what comes out: two of them could wait for each other.
     let Body { bytes: encoded, mut reservation } = body;
     let mut reader: Box<dyn Read + '_> = Box::new(Cursor::new(&encoded));
@@ -114,7 +113,6 @@ mod tests {
 
     use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
-    use http::HeaderValue;
 
     use super::*;
 
@@ -130,9 +128,8 @@ mod tests {
         encoded
     }
 
-    fn decoded(coding: &'static str, bytes: Vec<u8>, max_bytes: u64) -> Result<Vec<u8>, ErrorKind> {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+    fn decoded(coding: &str, bytes: Vec<u8>, max_bytes: u64) -> Result<Vec<u8>, ErrorKind> {
+        let headers = Headers::from_iter([("Content-Encoding", coding.as_bytes())]);
         let body = Body { bytes, ..Body::default() };
         let decode = std::pin::pin!(decode(&headers, body, max_bytes));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());

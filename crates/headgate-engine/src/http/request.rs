@@ -1,22 +1,48 @@
 //! From a row and the job's defaults to a request that can be sent, or to the reason why not.
+//!
+//! Most rows of a job differ in their path alone: then the headers are one block of bytes, made once for each origin.
 
 use std::rc::Rc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
-use http_body_util::Full;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
+};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::error::{ErrorKind, Failure, JobError};
 use crate::http::target::{Origin, TargetParser};
 use crate::options::RequestOptions;
 use crate::row::Row;
 
-/// A request in the form that goes on the wire: the path as target, the host as a header.
-#[derive(Debug)]
+/// A request that can be sent, as often as need be.
+#[derive(Debug, Clone)]
 pub struct Prepared {
     pub origin: Rc<Origin>,
-    pub request: Request<Full<Bytes>>,
+    pub method: Method,
+    path: PathAndQuery,
+    /// Header lines as they go on the wire, each with its CR LF.
+    headers: Rc<[u8]>,
+    pub body: Bytes,
+}
+
+impl Prepared {
+    /// Appends everything before the body, as it goes on the wire (RFC 9112 section 3).
+    pub fn write_head(&self, wire: &mut Vec<u8>) {
+        wire.extend_from_slice(self.method.as_str().as_bytes());
+        wire.push(b' ');
+        wire.extend_from_slice(self.path.as_str().as_bytes());
+        wire.extend_from_slice(b" HTTP/1.1\r\n");
+        wire.extend_from_slice(&self.headers);
+        // The length of no body is told where a body would have a meaning (RFC 9110 section 8.6).
+        if !self.body.is_empty() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH) {
+            wire.extend_from_slice(b"content-length: ");
+            wire.extend_from_slice(itoa::Buffer::new().format(self.body.len()).as_bytes());
+            wire.extend_from_slice(b"\r\n");
+        }
+        wire.extend_from_slice(b"\r\n");
+    }
 }
 
 /// The job's defaults, checked once.
@@ -50,8 +76,8 @@ impl Defaults {
 pub struct Preparer {
     defaults: Rc<Defaults>,
     targets: TargetParser,
-    /// The default headers with the host filled in, for the last origin.
-    last: Option<(Rc<Origin>, HeaderMap)>,
+    /// The default headers as they go to the last origin.
+    last: Option<(Rc<Origin>, Rc<[u8]>)>,
 }
 
 impl Preparer {
@@ -71,42 +97,60 @@ impl Preparer {
             return Err(defect.to_owned());
         }
         let target = self.targets.parse(&row.url)?;
-        let mut headers = self.headers_for(&target.origin);
-        let mut own_method = None;
-        let mut body = self.defaults.body.clone();
-        if let Some(authorization) = target.authorization {
-            headers.entry(AUTHORIZATION).or_insert(authorization);
-        }
-        if let Some(extra) = extra {
-            let pairs = extra.headers.iter().map(|(name, value)| (&**name, &**value));
-            override_headers(&mut headers, pairs)?;
-            own_method = extra.method.as_deref().map(method).transpose()?;
-            if let Some(own) = &extra.body {
-                body = own.clone();
+        let own_method = extra.and_then(|extra| extra.method.as_deref()).map(method).transpose()?;
+        let own_headers = extra.map_or(&[][..], |extra| &extra.headers);
+        let own_body = extra.and_then(|extra| extra.body.clone());
+        let headers = if own_headers.is_empty() && target.authorization.is_none() {
+            self.default_headers(&target.origin)
+        } else {
+            let mut headers = self.defaults.headers_to(&target.origin);
+            if let Some(authorization) = target.authorization {
+                headers.entry(AUTHORIZATION).or_insert(authorization);
             }
-        }
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = own_method.unwrap_or_else(|| self.defaults.method.clone());
-        *request.uri_mut() = Uri::from(target.path);
-        *request.headers_mut() = headers;
-        Ok(Prepared { origin: target.origin, request })
+            override_headers(&mut headers, own_headers.iter().map(|(name, value)| (&**name, &**value)))?;
+            to_wire(&headers)
+        };
+        Ok(Prepared {
+            origin: target.origin,
+            method: own_method.unwrap_or_else(|| self.defaults.method.clone()),
+            path: target.path,
+            headers,
+            body: own_body.unwrap_or_else(|| self.defaults.body.clone()),
+        })
     }
 
-    fn headers_for(&mut self, origin: &Rc<Origin>) -> HeaderMap {
-        if let Some((last, headers)) = &self.last
-            && Rc::ptr_eq(last, origin)
-        {
-            return headers.clone();
+    fn default_headers(&mut self, origin: &Rc<Origin>) -> Rc<[u8]> {
+        match &self.last {
+            Some((last, headers)) if Rc::ptr_eq(last, origin) => headers.clone(),
+            _ => {
+                let headers = to_wire(&self.defaults.headers_to(origin));
+                self.last = Some((origin.clone(), headers.clone()));
+                headers
+            }
         }
-        let mut headers = self.defaults.headers.clone();
+    }
+}
+
+impl Defaults {
+    fn headers_to(&self, origin: &Origin) -> HeaderMap {
+        let mut headers = self.headers.clone();
         if headers[HOST].is_empty()
             && let Ok(host) = HeaderValue::try_from(origin.authority())
         {
             headers.insert(HOST, host);
         }
-        self.last = Some((origin.clone(), headers.clone()));
         headers
     }
+}
+
+fn to_wire(headers: &HeaderMap) -> Rc<[u8]> {
+    let mut wire = Vec::new();
+    for (name, value) in headers {
+        for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            wire.extend_from_slice(piece);
+        }
+    }
+    wire.into()
 }
 
 /// `pairs` replace what `headers` has of their names; repeats among the pairs are kept.
@@ -120,8 +164,9 @@ fn override_headers<'a>(
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{shown}` is no header name"))?;
         let value = HeaderValue::from_bytes(value)
             .map_err(|_| format!("header `{shown}` has a character that cannot be sent, such as a line break"))?;
-        // How the body is delimited is decided here: a header that contradicts it would let a request be smuggled.
-        if name == CONTENT_LENGTH || name == TRANSFER_ENCODING {
+        // How the body is delimited and how long the connection lives is decided here: a header that contradicts it would
+        // let a request be smuggled. Tables of recorded requests have them, so they are left out and not refused.
+        if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE].contains(&name) {
             continue;
         }
         if own.contains(&name) {
@@ -147,25 +192,26 @@ mod tests {
     use super::*;
     use crate::row::RowExtra;
 
-    fn prepare(options: &RequestOptions, row: &Row) -> Result<Request<Full<Bytes>>, Failure> {
-        let mut preparer = Preparer::new(Defaults::new(options).expect("good options"));
-        preparer.prepare(row).map(|prepared| prepared.request)
+    fn prepare(options: &RequestOptions, row: &Row) -> Result<Prepared, Failure> {
+        Preparer::new(Defaults::new(options).expect("good options")).prepare(row)
     }
 
     fn row_with(extra: RowExtra) -> Row {
         Row { extra: Some(Box::new(extra)), ..Row::new(0, "http://example.com:81/a?b") }
     }
 
-    fn lines(request: &Request<Full<Bytes>>) -> Vec<String> {
-        let headers = request.headers().iter();
-        let headers = headers.map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())));
-        [format!("{} {}", request.method(), request.uri())].into_iter().chain(headers).collect()
+    fn lines(prepared: &Prepared) -> Vec<String> {
+        let mut wire = Vec::new();
+        prepared.write_head(&mut wire);
+        let text = String::from_utf8(wire).expect("ASCII");
+        let head = text.strip_suffix("\r\n\r\n").expect("an empty line at the end");
+        head.split("\r\n").map(str::to_owned).collect()
     }
 
     #[test]
     fn a_plain_row_asks_with_the_defaults() {
         let expected = [
-            "GET /a?b",
+            "GET /a?b HTTP/1.1",
             "host: example.com:81",
             concat!("user-agent: headgate/", env!("CARGO_PKG_VERSION")),
             "accept: */*",
@@ -193,7 +239,8 @@ mod tests {
             ..RowExtra::default()
         });
         let mut expected = vec![
-            "PUT /a?b",
+            "PUT /a?b HTTP/1.1",
+            "content-length: 0",
             "host: other.example",
             "user-agent: mine",
             "accept: text/html",

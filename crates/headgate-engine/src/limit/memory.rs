@@ -97,6 +97,10 @@ impl Reservation {
         }
     }
 
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Gives back what is set aside beyond `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         let excess = self.bytes.saturating_sub(bytes);

@@ -5,20 +5,19 @@ use std::sync::Arc;
 
 use arrow_schema::{Fields, SchemaRef};
 use headgate_engine::error::{ErrorKind, Failure, JobError};
+use headgate_engine::headers::Headers;
 use headgate_engine::options::{Format, Output, SinkOptions};
 use headgate_engine::outcome::{Answer, Body, Outcome, OutcomeBatch, OutcomeBuilder, schema};
 use headgate_engine::row::Row;
 use headgate_engine::sink::{self, Sink};
-use http::{HeaderMap, HeaderName, HeaderValue, Version};
+use http::Version;
 
 /// 2026-05-14T09:30:00.000042Z
 pub const STARTED_AT_US: i64 = 1_778_751_000_000_042;
 
 pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
-    let mut headers = HeaderMap::new();
-    headers.append(HeaderName::from_static("server"), HeaderValue::from_static("nginx"));
-    headers.append(HeaderName::from_static("set-cookie"), HeaderValue::from_static("a=1"));
-    headers.append(HeaderName::from_static("set-cookie"), HeaderValue::from_static("b=2"));
+    let pairs: [(&str, &[u8]); 3] = [("server", b"nginx"), ("set-cookie", b"a=1"), ("set-cookie", b"b=2")];
+    let headers = Headers::from_iter(pairs);
     Outcome {
         row: Row::new(ordinal, format!("http://127.0.0.1/{ordinal}")),
         method: "GET".into(),

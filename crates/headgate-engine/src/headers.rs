@@ -1,0 +1,71 @@
+//! The headers of a response as they were received: order, repeats and the case of names kept.
+//!
+//! Two allocations however many there are: all names and values one after the other, and how long each is. A map from
+//! names would cost more than reading the response did, and would lose the order.
+
+/// Names and values in the order received.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Headers {
+    bytes: Vec<u8>,
+    lengths: Vec<(u32, u32)>,
+}
+
+impl Headers {
+    pub fn with_capacity(headers: usize, bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), lengths: Vec::with_capacity(headers) }
+    }
+
+    pub fn push(&mut self, name: &str, value: &[u8]) {
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(value);
+        self.lengths.push((name.len() as u32, value.len() as u32));
+    }
+
+    pub fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let mut rest = &self.bytes[..];
+        self.lengths.iter().map(move |(name_length, value_length)| {
+            let (name, after) = rest.split_at(*name_length as usize);
+            let (value, after) = after.split_at(*value_length as usize);
+            rest = after;
+            (std::str::from_utf8(name).unwrap_or_default(), value)
+        })
+    }
+
+    /// The values of all headers of this name, whatever its case.
+    pub fn get_all(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+        self.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+impl<'a> FromIterator<(&'a str, &'a [u8])> for Headers {
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a [u8])>>(pairs: I) -> Self {
+        let mut headers = Self::default();
+        for (name, value) in pairs {
+            headers.push(name, value);
+        }
+        headers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_repeats_and_case_are_kept() {
+        let pairs: [(&str, &[u8]); 4] =
+            [("Set-Cookie", b"a"), ("X-Empty", b""), ("Date", b"now"), ("set-cookie", b"b")];
+        let headers = Headers::from_iter(pairs);
+        assert_eq!(pairs.to_vec(), headers.iter().collect::<Vec<_>>());
+        assert_eq!(vec![b"a", b"b"], headers.get_all("SET-COOKIE").collect::<Vec<_>>());
+        assert_eq!(4, headers.len());
+    }
+}

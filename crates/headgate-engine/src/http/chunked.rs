@@ -1,0 +1,222 @@
+//! The chunked transfer coding (RFC 9112 section 7.1), undone however the bytes are cut into reads.
+//!
+//! Strict: a size is hexadecimal digits, lines end in CR LF. Extensions and trailers are read over, and bounded: they are the
+//! places where a server could send for ever without sending a body.
+
+/// Bytes of extensions in one size line.
+const MAX_EXTENSION_BYTES: u32 = 4096;
+/// Bytes of trailers.
+const MAX_TRAILER_BYTES: u32 = 16 * 1024;
+
+/// Where in the coding the next byte stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In the size; whether it has a digit yet.
+    Size {
+        any: bool,
+    },
+    /// Behind the size, up to the end of the line.
+    Extension,
+    SizeLf,
+    Data,
+    DataCr,
+    DataLf,
+    /// At the beginning of a trailer line.
+    TrailerStart,
+    Trailer,
+    TrailerLf,
+    EndLf,
+    Done,
+}
+
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    state: State,
+    /// Bytes of the current chunk that are to come.
+    left: u64,
+    /// Bytes of the extension or the trailers so far.
+    overhead: u32,
+}
+
+/// What a piece of input came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the input that belong to the body; the rest follows it.
+    pub consumed: usize,
+    pub done: bool,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { state: State::Size { any: false }, left: 0, overhead: 0 }
+    }
+}
+
+impl Decoder {
+    /// Takes in `data` and appends what it decodes to, `body`, which may grow to `max_bytes`.
+    ///
+    /// # Errors
+    /// Why it is not the chunked coding, for a person. `Ok(None)`: the body would grow too large.
+    pub fn decode(
+        &mut self,
+        data: &[u8],
+        body: &mut Vec<u8>,
+        max_bytes: u64,
+    ) -> Result<Option<Progress>, &'static str> {
+        let mut at = 0;
+        while at < data.len() && self.state != State::Done {
+            if self.state == State::Data {
+                let length = (data.len() - at).min(usize::try_from(self.left).unwrap_or(usize::MAX));
+                if body.len() as u64 + length as u64 > max_bytes {
+                    return Ok(None);
+                }
+                body.extend_from_slice(&data[at..at + length]);
+                self.left -= length as u64;
+                at += length;
+                if self.left == 0 {
+                    self.state = State::DataCr;
+                }
+                continue;
+            }
+            self.state = self.step(data[at])?;
+            at += 1;
+        }
+        Ok(Some(Progress { consumed: at, done: self.state == State::Done }))
+    }
+
+    fn step(&mut self, byte: u8) -> Result<State, &'static str> {
+        Ok(match (self.state, byte) {
+            (State::Size { .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+                let digit = (byte as char).to_digit(16).unwrap_or_default();
+                // Four bits must be free at the top.
+                if self.left >> 60 != 0 {
+                    return Err("the size of a chunk is too large");
+                }
+                self.left = self.left << 4 | u64::from(digit);
+                State::Size { any: true }
+            }
+            (State::Size { any: true } | State::Extension, b'\r') => State::SizeLf,
+            (State::Size { any: true }, b';' | b' ' | b'\t') => {
+                self.overhead = 0;
+                State::Extension
+            }
+            (State::Size { .. }, _) => return Err("the size of a chunk is not a hexadecimal number"),
+            (State::Extension, b'\n') => return Err("the size of a chunk does not end in CR LF"),
+            (State::Extension, _) => {
+                self.count(MAX_EXTENSION_BYTES, "a chunk extension is too long")?;
+                State::Extension
+            }
+            (State::SizeLf, b'\n') if self.left > 0 => State::Data,
+            (State::SizeLf, b'\n') => {
+                self.overhead = 0;
+                State::TrailerStart
+            }
+            (State::SizeLf, _) => return Err("the size of a chunk does not end in CR LF"),
+            (State::DataCr, b'\r') => State::DataLf,
+            (State::DataLf, b'\n') => State::Size { any: false },
+            (State::DataCr | State::DataLf, _) => return Err("a chunk is longer than its size says"),
+            (State::TrailerStart, b'\r') => State::EndLf,
+            (State::EndLf, b'\n') => State::Done,
+            (State::EndLf, _) => return Err("the last chunk does not end in CR LF"),
+            (State::Trailer, b'\r') => State::TrailerLf,
+            (State::TrailerLf, b'\n') => State::TrailerStart,
+            (State::TrailerLf, _) | (State::TrailerStart | State::Trailer, b'\n') => {
+                return Err("a trailer does not end in CR LF");
+            }
+            (State::TrailerStart | State::Trailer, _) => {
+                self.count(MAX_TRAILER_BYTES, "the trailers are too long")?;
+                State::Trailer
+            }
+            (State::Data | State::Done, _) => self.state,
+        })
+    }
+
+    fn count(&mut self, max: u32, too_many: &'static str) -> Result<(), &'static str> {
+        self.overhead += 1;
+        if self.overhead > max { Err(too_many) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Decodes `data` in pieces of these lengths, over and over: the body, and what follows it.
+    fn decode(data: &[u8], pieces: &[usize]) -> Result<(Vec<u8>, Vec<u8>), &'static str> {
+        let mut decoder = Decoder::default();
+        let mut body = Vec::new();
+        let mut rest = data;
+        for length in pieces.iter().cycle() {
+            let piece = &rest[..rest.len().min(*length)];
+            let progress = decoder.decode(piece, &mut body, 1 << 20)?.expect("small");
+            rest = &rest[progress.consumed..];
+            if progress.done {
+                return Ok((body, rest.to_vec()));
+            }
+            if rest.is_empty() {
+                return Err("cut off");
+            }
+        }
+        unreachable!("pieces are cycled")
+    }
+
+    #[test]
+    fn chunks_extensions_and_trailers_are_read() {
+        for data in [
+            "5\r\nhello\r\n7\r\n, world\r\n0\r\n\r\nrest",
+            "05;name=\"value\"\r\nhello\r\n7 ;x\r\n, world\r\n000\r\nTrailer: yes\r\nAnother: one\r\n\r\nrest",
+        ] {
+            assert_eq!(Ok((b"hello, world".to_vec(), b"rest".to_vec())), decode(data.as_bytes(), &[1000]), "{data}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_the_coding_is_refused() {
+        let long_extension = format!("1;{}\r\n", "x".repeat(5000));
+        let long_trailer = format!("0\r\n{}", "x: y\r\n".repeat(5000));
+        for (message, data) in [
+            ("the size of a chunk is not a hexadecimal number", "\r\n"),
+            ("the size of a chunk is not a hexadecimal number", "-5\r\nhello\r\n0\r\n\r\n"),
+            ("the size of a chunk is not a hexadecimal number", "0x5\r\nhello\r\n0\r\n\r\n"),
+            ("the size of a chunk is too large", "fffffffffffffffff\r\n"),
+            ("the size of a chunk is not a hexadecimal number", "5\nhello\n0\n\n"),
+            ("the size of a chunk does not end in CR LF", "5;a\nhello"),
+            ("a chunk is longer than its size says", "4\r\nhello\r\n0\r\n\r\n"),
+            ("a trailer does not end in CR LF", "0\r\nx: y\n\n"),
+            ("a chunk extension is too long", &long_extension),
+            ("the trailers are too long", &long_trailer),
+        ] {
+            assert_eq!(Err(message), decode(data.as_bytes(), &[1000]), "{data:.40}");
+        }
+    }
+
+    #[test]
+    fn the_body_is_capped() {
+        let mut body = Vec::new();
+        assert_eq!(Ok(None), Decoder::default().decode(b"6\r\nabcdef\r\n", &mut body, 5));
+    }
+
+    proptest! {
+        #[test]
+        fn how_the_bytes_are_cut_does_not_matter(
+            chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..50), 0..8),
+            pieces in proptest::collection::vec(1_usize..20, 1..5),
+        ) {
+            let mut data: Vec<u8> = Vec::new();
+            for chunk in &chunks {
+                data.extend(format!("{:x}\r\n", chunk.len()).bytes().chain(chunk.iter().copied()).chain(*b"\r\n"));
+            }
+            data.extend(b"0\r\n\r\n");
+            prop_assert_eq!(Ok((chunks.concat(), Vec::new())), decode(&data, &pieces));
+        }
+
+        #[test]
+        fn garbage_is_read_the_same_whole_and_in_pieces(
+            data in "[0-3a;\r\n]{0,60}", pieces in proptest::collection::vec(1_usize..5, 1..5),
+        ) {
+            prop_assert_eq!(decode(data.as_bytes(), &[1000]), decode(data.as_bytes(), &pieces));
+        }
+    }
+}
