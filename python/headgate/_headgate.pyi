@@ -2,6 +2,8 @@ from typing import Final, final
 
 from headgate._options import FetchOptions
 
+__all__ = ["DEBUG_BUILD", "ERROR_KINDS", "Job", "Server", "__version__", "preview"]
+
 __version__: Final[str]
 DEBUG_BUILD: Final[bool]
 ERROR_KINDS: Final[list[tuple[str, str]]]

@@ -36,7 +36,7 @@ EXPECTED: dict[str, str | None] = {
     "truncated-gzip": "decode",
     "corrupt-gzip": "decode",
     "gzip-bad-checksum": "decode",
-    "gzip-trailing-garbage": None,
+    "gzip-trailing-garbage": "decode",
     "not-gzip": "decode",
     "empty-gzip": None,
     "gzip-twice": None,
