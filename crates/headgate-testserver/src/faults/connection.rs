@@ -47,7 +47,7 @@ pub(super) const FAULTS: &[Fault] = &[
         description: "sends chunks without end",
         steps: &[
             Send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
-            Forever(b"1e\r\nthis body will never come to an\r\n"),
+            Forever(b"1f\r\nthis body will never come to an\r\n"),
         ],
     },
     Fault {
