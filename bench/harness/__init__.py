@@ -1,0 +1,1 @@
+"""What every scenario needs: servers, processes with their costs, checked runs, figures."""

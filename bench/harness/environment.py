@@ -1,0 +1,95 @@
+"""The machine and the versions that a measurement stands on, and how quiet the machine was."""
+
+import datetime as dt
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harness import servers
+from rivals import Rival
+
+_ROOT: Final = Path(__file__).parents[2]
+_STEAL: Final = 7
+"""Place of the time that the hypervisor took, in the first line of /proc/stat."""
+_BUSY_LOAD: Final = 0.5
+_BUSY_STEAL: Final = 0.02
+
+
+def cpu_times() -> list[int]:
+    """Of all cores since the machine was started; see `steal`."""
+    return [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+
+
+def steal(before: Sequence[int], after: Sequence[int]) -> float:
+    """Share of the time between that the hypervisor gave to others."""
+    spent = [late - early for early, late in zip(before, after, strict=True)]
+    return spent[_STEAL] / max(1, sum(spent))
+
+
+def describe(rivals: Iterable[Rival], missing: Iterable[str]) -> dict[str, Any]:
+    """At the start of a measurement. It will be published: it names the kind of machine, not the machine."""
+    nginx = subprocess.run([servers.nginx_program(), "-v"], capture_output=True, text=True, check=True).stderr.strip()
+    return {
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "virtual_machine": "hypervisor" in _cpuinfo("flags").split(),
+        "kernel": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
+        "python": platform.python_version(),
+        "versions": {"server": nginx.removeprefix("nginx version: "), **{r.name: r.version() for r in rivals}},
+        "missing": list(missing),
+        "commit": _git("describe", "--always", "--dirty"),
+        "load_before": os.getloadavg()[0],
+    }
+
+
+def machine_kind(environment: dict[str, Any]) -> str:
+    """For the name of a directory."""
+    words = re.sub(r"[^a-z0-9]+", "-", environment["cpu"].lower()).strip("-")
+    return f"{words}-{environment['cores']}-cores"
+
+
+def caveats(environment: dict[str, Any]) -> str:
+    """What to know before a figure is believed."""
+    virtual = " of a virtual machine" if environment["virtual_machine"] else ""
+    found = [
+        f"- One machine: {environment['cpu']}, {environment['cores']} cores{virtual}, {environment['kernel']}, Python "
+        + environment["python"],
+        "- Trust ratios, not figures: a ratio pairs two runs of the same round.",
+        "- Loopback, small answers, no TLS: what is measured is the client's own work for a request.",
+        "- Where the server's core is as busy as can be and the client's is not, the figure is the server's.",
+        "- wrk and oha repeat one request; aiohttp and headgate make a URL for each row.",
+        "- wrk is stopped by the clock; the others end with their last request, and slow ends count.",
+        "- Rates are by each client's own clock and leave out its start; CPU and memory are the whole process's.",
+    ]
+    if environment["load_before"] > _BUSY_LOAD:
+        found.insert(0, f"- **Not a quiet machine: the load was {environment['load_before']:.1f} before the start.**")
+    if environment["steal"] > _BUSY_STEAL:
+        found.insert(0, f"- **The hypervisor gave {environment['steal']:.0%} of the time to other machines.**")
+    found += [f"- Left out, because it was not installed: {name}." for name in environment["missing"]]
+    return "\n".join(found)
+
+
+def _cpuinfo(key: str) -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return value.strip()
+    return ""
+
+
+def _cpu() -> str:
+    return _cpuinfo("model name") or platform.machine()
+
+
+def _git(*arguments: str) -> str:
+    if shutil.which("git") is None:
+        return "unknown"
+    asked = subprocess.run(["git", "-C", str(_ROOT), *arguments], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() or "unknown"

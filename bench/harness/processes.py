@@ -1,0 +1,99 @@
+"""Runs one client on one core and says what it cost."""
+
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_SAMPLE_S: Final = 0.1
+_CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """A process that has ended; `code` as in `subprocess`, negative for a signal."""
+
+    code: int
+    stdout: str
+    stderr: str
+    wall_s: float
+    cpu_s: float
+    peak_rss_bytes: int
+
+
+@contextmanager
+def pinned(core: int) -> Iterator[None]:
+    """What is started within runs on this core only."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def run(command: Sequence[str], *, core: int, longest_s: float) -> Ended:
+    """Runs `command` to its end; after `longest_s` it is killed.
+
+    The kernel starts a child's `ru_maxrss` with the peak of the process that forked it, so that figure is the child's
+    own only where it is above ours. Below, the peak that /proc shows while the child runs is taken.
+    """
+    ours = _peak_rss_bytes(os.getpid())
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with pinned(core):
+            started = time.perf_counter()
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        seen = _watch(process, started + longest_s)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall_s = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)  # it is reaped: Popen must not look for it
+        out.seek(0)
+        err.seek(0)
+        peak = usage.ru_maxrss * 1024
+        return Ended(
+            code=process.returncode,
+            stdout=out.read().decode(errors="replace"),
+            stderr=err.read().decode(errors="replace"),
+            wall_s=wall_s,
+            cpu_s=usage.ru_utime + usage.ru_stime,
+            peak_rss_bytes=peak if peak > ours else seen,
+        )
+
+
+def _watch(process: subprocess.Popen[bytes], deadline: float) -> int:
+    """Returns when the process has ended and not been reaped; says the highest peak that was seen."""
+    peak = 0
+    ended = os.pidfd_open(process.pid)
+    try:
+        while not select.select([ended], [], [], _SAMPLE_S)[0]:
+            peak = max(peak, _peak_rss_bytes(process.pid))
+            if time.perf_counter() > deadline:
+                process.kill()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        os.close(ended)
+    return peak
+
+
+def _peak_rss_bytes(pid: int) -> int:
+    """0 for a process that has just ended."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a running process has used so far."""
+    # the name of the command, in brackets, may contain anything
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS

@@ -1,0 +1,42 @@
+"""wrk: C, one epoll loop. It goes on for a time, repeats one request and keeps nothing of the answers."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from rivals import Claim, Load
+
+_REPORT = Path(__file__).with_suffix(".lua")
+
+
+class Wrk:
+    """One thread."""
+
+    name = "wrk"
+    exact = False
+    guess_per_s = 100_000
+
+    def missing(self) -> str | None:
+        """Not on the PATH."""
+        return None if shutil.which("wrk") else "not found; run: apt install wrk"
+
+    def version(self) -> str:
+        """The second word of its banner; it knows no flag for it alone, and exits with 1."""
+        banner = subprocess.run(["wrk", "-v"], capture_output=True, text=True, check=False).stdout
+        return " ".join(banner.split()[:2])
+
+    def command(self, load: Load) -> list[str]:
+        """Its connections are divided among threads, so one thread for one core."""
+        duration = f"{max(1, round(load.seconds))}s"
+        flags = ["-t", "1", "-c", str(load.concurrency), "-d", duration, "--timeout", "30s", "-s", str(_REPORT)]
+        return ["wrk", *flags, f"{load.url}/"]
+
+    def claim(self, _load: Load, stdout: str) -> Claim:
+        """The line that its script prints last."""
+        report = json.loads(stdout.splitlines()[-1])
+        return Claim(
+            answered=report["requests"] - report["errors"]["status"],
+            elapsed_s=report["elapsed_us"] / 1e6,
+            complaints=tuple(f"{count:,} errors of {kind}" for kind, count in report["errors"].items() if count),
+        )

@@ -1,0 +1,40 @@
+"""What is measured: one file for each question, all of the shape of `Scenario`."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.trial import Cores, Trial
+from rivals import Rival
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bench:
+    """What was asked for.
+
+    Attributes:
+        rivals: Every client that is there.
+        concurrencies: Of `throughput`.
+        rounds: At the most; the slow scenarios make fewer.
+        seconds: How long a trial of `throughput` is to take.
+        memory_rows: The small and the large job of `memory`.
+    """
+
+    cores: Cores
+    rivals: Sequence[Rival]
+    headgate: Path
+    concurrencies: Sequence[int]
+    rounds: int
+    seconds: float
+    memory_rows: tuple[int, int]
+
+
+class Scenario(Protocol):
+    """A module of this package."""
+
+    def run(self, bench: Bench) -> Iterator[Trial]:
+        """Makes the trials one after another."""
+
+    def summary(self, trials: Sequence[Trial]) -> str:
+        """Markdown of them: targets first."""
