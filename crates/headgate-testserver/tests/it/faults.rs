@@ -91,7 +91,7 @@ const ENDLESS: &[(&str, &[u8], &[u8])] = &[
     (
         "endless-body",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"1e\r\nthis body will never come to an\r\n",
+        b"1f\r\nthis body will never come to an\r\n",
     ),
     (
         "endless-body-close-delimited",
