@@ -8,10 +8,6 @@ mod server;
 
 use pyo3::prelude::*;
 
-/// glibc's allocator keeps what many threads have freed; in a job of days that is a leak.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 #[pymodule(gil_used = false)]
 mod _headgate {
     use headgate_engine::error::ErrorKind;
