@@ -12,8 +12,13 @@ use crate::stats::lanes::{LaneTime, Wait};
 
 /// A worker that is busy for this share of the time has nothing left to give.
 const SATURATED: f64 = 0.9;
+/// Cores that are busy for this share of the time have nothing left for anybody.
+const CORES_SATURATED: f64 = 0.95;
 /// Lanes that wait for one thing for this share of the time are held back by it.
 const HELD_BACK: f64 = 0.3;
+
+/// With less than this share of the concurrency in flight there were too few rows, and more concurrency would not help.
+const FEW: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,6 +49,8 @@ pub struct Stretch {
     pub lane_time: LaneTime,
     /// Time the workers were not asleep, over all of them.
     pub busy: Duration,
+    /// Share of their time that the cores worked, for us or anybody; `None` where the system does not tell.
+    pub cores_busy: Option<f64>,
     pub workers: usize,
     pub concurrency: usize,
     /// Cores this process may use.
@@ -68,11 +75,15 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
         (BoundKind::Output, output(stretch, waiting(Wait::Sink)))
     } else if busy >= SATURATED {
         (BoundKind::Machine, machine(stretch, busy))
+    } else if let Some(cores) = stretch.cores_busy.filter(|cores| *cores >= CORES_SATURATED) {
+        (BoundKind::Machine, shared_machine(cores, busy))
     } else if waiting(Wait::Memory) >= HELD_BACK {
         let share = percent(waiting(Wait::Memory));
         (BoundKind::Memory, format!("bound by memory for bodies: requests wait for it {share} of the time"))
     } else if waiting(Wait::Input) >= HELD_BACK {
         (BoundKind::Input, input(stretch, waiting(Wait::Input)))
+    } else if in_flight(stretch) < FEW * stretch.concurrency as f64 {
+        (BoundKind::Input, few_rows(stretch))
     } else {
         (BoundKind::Concurrency, concurrency(stretch))
     };
@@ -93,15 +104,32 @@ fn machine(stretch: &Stretch, busy: f64) -> String {
     }
 }
 
+fn shared_machine(cores: f64, busy: f64) -> String {
+    format!("bound by this machine: its cores are {} busy, our workers {} of the time", percent(cores), percent(busy))
+}
+
+fn few_rows(stretch: &Stretch) -> String {
+    let text = "bound by the input: there were rows for";
+    format!(
+        "{text} {} requests in flight, of {} allowed",
+        thousands(in_flight(stretch).ceil()),
+        thousands(stretch.concurrency as f64)
+    )
+}
+
+/// Mean number of attempts in flight.
+fn in_flight(stretch: &Stretch) -> f64 {
+    stretch.lane_time.in_flight().as_secs_f64() / stretch.wall.as_secs_f64().max(1e-9)
+}
+
 fn input(stretch: &Stretch, share: f64) -> String {
     let what = if stretch.input_is_pipe { "whoever writes the input" } else { "the input" };
     format!("bound by {what}: {} of the time there is no row to start", percent(share))
 }
 
 fn concurrency(stretch: &Stretch) -> String {
-    let in_flight = stretch.lane_time.in_flight().as_secs_f64() / stretch.wall.as_secs_f64().max(1e-9);
     if stretch.attempts == 0 {
-        return format!("bound by concurrency: {} in flight, none has ended yet", thousands(in_flight));
+        return format!("bound by concurrency: {} in flight, none has ended yet", thousands(in_flight(stretch)));
     }
     let mean_s = stretch.attempt_time.as_secs_f64() / stretch.attempts as f64;
     let ceiling = stretch.concurrency as f64 / mean_s.max(1e-9);
@@ -162,6 +190,7 @@ mod tests {
             attempt_time: Duration::from_secs(10_005),
             lane_time: clock.time(start + wall),
             busy: Duration::from_secs_f64(busy_s),
+            cores_busy: Some(0.5),
             workers: 1,
             concurrency: lanes as usize,
             cores: 2,
@@ -188,6 +217,16 @@ mod tests {
                 BoundKind::Machine,
                 "bound by this machine: workers 98 % busy; raise --threads (1 of 2 cores in use)",
                 stretch(1000, None, 9.8),
+            ),
+            (
+                BoundKind::Machine,
+                "bound by this machine: its cores are 99 % busy, our workers 40 % of the time",
+                Stretch { cores_busy: Some(0.99), ..stretch(1000, None, 4.0) },
+            ),
+            (
+                BoundKind::Input,
+                "bound by the input: there were rows for 10 requests in flight, of 256 allowed",
+                Stretch { concurrency: 256, ..stretch(10, None, 1.0) },
             ),
             (
                 BoundKind::Input,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::limit::machine::Usage;
+use crate::limit::machine::{CoreTime, Usage};
 use crate::source::SourceSize;
 use crate::stats::bottleneck::{Stretch, bound_by};
 use crate::stats::lanes::LaneTime;
@@ -33,6 +33,7 @@ pub struct Monitor {
     workers: Vec<Arc<Mutex<WorkerStats>>>,
     source: Arc<Mutex<SourceSize>>,
     usage_before: Usage,
+    cores_before: Option<CoreTime>,
     samples: VecDeque<Sample>,
 }
 
@@ -45,6 +46,7 @@ struct Sample {
     attempt_time: Duration,
     lane_time: LaneTime,
     busy: Duration,
+    cores: Option<CoreTime>,
 }
 
 impl Monitor {
@@ -54,8 +56,15 @@ impl Monitor {
         workers: Vec<Arc<Mutex<WorkerStats>>>,
         source: Arc<Mutex<SourceSize>>,
     ) -> Self {
-        let usage_before = Usage::now();
-        Self { started, setting, workers, source, usage_before, samples: VecDeque::new() }
+        Self {
+            started,
+            setting,
+            workers,
+            source,
+            usage_before: Usage::now(),
+            cores_before: CoreTime::now(),
+            samples: VecDeque::new(),
+        }
     }
 
     pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
@@ -113,7 +122,7 @@ impl Monitor {
             bytes_received: figures.bytes_received,
             peak_rss_bytes: usage.peak_rss_bytes,
             cpu_s: usage.cpu_s - self.usage_before.cpu_s,
-            bound_by: bound_by(&self.stretch(&Sample::zero(self.started), &sample)),
+            bound_by: bound_by(&self.stretch(&self.start(), &sample)),
             output: String::new(),
             interrupted: false,
             notes: Vec::new(),
@@ -133,6 +142,7 @@ impl Monitor {
             sample.busy +=
                 worker.runtime.as_ref().map_or(Duration::ZERO, |runtime| runtime.worker_total_busy_duration(0));
         }
+        sample.cores = CoreTime::now();
         sample.rows = figures.rows();
         sample.attempts = figures.attempted;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
@@ -149,8 +159,12 @@ impl Monitor {
         }
         match self.samples.front() {
             Some(first) if first.at < now.at => *first,
-            _ => Sample::zero(self.started),
+            _ => self.start(),
         }
+    }
+
+    fn start(&self) -> Sample {
+        Sample { cores: self.cores_before, ..Sample::zero(self.started) }
     }
 
     fn stretch(&self, from: &Sample, to: &Sample) -> Stretch {
@@ -160,6 +174,7 @@ impl Monitor {
             attempt_time: to.attempt_time.saturating_sub(from.attempt_time),
             lane_time: to.lane_time.since(&from.lane_time),
             busy: to.busy.saturating_sub(from.busy),
+            cores_busy: to.cores.zip(from.cores).and_then(|(to, from)| to.busy_since(from)),
             workers: self.workers.len(),
             concurrency: self.setting.concurrency,
             cores: self.setting.cores,
@@ -178,6 +193,7 @@ impl Sample {
             attempt_time: Duration::ZERO,
             lane_time: LaneTime::default(),
             busy: Duration::ZERO,
+            cores: None,
         }
     }
 }
