@@ -36,7 +36,7 @@ EXPECTED: dict[str, str | None] = {
     "truncated-gzip": "decode",
     "corrupt-gzip": "decode",
     "gzip-bad-checksum": "decode",
-    "gzip-trailing-garbage": "decode",
+    "gzip-trailing-garbage": None,
     "not-gzip": "decode",
     "empty-gzip": None,
     "gzip-twice": None,

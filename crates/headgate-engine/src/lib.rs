@@ -10,6 +10,7 @@
 
 pub mod clock;
 pub mod error;
+pub mod failure;
 pub mod headers;
 pub mod http;
 pub mod kept;

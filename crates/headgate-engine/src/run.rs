@@ -10,6 +10,8 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::error::JobError;
+use crate::failure::FirstFailure;
+use crate::http::client::ClientOptions;
 use crate::http::connect::Connector;
 use crate::http::exchange::ResponseLimits;
 use crate::http::request::Defaults;
@@ -25,7 +27,7 @@ use crate::source::{self, Source, SourceSize};
 use crate::stats::monitor::{Monitor, Setting};
 use crate::stats::report::{Snapshot, Summary};
 use crate::stats::worker::WorkerStats;
-use crate::worker::{self, FirstFailure, Phase, Shared};
+use crate::worker::{self, Phase, Shared};
 
 /// Batches of outcomes that may wait for the sink, over all workers.
 const MAX_WAITING_BATCHES: usize = 4;
@@ -77,14 +79,16 @@ impl Job {
         let clock = Clock::start();
         let shared = Arc::new(Shared {
             clock,
-            connector: Connector { resolver: Resolver::default(), tls },
+            client: Arc::new(ClientOptions {
+                connector: Connector { resolver: Resolver::default(), tls },
+                limits: ResponseLimits {
+                    max_body_bytes: options.request.max_body_bytes,
+                    memory: MemoryBudget::new(options.request.body_memory_bytes),
+                },
+                timeout: options.request.timeout,
+                connect_timeout: options.request.connect_timeout,
+            }),
             defaults,
-            limits: ResponseLimits {
-                max_body_bytes: options.request.max_body_bytes,
-                memory: MemoryBudget::new(options.request.body_memory_bytes),
-            },
-            timeout: options.request.timeout,
-            connect_timeout: options.request.connect_timeout,
             kept,
             rows: rows.clone(),
             outcomes: outcome_sender,
@@ -201,7 +205,7 @@ fn start_workers(
         let shared = shared.clone();
         // The shares add up to the concurrency exactly.
         let lanes = concurrency / workers + usize::from(index < concurrency % workers);
-        spawn(format!("headgate-work-{index}"), move || worker::run(shared, lanes, own))?;
+        spawn(format!("headgate-work-{index}"), move || worker::run(&shared, lanes, own))?;
     }
     Ok(stats)
 }
@@ -214,6 +218,8 @@ fn start_source(
     failure: Arc<FirstFailure>,
 ) -> Result<(), JobError> {
     spawn("headgate-source".into(), move || {
+        // Dropped before `rows`, whose end would look like the end of the input.
+        let _guard = failure.on_panic("source");
         loop {
             let batch = match source.next_batch() {
                 Ok(Some(batch)) => batch,
@@ -243,6 +249,8 @@ fn start_sink(
     links: SinkLinks,
 ) -> Result<(), JobError> {
     spawn("headgate-sink".into(), move || {
+        let ending = Ending { done: links.done };
+        let _guard = links.failure.on_panic("sink");
         let written = worker::runtime().and_then(|runtime| runtime.block_on(write_all(sink.as_mut(), &outcomes)));
         // Whoever still sends learns that nobody takes.
         outcomes.close();
@@ -252,9 +260,20 @@ fn start_sink(
         if let Err(error) = written {
             links.failure.set(error);
         }
-        *links.done.at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        links.done.changed.notify_all();
+        drop(ending);
     })
+}
+
+/// Says that the job has ended, however it did.
+struct Ending {
+    done: Arc<Done>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        *self.done.at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.done.changed.notify_all();
+    }
 }
 
 async fn write_all(

@@ -7,10 +7,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use arrow_schema::Fields;
@@ -20,13 +18,10 @@ use tokio::task::spawn_local;
 use tokio::time::timeout_at;
 
 use crate::clock::Clock;
-use crate::error::{ErrorKind, Failure, JobError};
-use crate::http::connect::Connector;
-use crate::http::deadline::Deadline;
-use crate::http::exchange::{Reply, ResponseLimits, Scratch};
-use crate::http::pool::{Pool, Pooled};
-use crate::http::request::{Defaults, Prepared, Preparer};
-use crate::http::target::Origin;
+use crate::error::JobError;
+use crate::failure::{FirstFailure, PanicGuard};
+use crate::http::client::{Client, ClientOptions, Line};
+use crate::http::request::{Defaults, Preparer};
 use crate::limit::rows::{NoRows, RowReceiver};
 use crate::outcome::{Answer, Outcome, OutcomeBatch, OutcomeBuilder};
 use crate::row::Row;
@@ -59,32 +54,13 @@ pub enum Phase {
 #[derive(Debug)]
 pub struct Shared {
     pub clock: Clock,
-    pub connector: Connector,
+    pub client: Arc<ClientOptions>,
     pub defaults: Defaults,
-    pub limits: ResponseLimits,
-    pub timeout: Duration,
-    pub connect_timeout: Duration,
     pub kept: Fields,
     pub rows: RowReceiver,
     pub outcomes: async_channel::Sender<OutcomeBatch>,
     pub phase: watch::Receiver<Phase>,
     pub failure: Arc<FirstFailure>,
-}
-
-/// Why the job cannot go on: the first reason counts.
-#[derive(Debug, Default)]
-pub struct FirstFailure {
-    error: Mutex<Option<JobError>>,
-}
-
-impl FirstFailure {
-    pub fn set(&self, error: JobError) {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-    }
-
-    pub fn get(&self) -> Option<JobError> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
 }
 
 /// An event loop for the calling thread.
@@ -100,19 +76,20 @@ pub fn runtime() -> Result<LocalRuntime, JobError> {
 }
 
 /// Runs a worker of up to `max_lanes` lanes until the rows end or the phase says so. Blocks.
-pub fn run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>) {
-    let builder = match OutcomeBuilder::new(&shared.kept) {
-        Ok(builder) => builder,
-        Err(error) => return shared.failure.set(JobError::input(format!("--keep: {error}"))),
-    };
-    let runtime = match runtime() {
-        Ok(runtime) => runtime,
-        Err(error) => return shared.failure.set(error),
-    };
+pub fn run(shared: &Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>) {
+    let _guard = shared.failure.on_panic("worker");
+    if let Err(error) = try_run(shared.clone(), max_lanes, stats) {
+        shared.failure.set(error);
+        shared.rows.stop();
+    }
+}
+
+fn try_run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>) -> Result<(), JobError> {
+    let builder = OutcomeBuilder::new(&shared.kept).map_err(|error| JobError::input(format!("--keep: {error}")))?;
+    let runtime = runtime()?;
     let worker = Rc::new(Worker {
         preparer: RefCell::new(Preparer::new(shared.defaults.clone())),
-        pool: RefCell::new(Pool::new(max_lanes)),
-        scratch: Scratch::default(),
+        client: Client::new(shared.client.clone(), max_lanes),
         builder: RefCell::new(builder),
         queue: RefCell::default(),
         available: Notify::new(),
@@ -131,14 +108,14 @@ pub fn run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>
     runtime.block_on(worker.run());
     // A name lookup may hang in the system's resolver: it is not waited for.
     runtime.shutdown_background();
+    Ok(())
 }
 
 struct Worker {
     shared: Arc<Shared>,
     stats: Arc<Mutex<WorkerStats>>,
     preparer: RefCell<Preparer>,
-    pool: RefCell<Pool>,
-    scratch: Scratch,
+    client: Client,
     builder: RefCell<OutcomeBuilder>,
     /// Rows drawn and not started: at most one chunk.
     queue: RefCell<VecDeque<Row>>,
@@ -153,13 +130,6 @@ struct Worker {
     no_more_rows: Cell<bool>,
     max_lanes: usize,
     chunk_rows: usize,
-}
-
-/// What a lane keeps from row to row.
-struct Lane {
-    deadline: Deadline,
-    /// The connection of the last row: mostly the next one can use it, without a look into the pool.
-    held: Option<Box<Pooled>>,
 }
 
 impl Worker {
@@ -243,9 +213,9 @@ impl Worker {
     }
 
     async fn lane(self: Rc<Self>, _guard: LaneGuard) {
-        let mut lane = Lane { deadline: Deadline::new(Instant::now() + self.shared.timeout), held: None };
-        while let Some(row) = self.next_row(&mut lane).await {
-            let outcome = self.attempt(row, &mut lane).await;
+        let mut line = self.client.line();
+        while let Some(row) = self.next_row(&mut line).await {
+            let outcome = self.attempt(row, &mut line).await;
             self.stats().figures.record(&outcome);
             self.builder.borrow_mut().push(outcome);
             if self.builder.borrow().is_full() {
@@ -256,7 +226,7 @@ impl Worker {
         }
     }
 
-    async fn next_row(self: &Rc<Self>, lane: &mut Lane) -> Option<Row> {
+    async fn next_row(self: &Rc<Self>, line: &mut Line) -> Option<Row> {
         loop {
             if let Some(row) = self.queue.borrow_mut().pop_front() {
                 return Some(row);
@@ -275,9 +245,7 @@ impl Worker {
                 }
                 Err(NoRows::Ended) => self.end_rows(),
                 Err(NoRows::Empty) => {
-                    if let Some(held) = lane.held.take() {
-                        self.pool.borrow_mut().put(held, Instant::now());
-                    }
+                    self.client.rest(line);
                     self.idle_lanes.set(self.idle_lanes.get() + 1);
                     self.wanted.notify_one();
                     self.waiting(Wait::Input, self.available.notified()).await;
@@ -287,7 +255,7 @@ impl Worker {
     }
 
     /// What becomes of a row.
-    async fn attempt(&self, row: Row, lane: &mut Lane) -> Outcome {
+    async fn attempt(&self, row: Row, line: &mut Line) -> Outcome {
         let started = Instant::now();
         let prepared = self.preparer.borrow_mut().prepare(&row);
         let method = match (&prepared, &row.extra) {
@@ -296,16 +264,16 @@ impl Worker {
             (Err(_), _) => self.shared.defaults.method.as_str().into(),
         };
         let (attempts, answered) = match prepared {
-            Ok(prepared) => {
-                lane.deadline.set(started + self.shared.timeout);
-                (1, self.ask(&prepared, lane).await)
-            }
+            Ok(prepared) => (1, self.client.ask(&prepared, started, line).await),
             Err(failure) => (0, Err(failure)),
         };
         let elapsed_us = started.elapsed().as_micros() as u64;
         let started_at_us = self.shared.clock.unix_us(started);
         let (answer, failure) = match answered {
             Ok((reply, remote_addr)) => {
+                if !reply.waited_for_memory.is_zero() {
+                    self.stats().lanes.add_waited(Wait::Memory, reply.waited_for_memory);
+                }
                 let ttfb_us = reply.first_byte.saturating_duration_since(started).as_micros() as u64;
                 let (body, failure) = match reply.body {
                     Ok(body) => (Some(body), None),
@@ -325,72 +293,6 @@ impl Worker {
             Err(failure) => (None, Some(failure)),
         };
         Outcome { row, method, attempts, started_at_us, elapsed_us, answer, failure }
-    }
-
-    /// Performs the exchange, on a connection that is there or a new one.
-    ///
-    /// A server may close an idle connection at the very moment a request goes out on it. So a request that had no byte of
-    /// an answer on a connection used before is sent once more, on a new one, if none of it was written or if its
-    /// method is idempotent (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1); that is no other attempt.
-    async fn ask(&self, prepared: &Prepared, lane: &mut Lane) -> Result<(Reply, Arc<str>), Failure> {
-        let origin = &prepared.origin;
-        let mut pooled = match self.reuse(origin, lane).await {
-            Some(pooled) => pooled,
-            None => self.open(origin, lane).await?,
-        };
-        loop {
-            let connection = &mut pooled.connection;
-            match connection.exchange(prepared, &self.scratch, &self.shared.limits, &mut lane.deadline).await {
-                Ok(reply) => {
-                    if !reply.waited_for_memory.is_zero() {
-                        self.stats().lanes.add_waited(Wait::Memory, reply.waited_for_memory);
-                    }
-                    let remote_addr = connection.remote_addr.clone();
-                    if reply.reusable {
-                        connection.reused = true;
-                        lane.held = Some(pooled);
-                    }
-                    return Ok((reply, remote_addr));
-                }
-                Err(none) if connection.reused && (none.unsent || (none.silent && prepared.method.is_idempotent())) => {
-                    drop(pooled);
-                    pooled = self.open(origin, lane).await?;
-                }
-                Err(none) => return Err(none.failure),
-            }
-        }
-    }
-
-    /// A connection to `origin` that is there and alive.
-    async fn reuse(&self, origin: &Rc<Origin>, lane: &mut Lane) -> Option<Box<Pooled>> {
-        let held = match lane.held.take() {
-            Some(held) if Rc::ptr_eq(&held.origin, origin) || held.origin == *origin => Some(held),
-            Some(other) => {
-                self.pool.borrow_mut().put(other, Instant::now());
-                None
-            }
-            None => None,
-        };
-        let mut candidate = held.or_else(|| self.pool.borrow_mut().take(origin));
-        while let Some(mut pooled) = candidate {
-            if poll_fn(|cx| Poll::Ready(pooled.connection.poll_alive(cx))).await {
-                return Some(pooled);
-            }
-            candidate = self.pool.borrow_mut().take(origin);
-        }
-        None
-    }
-
-    async fn open(&self, origin: &Rc<Origin>, lane: &Lane) -> Result<Box<Pooled>, Failure> {
-        let permit = self.pool.borrow_mut().make_room();
-        let by = lane.deadline.at().min(Instant::now() + self.shared.connect_timeout);
-        // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
-        let connecting = Box::pin(self.shared.connector.connect(origin));
-        let connection = timeout_at(by.into(), connecting).await.map_err(|_| {
-            let message = format!("no connection to {} in time; see --connect-timeout-s", origin.authority());
-            Failure::new(ErrorKind::Timeout, message)
-        })?;
-        Ok(Pool::adopt(origin.clone(), connection?, permit))
     }
 
     /// Sends what was gathered to the sink; waits while the sink is behind. At most one batch waits: lanes that end
@@ -423,7 +325,7 @@ impl Worker {
         loop {
             interval.tick().await;
             self.flush(false).await;
-            self.pool.borrow_mut().sweep(Instant::now());
+            self.client.sweep();
         }
     }
 
@@ -442,23 +344,21 @@ impl Worker {
 /// Counts a lane as long as it lives, however it ends.
 struct LaneGuard {
     worker: Rc<Worker>,
+    _panic: PanicGuard,
 }
 
 impl LaneGuard {
     fn new(worker: Rc<Worker>) -> Self {
         worker.lanes.set(worker.lanes.get() + 1);
         worker.stats().lanes.start(Instant::now());
-        Self { worker }
+        let panic = worker.shared.failure.on_panic("lane");
+        Self { worker, _panic: panic }
     }
 }
 
 impl Drop for LaneGuard {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.worker
-                .shared
-                .failure
-                .set(JobError::internal("a lane panicked: this is a fault of headgate, please report it"));
             self.worker.stop();
         }
         self.worker.lanes.set(self.worker.lanes.get() - 1);

@@ -4,9 +4,9 @@
 //! Several gzip members, or zstd frames, in a row are one body. Codings may be nested up to [`MAX_CODINGS`] deep (urllib3's
 //! CVE-2025-66418 is what happens without that bound). A body in a coding that we did not ask for stays as it came.
 
-use std::io::{BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 
 use crate::error::{ErrorKind, Failure};
 use crate::headers::Headers;
@@ -89,22 +89,45 @@ pub async fn decode(headers: &Headers, body: Body, max_bytes: u64) -> Result<Bod
 fn undo<'a>(coding: Coding, inner: Box<dyn Read + 'a>) -> Result<Box<dyn Read + 'a>, Failure> {
     let mut inner = BufReader::new(inner);
     Ok(match coding {
-        Coding::Gzip => Box::new(MultiGzDecoder::new(inner)),
+        Coding::Gzip => Box::new(GzipMembers { member: Some(GzDecoder::new(inner)) }),
         Coding::Deflate => {
             // Meant is the zlib format; some servers send bare deflate. The first two bytes tell (RFC 1950 section 2.2).
-            let head = std::io::BufRead::fill_buf(&mut inner).unwrap_or_default();
+            let head = inner.fill_buf().unwrap_or_default();
             let zlib = matches!(head, [method, flags, ..]
                 if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0);
             if zlib { Box::new(ZlibDecoder::new(inner)) } else { Box::new(DeflateDecoder::new(inner)) }
         }
         Coding::Brotli => Box::new(brotli::Decompressor::new(inner, BROTLI_INPUT_BYTES)),
         Coding::Zstd => {
-            let failed = |error: std::io::Error| Failure::new(ErrorKind::Decode, format!("zstd: {error}"));
+            let failed = |error: io::Error| Failure::new(ErrorKind::Decode, format!("zstd: {error}"));
             let mut decoder = zstd::stream::read::Decoder::with_buffer(inner).map_err(failed)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(failed)?;
             Box::new(decoder)
         }
     })
+}
+
+/// Gzip members in a row (RFC 1952 section 2.2). What follows them and is none is ignored, as curl and browsers do: some
+/// servers fill up with zeros.
+struct GzipMembers<R> {
+    /// `None` after the last.
+    member: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> Read for GzipMembers<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let length = member.read(buffer)?;
+            if length > 0 || buffer.is_empty() {
+                return Ok(length);
+            }
+            let mut rest = self.member.take().map(GzDecoder::into_inner);
+            if let Some(rest) = rest.take_if(|rest| rest.fill_buf().is_ok_and(|next| next.starts_with(&[0x1f, 0x8b]))) {
+                self.member = Some(GzDecoder::new(rest));
+            }
+        }
+        Ok(0)
+    }
 }
 
 #[cfg(test)]
@@ -149,6 +172,7 @@ mod tests {
         for (coding, encoded) in [
             ("gzip", gzip(&plain)),
             ("X-GZIP", [gzip(&plain[..100_000]), gzip(&plain[100_000..])].concat()),
+            ("gzip", [gzip(&plain), vec![0; 512]].concat()),
             ("deflate", zlib.finish().expect("memory")),
             ("deflate", deflate.finish().expect("memory")),
             ("br", brotli(&plain)),

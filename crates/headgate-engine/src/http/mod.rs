@@ -1,6 +1,7 @@
 //! One exchange over HTTP/1.1: resolve, connect, TLS, send, receive, decode.
 
 pub mod chunked;
+pub mod client;
 pub mod connect;
 pub mod deadline;
 pub mod decode;
