@@ -64,14 +64,14 @@ impl Job {
         check(&options)?;
         let defaults = Defaults::new(&options.request)?;
         let tls = tls::client_config(&options.request)?;
-        machine::raise_open_files()?.check(options.run.concurrency)?;
-        check_ports(&options)?;
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let workers = options.run.threads.unwrap_or(cores).min(options.run.concurrency);
+        machine::raise_open_files()?.check(options.run.concurrency, workers)?;
+        let notes = check_ports(&options)?.into_iter().collect();
         let source = source::open(&options.source)?;
         let kept = source.kept_fields();
         let sink = sink::open(&options.sink, &outcome::schema(&kept))?;
 
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let workers = options.run.threads.unwrap_or(cores).min(options.run.concurrency);
         let (row_sender, rows) = row_queue();
         let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
         let (phase, phase_receiver) = watch::channel(Phase::Running);
@@ -112,7 +112,7 @@ impl Job {
             output_is_pipe: options.sink.output == Output::Stdout,
         };
         let monitor = Mutex::new(Monitor::new(clock.started(), setting, stats, progress));
-        Ok(Self { options, phase, rows, failure, done, monitor, notes: Vec::new() })
+        Ok(Self { options, phase, rows, failure, done, monitor, notes })
     }
 
     /// Waits for the job to end, for `timeout` at the most. Whether it has ended.
@@ -181,15 +181,21 @@ fn check(options: &JobOptions) -> Result<(), JobError> {
     Ok(())
 }
 
-/// A URL with ranges in its path alone goes to one address; of other inputs nobody knows before they are read.
-fn check_ports(options: &JobOptions) -> Result<(), JobError> {
-    let Some((_, rest)) = options.source.input.split_once("://") else { return Ok(()) };
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    match machine::local_ports() {
-        Some(ports) if !authority.contains(['{', '[']) => {
-            machine::check_ports(options.run.concurrency, authority, ports)
+/// Whether the connections find local ports. A URL with ranges in its path alone goes to one address, and is refused if they do
+/// not; of other inputs nobody knows before they are read, and the user is told.
+fn check_ports(options: &JobOptions) -> Result<Option<String>, JobError> {
+    let concurrency = options.run.concurrency;
+    let Some(ports) = machine::local_ports() else { return Ok(None) };
+    let authority = options.source.input.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+    match authority {
+        Some(authority) if !authority.contains(['{', '[']) => {
+            machine::check_ports(concurrency, authority, ports)?;
+            Ok(None)
         }
-        _ => Ok(()),
+        _ if concurrency as u64 > ports => Ok(Some(format!(
+            "if all rows go to one address, {ports} connections fit, not {concurrency}: that many local ports there are"
+        ))),
+        _ => Ok(None),
     }
 }
 

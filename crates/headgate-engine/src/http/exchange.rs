@@ -234,6 +234,10 @@ impl Exchange<'_> {
             if length == 0 {
                 return self.reader.end();
             }
+            // A server that sends without a pause never lets the timer be asked.
+            if self.received && self.deadline.at() <= Instant::now() {
+                return Err(self.timed_out());
+            }
             self.received = true;
             // Only body bytes pile up, and what is read is at least as much.
             if self.reservation.try_grow(length as u64) {
@@ -256,6 +260,11 @@ impl Exchange<'_> {
         Ok(())
     }
 
+    fn timed_out(&self) -> Failure {
+        let what = if self.reader.head.is_some() { "the body did not come to its end" } else { "no answer came" };
+        Failure::new(ErrorKind::Timeout, format!("{what} in time; see --timeout-s"))
+    }
+
     /// One read into the scratch memory: how many bytes, 0 at the end of the connection.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Failure>> {
         if self.outgoing.is_pending() {
@@ -266,12 +275,7 @@ impl Exchange<'_> {
         match Pin::new(&mut self.connection.stream).poll_read(cx, &mut buffer) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(buffer.filled().len())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(io_failure(&error))),
-            Poll::Pending if self.deadline.poll_passed(cx) => {
-                let what =
-                    if self.reader.head.is_some() { "the body did not come to its end" } else { "no answer came" };
-                let message = format!("{what} in time; see --timeout-s");
-                Poll::Ready(Err(Failure::new(ErrorKind::Timeout, message)))
-            }
+            Poll::Pending if self.deadline.poll_passed(cx) => Poll::Ready(Err(self.timed_out())),
             Poll::Pending => Poll::Pending,
         }
     }

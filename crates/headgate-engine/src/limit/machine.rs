@@ -8,8 +8,10 @@ use nix::sys::time::TimeValLike;
 
 use crate::error::JobError;
 
-/// Files that are needed beside the connections: parts, runtimes, the resolver.
-const SPARE_FILES: u64 = 48;
+/// Files that are needed beside the connections: input, parts, the resolver's.
+const SPARE_FILES: u64 = 32;
+/// Files that a worker's event loop takes.
+const WORKER_FILES: u64 = 4;
 
 /// Raises the soft limit of open files to the hard one, and tells how many more files can be opened.
 ///
@@ -34,8 +36,9 @@ pub struct OpenFiles {
 impl OpenFiles {
     /// # Errors
     /// `Usage`: so many connections do not fit; what does, and how to raise the limit.
-    pub fn check(self, concurrency: usize) -> Result<(), JobError> {
-        let fitting = self.limit.saturating_sub(self.open + SPARE_FILES);
+    pub fn check(self, concurrency: usize, workers: usize) -> Result<(), JobError> {
+        let other = self.open + SPARE_FILES + WORKER_FILES * workers as u64;
+        let fitting = self.limit.saturating_sub(other);
         if concurrency as u64 <= fitting {
             return Ok(());
         }
@@ -43,7 +46,7 @@ impl OpenFiles {
             "--concurrency {concurrency}: this process may have {} files open, which leaves room for {fitting} connections; \
              use --concurrency {fitting} or less, or raise the limit (`ulimit -n {}`, LimitNOFILE= of a service)",
             self.limit,
-            concurrency as u64 + self.open + SPARE_FILES,
+            concurrency as u64 + other,
         )))
     }
 }
@@ -145,11 +148,11 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_what_would() {
         let files = OpenFiles { limit: 1024, open: 10 };
-        assert_eq!(Ok(()), files.check(966));
+        assert_eq!(Ok(()), files.check(974, 2));
         assert_eq!(
-            "--concurrency 967: this process may have 1024 files open, which leaves room for 966 connections; use \
-             --concurrency 966 or less, or raise the limit (`ulimit -n 1025`, LimitNOFILE= of a service)",
-            files.check(967).expect_err("one too many").message
+            "--concurrency 975: this process may have 1024 files open, which leaves room for 974 connections; use \
+             --concurrency 974 or less, or raise the limit (`ulimit -n 1025`, LimitNOFILE= of a service)",
+            files.check(975, 2).expect_err("one too many").message
         );
         assert_eq!(Ok(()), check_ports(28_232, "127.0.0.1", 28_232));
         assert!(check_ports(28_233, "127.0.0.1", 28_232).is_err());
