@@ -25,6 +25,11 @@ impl Headers {
         self.lengths.len()
     }
 
+    /// Bytes of all names and values.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }

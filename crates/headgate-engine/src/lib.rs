@@ -4,8 +4,10 @@
 //! [`run`] joins the three. Arrows between the modules go down only, in this order:
 //!
 //! ```text
-//! run -> worker -> http, source, sink -> outcome -> limit, kept, row, error, options
-//! preview -> sink
+//! run -> worker -> http -> outcome
+//! run -> stats -> source, outcome
+//! run -> source, sink; preview -> sink -> outcome
+//! outcome, source -> limit, kept, row, headers, failure, clock, options, error
 //! ```
 
 pub mod clock;

@@ -19,7 +19,7 @@ use crate::row::Row;
 
 /// Rows after which a batch goes to the sink.
 pub const BATCH_ROWS: usize = 1024;
-/// Bytes of bodies after which a batch goes to the sink.
+/// Bytes of rows and responses after which a batch goes to the sink.
 pub const BATCH_BYTES: usize = 1024 * 1024;
 /// Headers that a batch has room for from the start.
 const HEADERS_ROOM: usize = BATCH_ROWS * 8;
@@ -108,7 +108,7 @@ pub struct OutcomeBuilder {
     kept_codec: Option<KeptCodec>,
     columns: Columns,
     rows: usize,
-    body_bytes: usize,
+    bytes: usize,
     reservation: Reservation,
 }
 
@@ -207,7 +207,7 @@ impl OutcomeBuilder {
             kept_codec: if kept.is_empty() { None } else { Some(KeptCodec::new(kept)?) },
             columns: Columns::new(),
             rows: 0,
-            body_bytes: 0,
+            bytes: 0,
             reservation: Reservation::default(),
         })
     }
@@ -217,10 +217,11 @@ impl OutcomeBuilder {
     }
 
     pub fn is_full(&self) -> bool {
-        self.rows >= BATCH_ROWS || self.body_bytes >= BATCH_BYTES
+        self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES
     }
 
     pub fn push(&mut self, outcome: Outcome) {
+        self.bytes += outcome.row.bytes() + outcome.answer.as_ref().map_or(0, |answer| answer.headers.bytes());
         let columns = &mut self.columns;
         columns.row.append_value(outcome.row.ordinal as i64);
         columns.url.append_value(&outcome.row.url);
@@ -243,7 +244,7 @@ impl OutcomeBuilder {
             columns.remote_addr.append_value(&answer.remote_addr);
             match answer.body {
                 Some(body) => {
-                    self.body_bytes += body.bytes.len();
+                    self.bytes += body.bytes.len();
                     columns.body.append_value(&body.bytes);
                     self.reservation.absorb(body.reservation);
                 }
@@ -269,7 +270,7 @@ impl OutcomeBuilder {
     /// Kept columns that were not made by this job's source, or more than 2 GiB of text in one batch.
     pub fn take(&mut self) -> Result<OutcomeBatch, ArrowError> {
         self.rows = 0;
-        self.body_bytes = 0;
+        self.bytes = 0;
         let mut columns = std::mem::replace(&mut self.columns, Columns::new());
         let mut arrays: Vec<ArrayRef> = vec![
             Arc::new(columns.row.finish()),

@@ -99,6 +99,7 @@ fn try_run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>
         lanes: Cell::new(0),
         idle_lanes: Cell::new(0),
         no_more_rows: Cell::new(false),
+        over: Cell::new(false),
         max_lanes,
         chunk_rows: chunk_rows(max_lanes),
         shared,
@@ -128,18 +129,21 @@ struct Worker {
     lanes: Cell<usize>,
     idle_lanes: Cell<usize>,
     no_more_rows: Cell<bool>,
+    /// The worker takes no outcome any more.
+    over: Cell<bool>,
     max_lanes: usize,
     chunk_rows: usize,
 }
 
 impl Worker {
     async fn run(self: Rc<Self>) {
-        let housekeeping = spawn_local(self.clone().keep_house());
+        spawn_local(self.clone().keep_house());
         tokio::select! {
             () = self.feed() => {}
             () = self.grace_over() => {}
         }
-        housekeeping.abort();
+        // Outcomes that come from now on are not counted either. What waits for the sink already is waited for.
+        self.over.set(true);
         self.flush(false).await;
     }
 
@@ -216,6 +220,9 @@ impl Worker {
         let mut line = self.client.line();
         while let Some(row) = self.next_row(&mut line).await {
             let outcome = self.attempt(row, &mut line).await;
+            if self.over.get() {
+                return;
+            }
             self.stats().figures.record(&outcome);
             self.builder.borrow_mut().push(outcome);
             if self.builder.borrow().is_full() {

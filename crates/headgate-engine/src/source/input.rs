@@ -61,11 +61,11 @@ impl Input {
         let compression = self.compression.name();
         JobError::input(match (self.compression, error.kind()) {
             (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) => format!(
-                "{name}: cut short: its {compression} data ends in the middle, {place}; get the whole file and run the same command again"
+                "{name}: cut short: its {compression} data ends in the middle, {place}; get the whole file and start over with --fresh"
             ),
             // What the decoders say of bad data has several kinds; what the operating system says has a number.
             (Compression::Gzip | Compression::Zstd, _) if error.raw_os_error().is_none() => format!(
-                "{name}: damaged: its {compression} data cannot be decoded further ({error}), {place}; get a sound copy and run the same command again"
+                "{name}: damaged: its {compression} data cannot be decoded further ({error}), {place}; get a sound copy and start over with --fresh"
             ),
             _ => format!("{name}: cannot be read further ({error}), {place}"),
         })

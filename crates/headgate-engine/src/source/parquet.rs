@@ -147,7 +147,7 @@ impl Rows for Parquet {
         if self.ends_batch() {
             self.chunk = self.next_chunk().map_err(|trouble| {
                 JobError::input(format!(
-                    "{}: damaged: it cannot be read further than row group {} of {}, after {ordinal} rows ({trouble}); get a sound copy and run the same command again",
+                    "{}: damaged: it cannot be read further than row group {} of {}, after {ordinal} rows ({trouble}); get a sound copy and start over with --fresh",
                     self.name,
                     self.next_group,
                     self.metadata.metadata().num_row_groups()

@@ -85,7 +85,7 @@ fn a_truncated_file_gives_its_rows_first_and_then_an_error_with_the_place() {
         let error = error.expect("a truncated file");
         assert_eq!(
             format!(
-                "{name}: cut short: its {kind} data ends in the middle, at byte {cut}, after {count} rows; get the whole file and run the same command again"
+                "{name}: cut short: its {kind} data ends in the middle, at byte {cut}, after {count} rows; get the whole file and start over with --fresh"
             ),
             files.message(&error)
         );
@@ -99,7 +99,7 @@ fn a_file_that_is_truncated_in_its_csv_header_cannot_be_opened() {
     let bytes = gzip(b"id,url\n");
     let error = open_error(&files.write("urls.csv.gz", &bytes[..12]));
     assert_eq!(
-        "urls.csv.gz: cut short: its gzip data ends in the middle, at byte 12, after 0 rows; get the whole file and run the same command again",
+        "urls.csv.gz: cut short: its gzip data ends in the middle, at byte 12, after 0 rows; get the whole file and start over with --fresh",
         files.message(&error)
     );
 }
@@ -115,7 +115,7 @@ fn a_file_that_is_not_what_its_name_says_is_called_damaged() {
         let message = files.message(&error.expect("a damaged file"));
         let start = format!("{name}: damaged: its {kind} data cannot be decoded further ({cause}), at byte ");
         assert!(message.starts_with(&start), "{message}");
-        assert!(message.ends_with(", after 0 rows; get a sound copy and run the same command again"), "{message}");
+        assert!(message.ends_with(", after 0 rows; get a sound copy and start over with --fresh"), "{message}");
     }
 }
 
