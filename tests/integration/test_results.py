@@ -10,7 +10,7 @@ import pytest
 
 from support.origin import answering
 from support.results import COLUMNS, rows, table
-from support.run import headgate
+from support.run import headgate, serving, started, stats
 
 ROWS = 2_500
 
@@ -109,6 +109,20 @@ def test_a_request_body_arrives_byte_for_byte(server: str, tmp_path: Path) -> No
     (tmp_path / "body").write_bytes(sent)
     echo = headgate("fetch", f"{server}/echo", "-o", "-", "-d", f"@{tmp_path / 'body'}", check=0).rows()[0]
     assert sent == base64.b64decode(json.loads(echo["body"])["body_base64"])
+
+
+def test_a_reader_that_comes_late_misses_no_row() -> None:
+    rows = 2000
+    # Delays spread the answers over many small batches, so that all places between worker and pipe are taken.
+    with (
+        serving("--delay", "0..0.5") as url,
+        started("fetch", f"{url}/[1-{rows}]", "-o", "-", "-c", "500", "-q") as fetch,
+    ):
+        while stats(url)["responses"].get("200", 0) < rows:
+            pass
+        assert fetch.stdout is not None
+        read = [json.loads(line)["row"] for line in fetch.stdout]
+    assert list(range(rows)) == sorted(read)
 
 
 def test_ndjson_goes_into_a_directory(server: str, tmp_path: Path) -> None:
