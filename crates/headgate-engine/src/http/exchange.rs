@@ -252,8 +252,17 @@ impl Exchange<'_> {
             if self.first_byte.is_none() && self.reader.head.is_some() {
                 self.first_byte = Some(Instant::now());
             }
+            // While bytes keep coming, nothing waits, and nothing but this looks at the clock.
+            if !self.reader.is_done() && self.deadline.at() <= Instant::now() {
+                return Err(self.timed_out());
+            }
         }
         Ok(())
+    }
+
+    fn timed_out(&self) -> Failure {
+        let what = if self.reader.head.is_some() { "the body did not come to its end" } else { "no answer came" };
+        Failure::new(ErrorKind::Timeout, format!("{what} in time; see --timeout-s"))
     }
 
     /// One read into the scratch memory: how many bytes, 0 at the end of the connection.
@@ -266,12 +275,7 @@ impl Exchange<'_> {
         match Pin::new(&mut self.connection.stream).poll_read(cx, &mut buffer) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(buffer.filled().len())),
             Poll::Ready(Err(error)) => Poll::Ready(Err(io_failure(&error))),
-            Poll::Pending if self.deadline.poll_passed(cx) => {
-                let what =
-                    if self.reader.head.is_some() { "the body did not come to its end" } else { "no answer came" };
-                let message = format!("{what} in time; see --timeout-s");
-                Poll::Ready(Err(Failure::new(ErrorKind::Timeout, message)))
-            }
+            Poll::Pending if self.deadline.poll_passed(cx) => Poll::Ready(Err(self.timed_out())),
             Poll::Pending => Poll::Pending,
         }
     }

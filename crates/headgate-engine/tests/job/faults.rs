@@ -3,12 +3,14 @@
 //! `tests/integration/test_faults.py` has the kinds of the same faults, seen from the command line.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::time::Duration;
 
 use headgate_testserver::Server;
 use serde_json::json;
 
 use crate::harness::{ResultRow, Rig, server, url};
+use crate::scripted::{Scripted, read_head};
 
 /// For the faults that wait for the time to pass.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -185,5 +187,22 @@ fn a_server_that_does_not_come_to_an_end_costs_the_timeout_and_no_more() {
         check_good(&rows[faults.len() + index], name);
         let elapsed = Duration::from_micros(rows[index].elapsed_us);
         assert!((TIMEOUT..TIMEOUT + LATENESS).contains(&elapsed), "{name}: {elapsed:?}");
+    }
+}
+
+#[test]
+fn a_server_that_never_pauses_cannot_outlast_the_timeout() {
+    // Within all bounds of a chunk, and hardly any body: the cap on its size would take days.
+    let chunk = format!("1;{}\r\nx\r\n", "y".repeat(4000)).repeat(100);
+    let server = Scripted::start(move |mut stream, _| {
+        read_head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        while stream.write_all(chunk.as_bytes()).is_ok() {}
+    });
+    // So many that there is always something to read from each.
+    for row in Rig::new(server.url("/[1-4]")).concurrency(4, 1).timeout(TIMEOUT).rows() {
+        assert_eq!((Some("timeout"), Some(200)), (row.kind(), row.status), "{}", row.message());
+        let elapsed = Duration::from_micros(row.elapsed_us);
+        assert!((TIMEOUT..TIMEOUT + LATENESS).contains(&elapsed), "{elapsed:?}");
     }
 }

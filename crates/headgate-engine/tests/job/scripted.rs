@@ -36,16 +36,6 @@ impl Scripted {
         Self::start(move |mut stream, _| while read_head(&mut stream).is_some() && stream.write_all(&answer).is_ok() {})
     }
 
-    /// Answers the only request of each connection with `answer`, and closes.
-    pub fn answering_once(answer: impl Into<Vec<u8>>) -> Self {
-        let answer = answer.into();
-        Self::start(move |mut stream, _| {
-            read_head(&mut stream);
-            // The client may have had enough before the end.
-            let _ = stream.write_all(&answer);
-        })
-    }
-
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }

@@ -11,7 +11,7 @@ const ENDLESS: &str = "?[1-1000000000]";
 #[test]
 fn a_stop_starts_nothing_new_and_finishes_what_is_in_flight() {
     let server = slow_server(0.2..=0.2);
-    let rig = Rig::new(url(server.address(), &format!("/{ENDLESS}"))).concurrency(8, 2);
+    let rig = Rig::new(url(server.address(), &format!("/row{ENDLESS}"))).concurrency(8, 2);
     let job = rig.start();
     eventually("all are in flight", || server.statistics().requests_in_progress == 8);
     let asked = server.statistics().requests;
@@ -64,7 +64,7 @@ fn an_abort_does_not_wait_even_within_the_grace_of_a_stop() {
 fn what_was_counted_is_in_the_result_whenever_a_job_is_ended() {
     for pause_ms in [0, 1, 5, 20, 50, 110, 150] {
         let server = server();
-        let rig = Rig::new(url(server.address(), &format!("/{ENDLESS}"))).concurrency(32, 2);
+        let rig = Rig::new(url(server.address(), &format!("/row{ENDLESS}"))).concurrency(32, 2);
         let job = rig.start();
         assert!(!job.wait(Duration::from_millis(pause_ms)));
         job.abort();
