@@ -244,6 +244,9 @@ fn start_sink(
 ) -> Result<(), JobError> {
     spawn("headgate-sink".into(), move || {
         let written = worker::runtime().and_then(|runtime| runtime.block_on(write_all(sink.as_mut(), &outcomes)));
+        // Also after an error: what it left intact is saved.
+        let finished = sink.finish();
+        let written = written.and_then(|flow| finished.map(|()| flow));
         // Whoever still sends learns that nobody takes.
         outcomes.close();
         if !matches!(written, Ok(ControlFlow::Continue(()))) {
@@ -265,10 +268,7 @@ async fn write_all(
     loop {
         tokio::select! {
             batch = outcomes.recv() => {
-                let Ok(batch) = batch else {
-                    sink.finish()?;
-                    return Ok(ControlFlow::Continue(()));
-                };
+                let Ok(batch) = batch else { return Ok(ControlFlow::Continue(())) };
                 if sink.write(batch)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
