@@ -428,14 +428,31 @@ impl Worker {
     }
 
     async fn waiting<T>(&self, wait: Wait, future: impl Future<Output = T>) -> T {
-        self.stats().lanes.enter(wait, Instant::now());
-        let value = future.await;
-        self.stats().lanes.leave(wait, Instant::now());
-        value
+        let _waiting = Waiting::new(self, wait);
+        future.await
     }
 
     fn stats(&self) -> MutexGuard<'_, WorkerStats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts a lane as waiting as long as it lives: a lane may be given up while it waits.
+struct Waiting<'a> {
+    worker: &'a Worker,
+    wait: Wait,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(worker: &'a Worker, wait: Wait) -> Self {
+        worker.stats().lanes.enter(wait, Instant::now());
+        Self { worker, wait }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.worker.stats().lanes.leave(self.wait, Instant::now());
     }
 }
 
