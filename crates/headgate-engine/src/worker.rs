@@ -122,6 +122,7 @@ pub fn run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>
         lanes: Cell::new(0),
         idle_lanes: Cell::new(0),
         no_more_rows: Cell::new(false),
+        given_up: Cell::new(false),
         max_lanes,
         chunk_rows: chunk_rows(max_lanes),
         shared,
@@ -151,6 +152,8 @@ struct Worker {
     lanes: Cell<usize>,
     idle_lanes: Cell<usize>,
     no_more_rows: Cell<bool>,
+    /// What ends from now on counts no more.
+    given_up: Cell<bool>,
     max_lanes: usize,
     chunk_rows: usize,
 }
@@ -169,7 +172,12 @@ impl Worker {
             () = self.feed() => {}
             () = self.grace_over() => {}
         }
+        // Lanes that go on while the last outcomes are handed on would add more behind them.
+        self.given_up.set(true);
+        // Cut off while it hands a batch to the sink, it would take the batch with it.
+        let in_line = self.flushing.lock().await;
         housekeeping.abort();
+        drop(in_line);
         self.flush(false).await;
     }
 
@@ -246,6 +254,9 @@ impl Worker {
         let mut lane = Lane { deadline: Deadline::new(Instant::now() + self.shared.timeout), held: None };
         while let Some(row) = self.next_row(&mut lane).await {
             let outcome = self.attempt(row, &mut lane).await;
+            if self.given_up.get() {
+                break;
+            }
             self.stats().figures.record(&outcome);
             self.builder.borrow_mut().push(outcome);
             if self.builder.borrow().is_full() {

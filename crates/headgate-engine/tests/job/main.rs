@@ -14,5 +14,6 @@ mod memory;
 mod requests;
 mod rows;
 mod scripted;
+mod slow_output;
 mod stopping;
 mod tls;
