@@ -394,11 +394,16 @@ impl Worker {
 
     async fn open(&self, origin: &Rc<Origin>, lane: &Lane) -> Result<Box<Pooled>, Failure> {
         let permit = self.pool.borrow_mut().make_room();
-        let by = lane.deadline.at().min(Instant::now() + self.shared.connect_timeout);
+        let connect_by = Instant::now() + self.shared.connect_timeout;
+        let (by, flag) = if connect_by < lane.deadline.at() {
+            (connect_by, "--connect-timeout-s")
+        } else {
+            (lane.deadline.at(), "--timeout-s")
+        };
         // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
         let connecting = Box::pin(self.shared.connector.connect(origin));
         let connection = timeout_at(by.into(), connecting).await.map_err(|_| {
-            let message = format!("no connection to {} in time; see --connect-timeout-s", origin.authority());
+            let message = format!("no connection to {} in time; see {flag}", origin.authority());
             Failure::new(ErrorKind::Timeout, message)
         })?;
         Ok(Pool::adopt(origin.clone(), connection?, permit))
