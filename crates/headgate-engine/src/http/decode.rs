@@ -4,7 +4,8 @@
 //! Several gzip members, or zstd frames, in a row are one body. Codings may be nested up to [`MAX_CODINGS`] deep (urllib3's
 //! CVE-2025-66418 is what happens without that bound). A body in a coding that we did not ask for stays as it came.
 
-use std::io::{BufReader, Cursor, Read};
+use std::error::Error;
+use std::io::{self, BufReader, Cursor, Read};
 
 use flate2::bufread::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
@@ -67,22 +68,52 @@ pub async fn decode(headers: &Headers, body: Body, max_bytes: u64) -> Result<Bod
     let Body { bytes: encoded, mut reservation } = body;
     let mut reader: Box<dyn Read + '_> = Box::new(Cursor::new(&encoded));
     for coding in codings.into_iter().rev() {
-        reader = undo(coding, reader)?;
+        reader = undo(coding, Box::new(Capped { inner: reader, left: max_bytes }))?;
     }
     let mut decoded = Vec::new();
     loop {
         reservation.grow(STEP_BYTES as u64).await;
-        let step = reader.by_ref().take(STEP_BYTES as u64).read_to_end(&mut decoded).map_err(|error| {
-            Failure::new(ErrorKind::Decode, format!("the body is not in the content coding it claims: {error}"))
-        })?;
+        let step = match reader.by_ref().take(STEP_BYTES as u64).read_to_end(&mut decoded) {
+            Err(error) if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<TooLarge>) => {
+                return Err(too_large(max_bytes));
+            }
+            Err(error) => {
+                let message = format!("the body is not in the content coding it claims: {error}");
+                return Err(Failure::new(ErrorKind::Decode, message));
+            }
+            Ok(step) => step,
+        };
         if decoded.len() as u64 > max_bytes {
-            let message = format!("the body is larger than {max_bytes} bytes when decoded; see --max-body-bytes");
-            return Err(Failure::new(ErrorKind::BodyTooLarge, message));
+            return Err(too_large(max_bytes));
         }
         if step < STEP_BYTES {
             reservation.shrink_to(decoded.len() as u64);
             return Ok(Body { bytes: decoded, reservation });
         }
+    }
+}
+
+fn too_large(max_bytes: u64) -> Failure {
+    let message = format!("the body is larger than {max_bytes} bytes when decoded; see --max-body-bytes");
+    Failure::new(ErrorKind::BodyTooLarge, message)
+}
+
+/// What one coding hands to the next has the cap of the body, too: gibibytes of compressed nothing can be in a body
+/// compressed twice that comes to no byte at all.
+struct Capped<R> {
+    inner: R,
+    left: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the body is too large within its codings")]
+struct TooLarge;
+
+impl<R: Read> Read for Capped<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| io::Error::other(TooLarge))?;
+        Ok(read)
     }
 }
 
@@ -167,6 +198,17 @@ mod tests {
         let bomb = gzip(&vec![0; 64 << 20]);
         assert_eq!(Err(ErrorKind::BodyTooLarge), decoded("gzip", bomb.clone(), 1 << 20));
         assert_eq!(Err(ErrorKind::BodyTooLarge), decoded("br, gzip", gzip(&brotli(&vec![0; 1 << 20])), (1 << 20) - 1));
+    }
+
+    #[test]
+    fn what_is_between_two_codings_is_capped_as_well() {
+        // A gzip member of nothing, over and over: it shrinks to next to nothing, and comes to nothing.
+        let nothing = gzip(b"").repeat(100_000);
+        assert_eq!(Ok(Vec::new()), decoded("gzip, gzip", gzip(&nothing), nothing.len() as u64));
+        for (outer, encoded) in [("gzip", gzip(&nothing)), ("br", brotli(&nothing))] {
+            let coding = format!("gzip, {outer}");
+            assert_eq!(Err(ErrorKind::BodyTooLarge), decoded(&coding, encoded, nothing.len() as u64 - 1), "{outer}");
+        }
     }
 
     #[test]
