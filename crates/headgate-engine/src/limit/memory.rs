@@ -60,7 +60,7 @@ impl Shared {
         if used_bytes.saturating_add(bytes) <= self.limit {
             Some(used + bytes)
         } else if !is_overdrawn && used_bytes <= self.limit {
-            Some(used + bytes | OVERDRAWN)
+            Some((used + bytes) | OVERDRAWN)
         } else {
             None
         }
