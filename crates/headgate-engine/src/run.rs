@@ -2,7 +2,7 @@
 //! them. A slow sink so holds back the workers, and those the source.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use crate::http::connect::Connector;
 use crate::http::exchange::ResponseLimits;
 use crate::http::request::Defaults;
 use crate::http::resolve::Resolver;
+use crate::http::target::TargetParser;
 use crate::http::tls;
 use crate::limit::machine;
 use crate::limit::memory::MemoryBudget;
@@ -23,6 +24,7 @@ use crate::limit::rows::{RowReceiver, RowSender, row_queue};
 use crate::options::{JobOptions, Output};
 use crate::outcome::{self, OutcomeBatch};
 use crate::sink::{self, Sink};
+use crate::source::peek::Peeked;
 use crate::source::{self, Source, SourceSize};
 use crate::stats::monitor::{Monitor, Setting};
 use crate::stats::report::{Snapshot, Summary};
@@ -33,6 +35,8 @@ use crate::worker::{self, Phase, Shared};
 const MAX_WAITING_BATCHES: usize = 4;
 /// How often the sink is told that time passes.
 const SINK_TICK: Duration = Duration::from_millis(500);
+/// How long an aborted job may take to write what it has received.
+const LONGEST_ABORT: Duration = Duration::from_secs(1);
 /// The largest body that fits a column of a batch, with room for others beside it.
 const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
 
@@ -44,6 +48,8 @@ pub struct Job {
     rows: RowReceiver,
     failure: Arc<FirstFailure>,
     done: Arc<Done>,
+    /// When it was asked to end at once.
+    aborted: OnceLock<Instant>,
     monitor: Mutex<Monitor>,
     notes: Vec<String>,
 }
@@ -66,9 +72,12 @@ impl Job {
         let tls = tls::client_config(&options.request)?;
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let workers = options.run.threads.unwrap_or(cores).min(options.run.concurrency);
-        machine::raise_open_files()?.check(options.run.concurrency, workers)?;
-        let notes = check_ports(&options)?.into_iter().collect();
-        let source = source::open(&options.source)?;
+        let source = Peeked::new(source::open(&options.source)?, &options.source.input)?;
+        let rows_known = source.size().rows.unwrap_or(u64::MAX);
+        // More connections than rows are never open.
+        let needed = options.run.concurrency.min(usize::try_from(rows_known).unwrap_or(usize::MAX));
+        machine::raise_open_files()?.check(needed, workers)?;
+        let notes = check_ports(&options, needed)?.into_iter().collect();
         let kept = source.kept_fields();
         let sink = sink::open(&options.sink, &outcome::schema(&kept))?;
 
@@ -98,7 +107,7 @@ impl Job {
         let progress = Arc::new(Mutex::new(source.size()));
         let stats = start_workers(&shared, workers, options.run.concurrency)?;
         drop(shared);
-        start_source(source, row_sender, progress.clone(), failure.clone())?;
+        start_source(Box::new(source), row_sender, progress.clone(), failure.clone())?;
         let done = Arc::<Done>::default();
         start_sink(
             sink,
@@ -112,14 +121,16 @@ impl Job {
             output_is_pipe: options.sink.output == Output::Stdout,
         };
         let monitor = Mutex::new(Monitor::new(clock.started(), setting, stats, progress));
-        Ok(Self { options, phase, rows, failure, done, monitor, notes })
+        Ok(Self { options, phase, rows, failure, done, aborted: OnceLock::new(), monitor, notes })
     }
 
-    /// Waits for the job to end, for `timeout` at the most. Whether it has ended.
+    /// Waits for the job to end, for `timeout` at the most. Whether it has ended. After [`Job::abort`] it has after a second,
+    /// even if the output cannot be written because nobody reads it.
     pub fn wait(&self, timeout: Duration) -> bool {
         let at = self.done.at.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.done.changed.wait_timeout_while(at, timeout, |at| at.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
+        let ended = waited.unwrap_or_else(PoisonError::into_inner).0.is_some();
+        ended || self.aborted.get().is_some_and(|aborted| aborted.elapsed() >= LONGEST_ABORT)
     }
 
     /// Starts nothing new; what is in flight has the grace that was asked for.
@@ -129,6 +140,7 @@ impl Job {
 
     /// Ends what is in flight, too. What has been received is written.
     pub fn abort(&self) {
+        let _ = self.aborted.set(Instant::now());
         self.drain_until(Instant::now());
     }
 
@@ -183,12 +195,12 @@ fn check(options: &JobOptions) -> Result<(), JobError> {
 
 /// Whether the connections find local ports. A URL with ranges in its path alone goes to one address, and is refused if they do
 /// not; of other inputs nobody knows before they are read, and the user is told.
-fn check_ports(options: &JobOptions) -> Result<Option<String>, JobError> {
-    let concurrency = options.run.concurrency;
+fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Option<String>, JobError> {
     let Some(ports) = machine::local_ports() else { return Ok(None) };
     let authority = options.source.input.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
     match authority {
-        Some(authority) if !authority.contains(['{', '[']) => {
+        // With a range in it, it is no host that can be parsed; an IPv6 address in brackets is.
+        Some(authority) if TargetParser::default().parse(&format!("http://{authority}/")).is_ok() => {
             machine::check_ports(concurrency, authority, ports)?;
             Ok(None)
         }
@@ -258,6 +270,9 @@ fn start_sink(
         let ending = Ending { done: links.done };
         let _guard = links.failure.on_panic("sink");
         let written = worker::runtime().and_then(|runtime| runtime.block_on(write_all(sink.as_mut(), &outcomes)));
+        // Also after an error: what it left intact is saved.
+        let finished = sink.finish();
+        let written = written.and_then(|flow| finished.map(|()| flow));
         // Whoever still sends learns that nobody takes.
         outcomes.close();
         if !matches!(written, Ok(ControlFlow::Continue(()))) {
@@ -290,10 +305,7 @@ async fn write_all(
     loop {
         tokio::select! {
             batch = outcomes.recv() => {
-                let Ok(batch) = batch else {
-                    sink.finish()?;
-                    return Ok(ControlFlow::Continue(()));
-                };
+                let Ok(batch) = batch else { return Ok(ControlFlow::Continue(())) };
                 if sink.write(batch)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }

@@ -144,6 +144,8 @@ impl Worker {
         }
         // Outcomes that come from now on are not counted either. What waits for the sink already is waited for.
         self.over.set(true);
+        let in_flight = self.stats().lanes.in_flight();
+        self.stats().figures.abandoned = u64::from(in_flight);
         self.flush(false).await;
     }
 
@@ -178,7 +180,8 @@ impl Worker {
             if self.no_more_rows.get() {
                 break;
             }
-            match self.shared.rows.recv(self.chunk_rows).await {
+            let free = self.idle_lanes.get() + self.max_lanes - self.lanes.get();
+            match self.shared.rows.recv(free.clamp(1, self.chunk_rows)).await {
                 Ok(chunk) => self.enqueue(chunk.into_iter()),
                 Err(_) => self.end_rows(),
             }
@@ -205,6 +208,8 @@ impl Worker {
 
     /// No row is started any more.
     fn stop(&self) {
+        // For all workers: what stops one, stops the job.
+        self.shared.rows.stop();
         self.queue.borrow_mut().clear();
         self.end_rows();
     }
@@ -337,14 +342,31 @@ impl Worker {
     }
 
     async fn waiting<T>(&self, wait: Wait, future: impl Future<Output = T>) -> T {
-        self.stats().lanes.enter(wait, Instant::now());
-        let value = future.await;
-        self.stats().lanes.leave(wait, Instant::now());
-        value
+        let _waiting = Waiting::new(self, wait);
+        future.await
     }
 
     fn stats(&self) -> MutexGuard<'_, WorkerStats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts a lane as waiting as long as it lives: a lane may be given up while it waits.
+struct Waiting<'a> {
+    worker: &'a Worker,
+    wait: Wait,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(worker: &'a Worker, wait: Wait) -> Self {
+        worker.stats().lanes.enter(wait, Instant::now());
+        Self { worker, wait }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.worker.stats().lanes.leave(self.wait, Instant::now());
     }
 }
 

@@ -3,19 +3,23 @@
 //! Strict: a size is hexadecimal digits, lines end in CR LF. Extensions and trailers are read over, and bounded: they are the
 //! places where a server could send for ever without sending a body.
 
-/// Bytes of extensions in one size line.
-const MAX_EXTENSION_BYTES: u32 = 4096;
+/// Digits of a size.
+const MAX_SIZE_DIGITS: u8 = 16;
+/// Bytes of extensions in all chunks together.
+const MAX_EXTENSION_BYTES: u32 = 16 * 1024;
 /// Bytes of trailers.
 const MAX_TRAILER_BYTES: u32 = 16 * 1024;
 
 /// Where in the coding the next byte stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In the size; whether it has a digit yet.
+    /// In the size, behind so many digits.
     Size {
-        any: bool,
+        digits: u8,
     },
-    /// Behind the size, up to the end of the line.
+    /// In blanks behind the size.
+    Blank,
+    /// Up to the end of the line.
     Extension,
     SizeLf,
     Data,
@@ -34,8 +38,8 @@ pub struct Decoder {
     state: State,
     /// Bytes of the current chunk that are to come.
     left: u64,
-    /// Bytes of the extension or the trailers so far.
-    overhead: u32,
+    extension_bytes: u32,
+    trailer_bytes: u32,
 }
 
 /// What a piece of input came to.
@@ -48,7 +52,7 @@ pub struct Progress {
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { state: State::Size { any: false }, left: 0, overhead: 0 }
+        Self { state: State::Size { digits: 0 }, left: 0, extension_bytes: 0, trailer_bytes: 0 }
     }
 }
 
@@ -86,55 +90,51 @@ impl Decoder {
 
     fn step(&mut self, byte: u8) -> Result<State, &'static str> {
         Ok(match (self.state, byte) {
-            (State::Size { .. }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+            (State::Size { digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let digit = (byte as char).to_digit(16).unwrap_or_default();
-                // Four bits must be free at the top.
-                if self.left >> 60 != 0 {
+                if digits == MAX_SIZE_DIGITS {
                     return Err("the size of a chunk is too large");
                 }
                 self.left = self.left << 4 | u64::from(digit);
-                State::Size { any: true }
+                State::Size { digits: digits + 1 }
             }
-            (State::Size { any: true } | State::Extension, b'\r') => State::SizeLf,
-            (State::Size { any: true }, b';' | b' ' | b'\t') => {
-                self.overhead = 0;
-                State::Extension
+            (State::Size { digits: 1.. } | State::Blank | State::Extension, b'\r') => State::SizeLf,
+            (State::Size { digits: 1.. } | State::Blank, b';') => State::Extension,
+            (State::Size { digits: 1.. } | State::Blank, b' ' | b'\t') => {
+                count(&mut self.extension_bytes, MAX_EXTENSION_BYTES, "the chunk extensions are too long")?;
+                State::Blank
             }
-            (State::Size { .. }, _) => return Err("the size of a chunk is not a hexadecimal number"),
+            (State::Size { .. } | State::Blank, _) => return Err("the size of a chunk is not a hexadecimal number"),
             (State::Extension, b'\n') => return Err("the size of a chunk does not end in CR LF"),
             (State::Extension, _) => {
-                self.count(MAX_EXTENSION_BYTES, "a chunk extension is too long")?;
+                count(&mut self.extension_bytes, MAX_EXTENSION_BYTES, "the chunk extensions are too long")?;
                 State::Extension
             }
             (State::SizeLf, b'\n') if self.left > 0 => State::Data,
-            (State::SizeLf, b'\n') => {
-                self.overhead = 0;
-                State::TrailerStart
-            }
+            (State::SizeLf | State::TrailerLf, b'\n') => State::TrailerStart,
             (State::SizeLf, _) => return Err("the size of a chunk does not end in CR LF"),
             (State::DataCr, b'\r') => State::DataLf,
-            (State::DataLf, b'\n') => State::Size { any: false },
+            (State::DataLf, b'\n') => State::Size { digits: 0 },
             (State::DataCr | State::DataLf, _) => return Err("a chunk is longer than its size says"),
             (State::TrailerStart, b'\r') => State::EndLf,
             (State::EndLf, b'\n') => State::Done,
             (State::EndLf, _) => return Err("the last chunk does not end in CR LF"),
             (State::Trailer, b'\r') => State::TrailerLf,
-            (State::TrailerLf, b'\n') => State::TrailerStart,
             (State::TrailerLf, _) | (State::TrailerStart | State::Trailer, b'\n') => {
                 return Err("a trailer does not end in CR LF");
             }
             (State::TrailerStart | State::Trailer, _) => {
-                self.count(MAX_TRAILER_BYTES, "the trailers are too long")?;
+                count(&mut self.trailer_bytes, MAX_TRAILER_BYTES, "the trailers are too long")?;
                 State::Trailer
             }
             (State::Data | State::Done, _) => self.state,
         })
     }
+}
 
-    fn count(&mut self, max: u32, too_many: &'static str) -> Result<(), &'static str> {
-        self.overhead += 1;
-        if self.overhead > max { Err(too_many) } else { Ok(()) }
-    }
+fn count(bytes: &mut u32, max: u32, too_many: &'static str) -> Result<(), &'static str> {
+    *bytes += 1;
+    if *bytes > max { Err(too_many) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_not_the_coding_is_refused() {
-        let long_extension = format!("1;{}\r\n", "x".repeat(5000));
+        let long_extension = format!("1;{}\r\n", "x".repeat(20_000));
         let long_trailer = format!("0\r\n{}", "x: y\r\n".repeat(5000));
         for (message, data) in [
             ("the size of a chunk is not a hexadecimal number", "\r\n"),
@@ -185,7 +185,9 @@ mod tests {
             ("the size of a chunk does not end in CR LF", "5;a\nhello"),
             ("a chunk is longer than its size says", "4\r\nhello\r\n0\r\n\r\n"),
             ("a trailer does not end in CR LF", "0\r\nx: y\n\n"),
-            ("a chunk extension is too long", &long_extension),
+            ("the chunk extensions are too long", &long_extension),
+            ("the size of a chunk is not a hexadecimal number", "5 garbage\r\nhello\r\n0\r\n\r\n"),
+            ("the size of a chunk is too large", "00000000000000005\r\nhello\r\n0\r\n\r\n"),
             ("the trailers are too long", &long_trailer),
         ] {
             assert_eq!(Err(message), decode(data.as_bytes(), &[1000]), "{data:.40}");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tokio::task::unconstrained;
 use tokio::time::timeout_at;
 
 use crate::error::{ErrorKind, Failure};
@@ -115,7 +116,8 @@ impl Client {
         self.rest(line);
         let mut candidate = held.or_else(|| self.pool.borrow_mut().take(origin));
         while let Some(mut pooled) = candidate {
-            if poll_fn(|cx| Poll::Ready(pooled.connection.poll_alive(cx))).await {
+            // Unconstrained: a task that has used up its share of polls would take any connection for alive.
+            if unconstrained(poll_fn(|cx| Poll::Ready(pooled.connection.poll_alive(cx)))).await {
                 return Some(pooled);
             }
             candidate = self.pool.borrow_mut().take(origin);
@@ -125,11 +127,16 @@ impl Client {
 
     async fn open(&self, origin: &Rc<Origin>, line: &Line) -> Result<Box<Pooled>, Failure> {
         let permit = self.pool.borrow_mut().make_room();
-        let by = line.deadline.at().min(Instant::now() + self.options.connect_timeout);
+        let connect_by = Instant::now() + self.options.connect_timeout;
+        let (by, flag) = if connect_by < line.deadline.at() {
+            (connect_by, "--connect-timeout-s")
+        } else {
+            (line.deadline.at(), "--timeout-s")
+        };
         // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
         let connecting = Box::pin(self.options.connector.connect(origin));
         let connection = timeout_at(by.into(), connecting).await.map_err(|_| {
-            let message = format!("no connection to {} in time; see --connect-timeout-s", origin.authority());
+            let message = format!("no connection to {} in time; see {flag}", origin.authority());
             Failure::new(ErrorKind::Timeout, message)
         })?;
         Ok(Pool::adopt(origin.clone(), connection?, permit))

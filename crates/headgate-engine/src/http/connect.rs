@@ -165,3 +165,60 @@ impl AsyncWrite for Stream {
         either!(self, stream => stream.poll_shutdown(cx))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    /// An address where nobody listens.
+    fn refused() -> SocketAddr {
+        listener().local_addr().expect("a bound address")
+    }
+
+    fn listener() -> TcpListener {
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port")
+    }
+
+    #[test]
+    fn the_families_are_tried_in_turn_from_the_preferred_one_on() {
+        let [six_1, six_2, six_3] = ["[::1]:1", "[::2]:1", "[::3]:1"].map(address);
+        let [four_1, four_2] = ["1.1.1.1:1", "2.2.2.2:1"].map(address);
+        for (expected, addresses) in [
+            (vec![six_1, four_1, six_2, four_2, six_3], vec![six_1, six_2, six_3, four_1, four_2]),
+            (vec![four_1, six_1, four_2, six_2], vec![four_1, four_2, six_1, six_2]),
+            (vec![four_1], vec![four_1]),
+            (vec![], vec![]),
+        ] {
+            assert_eq!(expected, interleaved(addresses));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_refuses_gives_way_to_the_next() {
+        let (refused, listener) = (refused(), listener());
+        let good = listener.local_addr().expect("a bound address");
+        for addresses in [vec![refused, good], vec![refused, refused, good], vec![good, refused]] {
+            let (_, connected) = connect_any(&addresses).await.expect("one address is good");
+            assert_eq!(good, connected, "{addresses:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn when_all_addresses_refuse_the_failure_names_each() {
+        let addresses = [refused(), refused()];
+        let failure = connect_any(&addresses).await.expect_err("nobody listens");
+        assert_eq!(ErrorKind::Connect, failure.kind);
+        assert!(addresses.iter().all(|address| failure.message.contains(&address.to_string())), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn a_name_without_addresses_is_resolve() {
+        assert_eq!(ErrorKind::Resolve, connect_any(&[]).await.expect_err("nothing to connect to").kind);
+    }
+}

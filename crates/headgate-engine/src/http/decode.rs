@@ -4,7 +4,9 @@
 //! Several gzip members, or zstd frames, in a row are one body. Codings may be nested up to [`MAX_CODINGS`] deep (urllib3's
 //! CVE-2025-66418 is what happens without that bound). A body in a coding that we did not ask for stays as it came.
 
+use std::error::Error;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::time::Instant;
 
 use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 
@@ -55,10 +57,11 @@ fn codings(headers: &Headers) -> Result<Option<Vec<Coding>>, Failure> {
 /// Undoes the content codings that `headers` name.
 ///
 /// # Errors
-/// `body_too_large`: what comes out passes `max_bytes`. `decode`: the body is not in that coding, or is cut off.
+/// `body_too_large`: what comes out passes `max_bytes`. `decode`: the body is not in that coding, or is cut off. `timeout`:
+/// it is not done `by` then.
 ///
 /// Cancelling it drops the body.
-pub async fn decode(headers: &Headers, body: Body, max_bytes: u64) -> Result<Body, Failure> {
+pub async fn decode(headers: &Headers, body: Body, max_bytes: u64, by: Instant) -> Result<Body, Failure> {
     let Some(codings) = codings(headers)? else { return Ok(body) };
     if body.bytes.is_empty() || codings.is_empty() {
         return Ok(body);
@@ -67,22 +70,63 @@ pub async fn decode(headers: &Headers, body: Body, max_bytes: u64) -> Result<Bod
     let Body { bytes: encoded, mut reservation } = body;
     let mut reader: Box<dyn Read + '_> = Box::new(Cursor::new(&encoded));
     for coding in codings.into_iter().rev() {
-        reader = undo(coding, reader)?;
+        reader = undo(coding, Box::new(Capped { inner: reader, left: max_bytes, by }))?;
     }
     let mut decoded = Vec::new();
     loop {
         reservation.grow(STEP_BYTES as u64).await;
-        let step = reader.by_ref().take(STEP_BYTES as u64).read_to_end(&mut decoded).map_err(|error| {
-            Failure::new(ErrorKind::Decode, format!("the body is not in the content coding it claims: {error}"))
-        })?;
+        let step = match reader.by_ref().take(STEP_BYTES as u64).read_to_end(&mut decoded) {
+            Err(error) if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<TooLarge>) => {
+                return Err(too_large(max_bytes));
+            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                let message = "the body was not decoded in time; see --timeout-s";
+                return Err(Failure::new(ErrorKind::Timeout, message));
+            }
+            Err(error) => {
+                let message = format!("the body is not in the content coding it claims: {error}");
+                return Err(Failure::new(ErrorKind::Decode, message));
+            }
+            Ok(step) => step,
+        };
         if decoded.len() as u64 > max_bytes {
-            let message = format!("the body is larger than {max_bytes} bytes when decoded; see --max-body-bytes");
-            return Err(Failure::new(ErrorKind::BodyTooLarge, message));
+            return Err(too_large(max_bytes));
         }
         if step < STEP_BYTES {
             reservation.shrink_to(decoded.len() as u64);
             return Ok(Body { bytes: decoded, reservation });
         }
+        // The worker's other lanes have their turn between two pieces of a large body.
+        tokio::task::yield_now().await;
+    }
+}
+
+fn too_large(max_bytes: u64) -> Failure {
+    let message = format!("the body is larger than {max_bytes} bytes when decoded; see --max-body-bytes");
+    Failure::new(ErrorKind::BodyTooLarge, message)
+}
+
+/// What one coding hands to the next has the cap of the body, too: gibibytes of compressed nothing can be in a body
+/// compressed twice that comes to no byte at all.
+struct Capped<R> {
+    inner: R,
+    left: u64,
+    /// Input can be made that takes long to decode and comes to nothing.
+    by: Instant,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the body is too large within its codings")]
+struct TooLarge;
+
+impl<R: Read> Read for Capped<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.by <= Instant::now() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let read = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(read as u64).ok_or_else(|| io::Error::other(TooLarge))?;
+        Ok(read)
     }
 }
 
@@ -121,8 +165,9 @@ impl<R: BufRead> Read for GzipMembers<R> {
             if length > 0 || buffer.is_empty() {
                 return Ok(length);
             }
-            let mut rest = self.member.take().map(GzDecoder::into_inner);
-            if let Some(rest) = rest.take_if(|rest| rest.fill_buf().is_ok_and(|next| next.starts_with(&[0x1f, 0x8b]))) {
+            let Some(mut rest) = self.member.take().map(GzDecoder::into_inner) else { break };
+            // One byte is always there to be looked at; two may be apart.
+            if rest.fill_buf()?.first() == Some(&0x1f) {
                 self.member = Some(GzDecoder::new(rest));
             }
         }
@@ -133,6 +178,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+    use std::time::Duration;
 
     use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
@@ -152,14 +198,35 @@ mod tests {
     }
 
     fn decoded(coding: &str, bytes: Vec<u8>, max_bytes: u64) -> Result<Vec<u8>, ErrorKind> {
+        decoded_by(coding, bytes, max_bytes, Instant::now() + Duration::from_secs(60))
+    }
+
+    fn decoded_by(coding: &str, bytes: Vec<u8>, max_bytes: u64, by: Instant) -> Result<Vec<u8>, ErrorKind> {
         let headers = Headers::from_iter([("Content-Encoding", coding.as_bytes())]);
         let body = Body { bytes, ..Body::default() };
-        let decode = std::pin::pin!(decode(&headers, body, max_bytes));
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        match decode.poll(&mut context) {
-            std::task::Poll::Ready(result) => result.map(|body| body.bytes).map_err(|failure| failure.kind),
-            std::task::Poll::Pending => panic!("nothing to wait for without a budget"),
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("an event loop");
+        let decoded = runtime.block_on(decode(&headers, body, max_bytes, by));
+        decoded.map(|body| body.bytes).map_err(|failure| failure.kind)
+    }
+
+    #[test]
+    fn members_that_meet_at_the_end_of_a_buffer_are_all_read() {
+        let stored = |length: usize| {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+            encoder.write_all(&vec![b'x'; length]).expect("memory");
+            encoder.finish().expect("memory")
+        };
+        for length in 8150..8200 {
+            let encoded = [stored(length), gzip(b"second")].concat();
+            let plain = [vec![b'x'; length], b"second".to_vec()].concat();
+            assert_eq!(Ok(plain), decoded("gzip", encoded, 1 << 20), "{length}");
         }
+    }
+
+    #[test]
+    fn decoding_ends_with_its_time() {
+        let by = Instant::now();
+        assert_eq!(Err(ErrorKind::Timeout), decoded_by("gzip", gzip(b"hello"), 1 << 20, by));
     }
 
     #[test]
@@ -191,6 +258,17 @@ mod tests {
         let bomb = gzip(&vec![0; 64 << 20]);
         assert_eq!(Err(ErrorKind::BodyTooLarge), decoded("gzip", bomb.clone(), 1 << 20));
         assert_eq!(Err(ErrorKind::BodyTooLarge), decoded("br, gzip", gzip(&brotli(&vec![0; 1 << 20])), (1 << 20) - 1));
+    }
+
+    #[test]
+    fn what_is_between_two_codings_is_capped_as_well() {
+        // A gzip member of nothing, over and over: it shrinks to next to nothing, and comes to nothing.
+        let nothing = gzip(b"").repeat(100_000);
+        assert_eq!(Ok(Vec::new()), decoded("gzip, gzip", gzip(&nothing), nothing.len() as u64));
+        for (outer, encoded) in [("gzip", gzip(&nothing)), ("br", brotli(&nothing))] {
+            let coding = format!("gzip, {outer}");
+            assert_eq!(Err(ErrorKind::BodyTooLarge), decoded(&coding, encoded, nothing.len() as u64 - 1), "{outer}");
+        }
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Connection {
             Ok(()) => exchange.read().await,
             Err(failure) => Err(failure),
         };
-        let Exchange { outgoing, received, reader, mut reservation, first_byte, waited_for_memory, .. } = exchange;
+        let Exchange { outgoing, received, reader, reservation, first_byte, waited_for_memory, .. } = exchange;
         let ResponseReader { head, body, body_bytes, excess, .. } = reader;
         let Some(head) = head else {
             let failure = read.err().unwrap_or_else(|| Failure::new(ErrorKind::Closed, "no answer came"));
@@ -123,10 +123,7 @@ impl Connection {
         let reusable = read.is_ok() && head.keep_alive && !excess && !outgoing.failed && !outgoing.is_pending();
         let body = match read.as_mut() {
             Ok(()) => {
-                if reservation.bytes() > (body.len() + SLACK_BYTES) as u64 {
-                    reservation.shrink_to(body.len() as u64);
-                }
-                decode(&head.headers, Body { bytes: body, reservation }, limits.max_body_bytes).await
+                decode(&head.headers, Body { bytes: body, reservation }, limits.max_body_bytes, deadline.at()).await
             }
             Err(failure) => Err(failure.clone()),
         };
@@ -234,12 +231,8 @@ impl Exchange<'_> {
             if length == 0 {
                 return self.reader.end();
             }
-            // A server that sends without a pause never lets the timer be asked.
-            if self.received && self.deadline.at() <= Instant::now() {
-                return Err(self.timed_out());
-            }
             self.received = true;
-            // Only body bytes pile up, and what is read is at least as much.
+            // What is kept of a read is at most as much; the rest is given back at once.
             if self.reservation.try_grow(length as u64) {
                 let scratch = self.scratch;
                 self.reader.feed(&scratch.read.borrow()[..length])?;
@@ -253,8 +246,16 @@ impl Exchange<'_> {
                 self.waited_for_memory += waiting_since.elapsed();
                 self.reader.feed(&data)?;
             }
+            let kept = self.reader.held_bytes();
+            if self.reservation.bytes() > (kept + SLACK_BYTES) as u64 {
+                self.reservation.shrink_to(kept as u64);
+            }
             if self.first_byte.is_none() && self.reader.head.is_some() {
                 self.first_byte = Some(Instant::now());
+            }
+            // While bytes keep coming, nothing waits, and nothing but this looks at the clock.
+            if !self.reader.is_done() && self.deadline.at() <= Instant::now() {
+                return Err(self.timed_out());
             }
         }
         Ok(())

@@ -85,7 +85,9 @@ pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failur
         && (http_11 || meaning.keep_alive)
         && framing != Framing::UntilClose
         // Both at once is how responses are smuggled (RFC 9112 section 6.3).
-        && !(meaning.chunked && meaning.content_length.is_some());
+        && !(meaning.chunked && meaning.content_length.is_some())
+        // Neither may be there (RFC 9110 section 8.6, RFC 9112 section 6.1); the body it announces may be on its way.
+        && !(status == 204 && (meaning.chunked || meaning.content_length.is_some_and(|length| length > 0)));
     let version = if http_11 { Version::HTTP_11 } else { Version::HTTP_10 };
     Ok(Some((Head { status, version, headers, framing, keep_alive }, length)))
 }
@@ -183,6 +185,8 @@ mod tests {
             ),
             ((200, Framing::UntilClose, false), "HTTP/1.1 200 OK\r\n\r\n"),
             ((204, Framing::Empty, true), "HTTP/1.1 204 No Content\r\n\r\n"),
+            ((204, Framing::Empty, true), "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"),
+            ((204, Framing::Empty, false), "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n"),
             ((304, Framing::Empty, true), "HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n"),
             ((200, Framing::Length(1), false), "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: x, Close\r\n\r\n"),
             ((200, Framing::Length(1), false), "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n"),

@@ -16,6 +16,9 @@ use crate::http::target::{Origin, TargetParser};
 use crate::options::RequestOptions;
 use crate::row::Row;
 
+/// Headers that are not for others to set.
+const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
+
 /// A request that can be sent, as often as need be.
 #[derive(Debug, Clone)]
 pub struct Prepared {
@@ -65,6 +68,12 @@ impl Defaults {
         headers.insert(USER_AGENT, user_agent);
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
+        for (name, _) in &options.headers {
+            if OURS.iter().any(|ours| ours.as_str().eq_ignore_ascii_case(name)) {
+                let message = format!("--header: `{name}` is set by headgate, which decides on bodies and connections");
+                return Err(JobError::usage(message));
+            }
+        }
         let pairs = options.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         override_headers(&mut headers, pairs).map_err(|message| JobError::usage(format!("--header: {message}")))?;
         Ok(Self { method, headers, body: options.body.clone().unwrap_or_default().into() })
@@ -166,7 +175,7 @@ fn override_headers<'a>(
             .map_err(|_| format!("header `{shown}` has a character that cannot be sent, such as a line break"))?;
         // How the body is delimited and how long the connection lives is decided here: a header that contradicts it would
         // let a request be smuggled. Tables of recorded requests have them, so they are left out and not refused.
-        if [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE].contains(&name) {
+        if OURS.contains(&name) {
             continue;
         }
         if own.contains(&name) {
@@ -279,11 +288,13 @@ mod tests {
     fn bad_defaults_name_their_option() {
         let bad_method = RequestOptions { method: "GET IT".into(), ..RequestOptions::default() };
         let bad_header = RequestOptions { headers: vec![("a".into(), "b\nc".into())], ..RequestOptions::default() };
-        let messages = [bad_method, bad_header].map(|options| Defaults::new(&options).expect_err("bad").message);
+        let ours = RequestOptions { headers: vec![("content-Length".into(), "3".into())], ..RequestOptions::default() };
+        let messages = [bad_method, bad_header, ours].map(|options| Defaults::new(&options).expect_err("bad").message);
         assert_eq!(
             [
                 "--method: `GET IT` is no HTTP method",
-                "--header: header `a` has a character that cannot be sent, such as a line break"
+                "--header: header `a` has a character that cannot be sent, such as a line break",
+                "--header: `content-Length` is set by headgate, which decides on bodies and connections",
             ],
             messages.each_ref().map(String::as_str)
         );

@@ -2,7 +2,8 @@
 //!
 //! However many requests ask for a name at once, it is looked up once. What is remembered is bounded in number and time;
 //! the system tells no lifetime, so ours is short. Lookups run on each worker's blocking threads, whose number is
-//! bounded where the runtime is built.
+//! bounded where the runtime is built; what waits for a thread is bounded here, since a lookup that was given up still
+//! waits for its own.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 use crate::error::{ErrorKind, Failure};
 use crate::http::target::{Host, Origin};
@@ -21,37 +22,39 @@ const MAX_NAMES: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");
 const FOUND_FOR: Duration = Duration::from_secs(60);
 /// How long a failure is believed: long enough not to ask again for each row of a dead host.
 const FAILED_FOR: Duration = Duration::from_secs(5);
+/// Lookups that run or wait for a thread; requests beyond them wait in line, and leave it when their time is over.
+const MAX_LOOKUPS: usize = 64;
 /// Addresses of one name that are kept.
 const MAX_ADDRESSES: usize = 16;
 
 type Lookup = Result<Arc<[IpAddr]>, String>;
 
+/// A lookup and when it was done.
+type Done = (Lookup, Instant);
+
 /// The cache, shared by all workers.
 #[derive(Debug)]
 pub struct Resolver {
     names: Mutex<LruCache<Box<str>, Entry>>,
+    lookups: Arc<Semaphore>,
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
-    lookup: Arc<OnceCell<Lookup>>,
-    asked: Instant,
+    lookup: Arc<OnceCell<Done>>,
 }
 
 impl Entry {
     fn is_stale(&self, now: Instant) -> bool {
-        let age = now.saturating_duration_since(self.asked);
-        match self.lookup.get() {
-            Some(Ok(_)) => age > FOUND_FOR,
-            Some(Err(_)) => age > FAILED_FOR,
-            None => false,
-        }
+        self.lookup.get().is_some_and(|(lookup, done)| {
+            now.saturating_duration_since(*done) > if lookup.is_ok() { FOUND_FOR } else { FAILED_FOR }
+        })
     }
 }
 
 impl Default for Resolver {
     fn default() -> Self {
-        Self { names: Mutex::new(LruCache::new(MAX_NAMES)) }
+        Self { names: Mutex::new(LruCache::new(MAX_NAMES)), lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
     }
 }
 
@@ -69,7 +72,8 @@ impl Resolver {
             Host::Name(name) => name,
         };
         let lookup = self.entry(name).lookup;
-        match lookup.get_or_init(|| look_up(name.clone())).await {
+        let (lookup, _) = lookup.get_or_init(async || (self.look_up(name.clone()).await, Instant::now())).await;
+        match lookup {
             Ok(addresses) => Ok(addresses.iter().map(|address| SocketAddr::new(*address, origin.port)).collect()),
             Err(message) => Err(Failure::new(ErrorKind::Resolve, format!("{name}: {message}"))),
         }
@@ -81,27 +85,31 @@ impl Resolver {
         match names.get(name) {
             Some(entry) if !entry.is_stale(now) => entry.clone(),
             _ => {
-                let entry = Entry { lookup: Arc::default(), asked: now };
+                let entry = Entry { lookup: Arc::default() };
                 names.put(name.into(), entry.clone());
                 entry
             }
         }
     }
-}
 
-async fn look_up(name: Box<str>) -> Lookup {
-    let found = tokio::task::spawn_blocking(move || (&*name, 0).to_socket_addrs()).await;
-    match found {
-        Ok(Ok(found)) => {
-            let mut addresses: Vec<IpAddr> = Vec::new();
-            for address in found.map(|found| found.ip()) {
-                if addresses.len() < MAX_ADDRESSES && !addresses.contains(&address) {
-                    addresses.push(address);
+    async fn look_up(&self, name: Box<str>) -> Lookup {
+        let turn = self.lookups.clone().acquire_owned().await;
+        let found = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            (&*name, 0).to_socket_addrs()
+        });
+        match found.await {
+            Ok(Ok(found)) => {
+                let mut addresses: Vec<IpAddr> = Vec::new();
+                for address in found.map(|found| found.ip()) {
+                    if addresses.len() < MAX_ADDRESSES && !addresses.contains(&address) {
+                        addresses.push(address);
+                    }
                 }
+                if addresses.is_empty() { Err("the name has no address".into()) } else { Ok(addresses.into()) }
             }
-            if addresses.is_empty() { Err("the name has no address".into()) } else { Ok(addresses.into()) }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(format!("the lookup was given up: {error}")),
         }
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(error) => Err(format!("the lookup was given up: {error}")),
     }
 }

@@ -59,6 +59,11 @@ impl ResponseReader {
         }
     }
 
+    /// Bytes that it keeps of what it was fed.
+    pub fn held_bytes(&self) -> usize {
+        self.body.len() + self.partial.len()
+    }
+
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }

@@ -80,9 +80,10 @@ impl TargetParser {
 
 /// Where the path begins in `scheme://authority/path`.
 fn authority_end(text: &str) -> Option<usize> {
-    let start = text.find("://")? + 3;
-    let length = text[start..].find(['/', '?', '#', '\\'])?;
-    Some(start + length)
+    // Not where the text is only forgiven to be a URL (`http:/host`, `http:///host`): there it ends elsewhere.
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"))?;
+    let length = rest.find(['/', '?', '#', '\\']).filter(|length| *length > 0)?;
+    Some(text.len() - rest.len() + length)
 }
 
 /// Whether the path and query stay as they are when parsed: only bytes that no rule touches, no dot segments.
@@ -215,6 +216,19 @@ mod tests {
     fn credentials_in_the_url_become_basic_authorization() {
         let target = parse("http://Aladdin:open%20sesame@example.com/").expect("valid");
         assert_eq!("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==", target.authorization.expect("given"));
+    }
+
+    #[test]
+    fn a_forgiven_url_does_not_lend_its_host_to_the_next() {
+        for (first, second) in [
+            ("http:///127.0.0.1:81/first", "http:///other.example/second"),
+            ("http:/127.0.0.1:81/a?u=http://b/c", "http:/127.0.0.1:81/a?u=http://b/d"),
+            ("http:\\\\127.0.0.1:81/a", "http:\\\\other.example/b"),
+        ] {
+            let mut parser = TargetParser::default();
+            parser.parse(first).expect("forgiven");
+            assert_eq!(parse_in_full(second), parser.parse(second), "{second}");
+        }
     }
 
     proptest! {

@@ -42,9 +42,10 @@ impl OpenFiles {
         if concurrency as u64 <= fitting {
             return Ok(());
         }
+        let lower = if fitting > 0 { format!("use --concurrency {fitting} or less, or ") } else { String::new() };
         Err(JobError::usage(format!(
-            "--concurrency {concurrency}: this process may have {} files open, which leaves room for {fitting} connections; \
-             use --concurrency {fitting} or less, or raise the limit (`ulimit -n {}`, LimitNOFILE= of a service)",
+            "--concurrency {concurrency}: this process may have {} files open (the hard limit), which leaves room for {fitting} \
+             connections; {lower}raise the limit to {} (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of a service)",
             self.limit,
             concurrency as u64 + other,
         )))
@@ -150,8 +151,9 @@ mod tests {
         let files = OpenFiles { limit: 1024, open: 10 };
         assert_eq!(Ok(()), files.check(974, 2));
         assert_eq!(
-            "--concurrency 975: this process may have 1024 files open, which leaves room for 974 connections; use \
-             --concurrency 974 or less, or raise the limit (`ulimit -n 1025`, LimitNOFILE= of a service)",
+            "--concurrency 975: this process may have 1024 files open (the hard limit), which leaves room for 974 connections; \
+             use --concurrency 974 or less, or raise the limit to 1025 (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of \
+             a service)",
             files.check(975, 2).expect_err("one too many").message
         );
         assert_eq!(Ok(()), check_ports(28_232, "127.0.0.1", 28_232));

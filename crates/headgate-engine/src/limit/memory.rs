@@ -3,13 +3,17 @@
 //! A body asks for its bytes as they arrive and gives them back when the sink has written it. When the budget is
 //! used up, bodies wait; the connection is not read meanwhile, so the server waits too. Were all bodies half read
 //! and all waiting, nothing would ever be given back; therefore one body at a time may overdraw: it goes on
-//! without waiting until it is whole. So the memory is bounded by the budget plus one body of the largest size
-//! allowed, and there is always one that can finish.
+//! without waiting until it is whole. The next one may when what is set aside is within the budget again, that is, when
+//! the sink has written as much as was overdrawn. So the memory is bounded by the budget plus one body of the
+//! largest size allowed, and there is always one that can finish.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
+
+/// In [`Shared::used`]: a body overdraws. Beside the number, so that both are decided on at once.
+const OVERDRAWN: u64 = 1 << 63;
 
 /// The budget; cloned, it is the same one.
 #[derive(Debug, Clone)]
@@ -20,8 +24,8 @@ pub struct MemoryBudget {
 #[derive(Debug)]
 struct Shared {
     limit: u64,
+    /// Bytes set aside, and [`OVERDRAWN`].
     used: AtomicU64,
-    overdrawn: AtomicBool,
     released: Notify,
 }
 
@@ -35,9 +39,7 @@ pub struct Reservation {
 
 impl MemoryBudget {
     pub fn new(limit: u64) -> Self {
-        let shared =
-            Shared { limit, used: AtomicU64::new(0), overdrawn: AtomicBool::new(false), released: Notify::new() };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(Shared { limit, used: AtomicU64::new(0), released: Notify::new() }) }
     }
 
     /// An empty reservation, to be grown.
@@ -46,7 +48,22 @@ impl MemoryBudget {
     }
 
     pub fn used(&self) -> u64 {
-        self.shared.used.load(Ordering::Relaxed)
+        self.shared.used.load(Ordering::Relaxed) & !OVERDRAWN
+    }
+}
+
+impl Shared {
+    /// What `used` becomes when `bytes` more are set aside, if they may be.
+    fn grown(&self, used: u64, bytes: u64) -> Option<u64> {
+        let is_overdrawn = used & OVERDRAWN != 0;
+        let used_bytes = used & !OVERDRAWN;
+        if used_bytes.saturating_add(bytes) <= self.limit {
+            Some(used + bytes)
+        } else if !is_overdrawn && used_bytes <= self.limit {
+            Some((used + bytes) | OVERDRAWN)
+        } else {
+            None
+        }
     }
 }
 
@@ -54,23 +71,13 @@ impl Reservation {
     /// Sets aside `bytes` more if there is room now.
     pub fn try_grow(&mut self, bytes: u64) -> bool {
         let Some(shared) = &self.shared else { return true };
-        if !self.overdraws {
-            let granted = shared
-                .used
-                .try_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                    (used + bytes <= shared.limit).then_some(used + bytes)
-                })
-                .is_ok();
-            if granted {
-                self.bytes += bytes;
-                return true;
-            }
-            if shared.overdrawn.swap(true, Ordering::Acquire) {
-                return false;
-            }
-            self.overdraws = true;
+        if self.overdraws {
+            shared.used.fetch_add(bytes, Ordering::Relaxed);
+        } else {
+            let grow = |used| shared.grown(used, bytes);
+            let Ok(before) = shared.used.try_update(Ordering::Relaxed, Ordering::Relaxed, grow) else { return false };
+            self.overdraws = (before & !OVERDRAWN).saturating_add(bytes) > shared.limit;
         }
-        shared.used.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
         true
     }
@@ -89,10 +96,10 @@ impl Reservation {
         }
     }
 
-    /// The body is whole: it needs no more, so the next one may overdraw. Its bytes stay set aside.
+    /// The body is whole: it needs no more. Its bytes stay set aside.
     pub fn settle(&mut self) {
         if let (true, Some(shared)) = (std::mem::take(&mut self.overdraws), &self.shared) {
-            shared.overdrawn.store(false, Ordering::Release);
+            shared.used.fetch_and(!OVERDRAWN, Ordering::Relaxed);
             shared.released.notify_waiters();
         }
     }
@@ -130,6 +137,8 @@ impl Drop for Reservation {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -150,8 +159,12 @@ mod tests {
         assert!(!first.try_grow(60), "the next has to wait");
 
         second.settle();
-        assert!(first.try_grow(60), "a whole body lets the next overdraw");
-        assert_eq!(180, budget.used());
+        assert!(!first.try_grow(60), "a whole body is in memory all the same");
+        assert_eq!(120, budget.used());
+
+        drop(second);
+        assert!(first.try_grow(60), "a body that is written lets the next overdraw");
+        assert_eq!(120, budget.used());
     }
 
     #[tokio::test]
@@ -160,11 +173,48 @@ mod tests {
         let (mut first, mut second, mut third) = (budget.reservation(), budget.reservation(), budget.reservation());
         assert!(first.try_grow(10));
         assert!(second.try_grow(5), "overdraws");
+        second.settle();
         let waiting = async {
             third.grow(5).await;
             third.bytes
         };
-        let (granted, ()) = tokio::join!(waiting, async { drop(first) });
+        let (granted, ()) = tokio::join!(waiting, async { drop((first, second)) });
         assert_eq!(5, granted);
+    }
+
+    const BODIES: usize = 6;
+    const LIMIT: u64 = 100;
+    const MAX_BODY_BYTES: u64 = 40;
+
+    proptest! {
+        #[test]
+        fn what_is_set_aside_never_exceeds_the_budget_by_more_than_a_body(
+            steps in proptest::collection::vec((0..BODIES, 1_u64..30, 0..4), 0..200),
+        ) {
+            let budget = MemoryBudget::new(LIMIT);
+            let mut bodies: Vec<Reservation> = (0..BODIES).map(|_| budget.reservation()).collect();
+            let mut whole = [false; BODIES];
+            for (at, bytes, step) in steps {
+                if step == 0 {
+                    bodies[at] = budget.reservation();
+                    whole[at] = false;
+                } else if whole[at] || bodies[at].bytes() + bytes > MAX_BODY_BYTES {
+                    bodies[at].settle();
+                    whole[at] = true;
+                } else {
+                    bodies[at].try_grow(bytes);
+                }
+                prop_assert_eq!(bodies.iter().map(Reservation::bytes).sum::<u64>(), budget.used());
+                prop_assert!(budget.used() <= LIMIT + MAX_BODY_BYTES, "{}", budget.used());
+            }
+            // However the budget is used up: when the sink has written the whole ones, some body can finish.
+            for (at, body) in bodies.iter_mut().enumerate().filter(|(at, _)| whole[*at]) {
+                prop_assert!(!body.overdraws, "{at}");
+                *body = budget.reservation();
+            }
+            prop_assert!(bodies.iter_mut().any(|body| body.try_grow(MAX_BODY_BYTES)));
+            drop(bodies);
+            prop_assert_eq!(0, budget.used());
+        }
     }
 }

@@ -148,6 +148,8 @@ impl RowReceiver {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::row::RowExtra;
 
@@ -180,5 +182,36 @@ mod tests {
         let source = std::thread::spawn(move || sender.send(vec![heavy(1)]));
         receiver.stop();
         assert!(!source.join().expect("no panic"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_row_comes_out_once_and_in_order_and_few_wait(
+            batches in proptest::collection::vec(1..=MAX_BATCH_ROWS, 0..20),
+            takes in proptest::collection::vec(1_usize..100, 1..5),
+        ) {
+            let (sender, receiver) = row_queue();
+            let count: usize = batches.iter().sum();
+            let source = std::thread::spawn(move || {
+                let mut ordinals = 0_u64..;
+                batches.into_iter().all(|rows| {
+                    sender.send(ordinals.by_ref().take(rows).map(|ordinal| Row::new(ordinal, "")).collect())
+                })
+            });
+            let mut ordinals = Vec::new();
+            for take in takes.iter().cycle() {
+                match receiver.try_recv(*take) {
+                    Ok(rows) => {
+                        prop_assert!((1..=*take).contains(&rows.len()));
+                        ordinals.extend(rows.iter().map(|row| row.ordinal));
+                    }
+                    Err(NoRows::Empty) => std::thread::yield_now(),
+                    Err(NoRows::Ended) => break,
+                }
+                prop_assert!(receiver.shared.state().rows.len() <= MAX_ROWS);
+            }
+            prop_assert!(source.join().expect("no panic"));
+            prop_assert_eq!((0..count as u64).collect::<Vec<_>>(), ordinals);
+        }
     }
 }

@@ -20,6 +20,7 @@ mod lines;
 mod ndjson;
 mod parquet;
 mod pattern;
+pub mod peek;
 mod records;
 mod text;
 

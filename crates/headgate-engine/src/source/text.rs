@@ -21,7 +21,9 @@ pub(super) struct Text {
 impl Text {
     pub(super) fn open(path: &str, compression: Compression) -> Result<Self, JobError> {
         let (input, reader) = Input::open(path, compression)?;
-        Ok(Self { input, lines: Lines::new(reader, MAX_URL_BYTES), live: false })
+        // Of unknown size are a FIFO and its like: somebody writes while we read.
+        let live = input.size().bytes.is_none();
+        Ok(Self { input, lines: Lines::new(reader, MAX_URL_BYTES), live })
     }
 
     /// What somebody writes while we read.

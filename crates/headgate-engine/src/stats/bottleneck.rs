@@ -14,6 +14,8 @@ use crate::stats::lanes::{LaneTime, Wait};
 const SATURATED: f64 = 0.9;
 /// Cores that are busy for this share of the time have nothing left for anybody.
 const CORES_SATURATED: f64 = 0.95;
+/// Workers that are busy for this share of the time want more of the cores than they get, if those are saturated.
+const CONTENDING: f64 = 0.3;
 /// Lanes that wait for one thing for this share of the time are held back by it.
 const HELD_BACK: f64 = 0.3;
 
@@ -51,6 +53,8 @@ pub struct Stretch {
     pub busy: Duration,
     /// Share of their time that the cores worked, for us or anybody; `None` where the system does not tell.
     pub cores_busy: Option<f64>,
+    /// Rows there are, where that is known.
+    pub rows_known: Option<u64>,
     pub workers: usize,
     pub concurrency: usize,
     /// Cores this process may use.
@@ -75,15 +79,17 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
         (BoundKind::Output, output(stretch, waiting(Wait::Sink)))
     } else if busy >= SATURATED {
         (BoundKind::Machine, machine(stretch, busy))
-    } else if let Some(cores) = stretch.cores_busy.filter(|cores| *cores >= CORES_SATURATED) {
-        (BoundKind::Machine, shared_machine(cores, busy))
     } else if waiting(Wait::Memory) >= HELD_BACK {
         let share = percent(waiting(Wait::Memory));
         (BoundKind::Memory, format!("bound by memory for bodies: requests wait for it {share} of the time"))
     } else if waiting(Wait::Input) >= HELD_BACK {
         (BoundKind::Input, input(stretch, waiting(Wait::Input)))
+    } else if let Some(rows) = stretch.rows_known.filter(|rows| *rows <= stretch.concurrency as u64) {
+        (BoundKind::Input, format!("bound by the input: its {} rows are all in flight at once", thousands(rows as f64)))
     } else if in_flight(stretch) < FEW * stretch.concurrency as f64 {
         (BoundKind::Input, few_rows(stretch))
+    } else if let Some(cores) = stretch.cores_busy.filter(|cores| *cores >= CORES_SATURATED && busy >= CONTENDING) {
+        (BoundKind::Machine, shared_machine(cores, busy))
     } else {
         (BoundKind::Concurrency, concurrency(stretch))
     };
@@ -109,12 +115,8 @@ fn shared_machine(cores: f64, busy: f64) -> String {
 }
 
 fn few_rows(stretch: &Stretch) -> String {
-    let text = "bound by the input: there were rows for";
-    format!(
-        "{text} {} requests in flight, of {} allowed",
-        thousands(in_flight(stretch).ceil()),
-        thousands(stretch.concurrency as f64)
-    )
+    let (mean, allowed) = (thousands(in_flight(stretch).ceil()), thousands(stretch.concurrency as f64));
+    format!("bound by the input: it gave rows for {mean} in flight, of {allowed} allowed")
 }
 
 /// Mean number of attempts in flight.
@@ -124,7 +126,7 @@ fn in_flight(stretch: &Stretch) -> f64 {
 
 fn input(stretch: &Stretch, share: f64) -> String {
     let what = if stretch.input_is_pipe { "whoever writes the input" } else { "the input" };
-    format!("bound by {what}: {} of the time there is no row to start", percent(share))
+    format!("bound by {what}: {} of the time there was no row to start", percent(share))
 }
 
 fn concurrency(stretch: &Stretch) -> String {
@@ -191,6 +193,7 @@ mod tests {
             lane_time: clock.time(start + wall),
             busy: Duration::from_secs_f64(busy_s),
             cores_busy: Some(0.5),
+            rows_known: None,
             workers: 1,
             concurrency: lanes as usize,
             cores: 2,
@@ -224,13 +227,23 @@ mod tests {
                 Stretch { cores_busy: Some(0.99), ..stretch(1000, None, 4.0) },
             ),
             (
+                BoundKind::Concurrency,
+                "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise --concurrency",
+                Stretch { cores_busy: Some(1.0), ..stretch(1000, None, 0.5) },
+            ),
+            (
                 BoundKind::Input,
-                "bound by the input: there were rows for 10 requests in flight, of 256 allowed",
+                "bound by the input: its 40 rows are all in flight at once",
+                Stretch { rows_known: Some(40), ..stretch(40, None, 0.5) },
+            ),
+            (
+                BoundKind::Input,
+                "bound by the input: it gave rows for 10 in flight, of 256 allowed",
                 Stretch { concurrency: 256, ..stretch(10, None, 1.0) },
             ),
             (
                 BoundKind::Input,
-                "bound by the input: 80 % of the time there is no row to start",
+                "bound by the input: 80 % of the time there was no row to start",
                 stretch(10, Some((Wait::Input, 8)), 1.0),
             ),
             (

@@ -72,7 +72,7 @@ impl Monitor {
         let recent = self.recent(sample);
         let elapsed_s = now.saturating_duration_since(self.started).as_secs_f64();
         let requests_per_s = per_second(sample.rows - recent.rows, now.saturating_duration_since(recent.at));
-        let size = *self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let size = self.source_size();
         let rows = figures.rows();
         let fraction = match (size.rows, size.bytes) {
             (Some(known), _) if known > 0 => Some(rows as f64 / known as f64),
@@ -111,8 +111,10 @@ impl Monitor {
         let elapsed = ended.saturating_duration_since(self.started);
         Summary {
             rows: figures.rows(),
+            rows_known: self.source_size().rows,
             answered: figures.answered,
             failed: figures.failed,
+            abandoned: figures.abandoned,
             statuses: figures.statuses(),
             errors: figures.errors(),
             error_examples: figures.examples(),
@@ -128,6 +130,10 @@ impl Monitor {
             notes: Vec::new(),
             failure: None,
         }
+    }
+
+    fn source_size(&self) -> SourceSize {
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add_up(&self, now: Instant) -> (Figures, u64, Sample) {
@@ -175,6 +181,7 @@ impl Monitor {
             lane_time: to.lane_time.since(&from.lane_time),
             busy: to.busy.saturating_sub(from.busy),
             cores_busy: to.cores.zip(from.cores).and_then(|(to, from)| to.busy_since(from)),
+            rows_known: self.source_size().rows,
             workers: self.workers.len(),
             concurrency: self.setting.concurrency,
             cores: self.setting.cores,

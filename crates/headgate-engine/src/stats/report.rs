@@ -40,8 +40,12 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     pub rows: u64,
+    /// Rows there are, where that is known.
+    pub rows_known: Option<u64>,
     pub answered: u64,
     pub failed: u64,
+    /// Requests that were in flight when the grace was over: they have no result, and can be asked again.
+    pub abandoned: u64,
     pub statuses: BTreeMap<u16, u64>,
     pub errors: BTreeMap<&'static str, u64>,
     pub error_examples: BTreeMap<&'static str, FailureExample>,

@@ -28,6 +28,7 @@ pub struct FailureExample {
 pub struct Figures {
     pub answered: u64,
     pub failed: u64,
+    pub abandoned: u64,
     pub bytes_received: u64,
     /// Microseconds of all attempts that went out, added up.
     pub elapsed_us: u64,
@@ -44,6 +45,7 @@ impl Default for Figures {
         Self {
             answered: 0,
             failed: 0,
+            abandoned: 0,
             bytes_received: 0,
             elapsed_us: 0,
             attempted: 0,
@@ -88,6 +90,7 @@ impl Figures {
     pub fn add(&mut self, other: &Figures) {
         self.answered += other.answered;
         self.failed += other.failed;
+        self.abandoned += other.abandoned;
         self.bytes_received += other.bytes_received;
         self.elapsed_us += other.elapsed_us;
         self.attempted += other.attempted;

@@ -1,0 +1,43 @@
+//! A source whose first rows were read already: so a file that cannot be read at all is found out before anything is
+//! sent, and before the results of an earlier job are replaced.
+
+use std::path::Path;
+
+use arrow_schema::Fields;
+
+use crate::error::JobError;
+use crate::row::RowBatch;
+use crate::source::{Source, SourceSize};
+
+pub struct Peeked {
+    source: Box<dyn Source>,
+    first: Option<RowBatch>,
+}
+
+impl Peeked {
+    /// Reads the first rows, if the input is a file; what is read from a pipe is waited for only once the job runs.
+    ///
+    /// # Errors
+    /// `Input`: not one row can be read.
+    pub fn new(mut source: Box<dyn Source>, input: &str) -> Result<Self, JobError> {
+        let first = if Path::new(input).is_file() { source.next_batch()? } else { None };
+        Ok(Self { source, first })
+    }
+}
+
+impl Source for Peeked {
+    fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
+        match self.first.take() {
+            Some(first) => Ok(Some(first)),
+            None => self.source.next_batch(),
+        }
+    }
+
+    fn size(&self) -> SourceSize {
+        self.source.size()
+    }
+
+    fn kept_fields(&self) -> Fields {
+        self.source.kept_fields()
+    }
+}

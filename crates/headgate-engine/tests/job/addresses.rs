@@ -1,0 +1,72 @@
+//! From a name to a connection, and what it is called when there is none.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::harness::{Rig, server, server_at, url};
+use crate::scripted::Scripted;
+
+const SHORT: Duration = Duration::from_millis(300);
+
+/// A server that accepts and says nothing, ever.
+fn silent() -> Scripted {
+    let held: Mutex<Vec<TcpStream>> = Mutex::default();
+    Scripted::start(move |stream, _| held.lock().unwrap().push(stream))
+}
+
+#[test]
+fn ipv6_is_as_good_as_ipv4() {
+    // A machine may have none; then there is nothing to be shown.
+    let Ok(server) = server_at(IpAddr::V6(Ipv6Addr::LOCALHOST)) else { return };
+    let row = Rig::urls([url(server.address(), "/echo")]).row();
+    assert_eq!(Some(server.address().to_string()), row.remote_addr);
+    assert_eq!(vec![server.address().to_string()], row.echo().all("host"));
+}
+
+#[test]
+fn a_name_is_looked_up_and_stands_in_the_host_header() {
+    let server = server();
+    let port = server.address().port();
+    let row = Rig::urls([format!("http://LocalHost:{port}/echo")]).row();
+    assert_eq!(vec![format!("localhost:{port}")], row.echo().all("host"), "{}", row.message());
+    assert_eq!(Some(server.address().to_string()), row.remote_addr);
+}
+
+#[test]
+fn a_name_without_an_address_is_resolve() {
+    for row in Rig::new("http://no-such-host.invalid/[1-200]").rows() {
+        assert_eq!((Some("resolve"), None, 1), (row.kind(), row.status, row.attempts));
+        assert!(row.message().starts_with("no-such-host.invalid: "), "{}", row.message());
+    }
+}
+
+#[test]
+fn a_port_where_nobody_listens_is_connect() {
+    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let row = Rig::new(url(address, "/")).row();
+    assert_eq!((Some("connect"), None, 1), (row.kind(), row.status, row.attempts));
+    assert!(row.message().starts_with(&format!("{address}: ")), "{}", row.message());
+}
+
+#[test]
+fn a_server_that_says_nothing_costs_the_timeout() {
+    let row = Rig::new(silent().url("/")).timeout(SHORT).row();
+    assert_eq!(Some("timeout"), row.kind());
+    assert!(row.message().ends_with("see --timeout-s"), "{}", row.message());
+}
+
+#[test]
+fn a_connection_that_is_not_made_in_time_names_the_time_that_was_too_short() {
+    let server = silent();
+    let input = server.url("/").replace("http:", "https:");
+    let mut rig = Rig::new(&*input);
+    rig.options.request.connect_timeout = SHORT;
+    let row = rig.row();
+    assert_eq!((Some("timeout"), None), (row.kind(), row.status));
+    assert!(row.message().ends_with("see --connect-timeout-s"), "{}", row.message());
+
+    let row = Rig::new(&*input).timeout(SHORT).row();
+    assert_eq!(Some("timeout"), row.kind());
+    assert!(row.message().ends_with("see --timeout-s"), "{}", row.message());
+}

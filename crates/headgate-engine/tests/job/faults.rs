@@ -1,0 +1,210 @@
+//! Whatever a server does ends as one outcome that says what happened, and takes nothing else with it.
+//!
+//! `tests/integration/test_faults.py` has the kinds of the same faults, seen from the command line.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::time::Duration;
+
+use headgate_testserver::Server;
+use serde_json::json;
+
+use crate::harness::{ResultRow, Rig, server, url};
+use crate::scripted::{Scripted, read_head};
+
+/// For the faults that wait for the time to pass.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// A loaded machine may notice late that the time is over, but not by much.
+const LATENESS: Duration = Duration::from_secs(2);
+const MAX_BODY_BYTES: u64 = 1024 * 1024;
+
+const HELLO: &str = "Hello, World!";
+const HELLOS: &str = "Hello, World! Hello, World! Hello, World! Hello, World! Hello, World! Hello, World!";
+
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// Answered, with this body.
+    Body(&'static str),
+    /// Given up; a part of the message.
+    Error(&'static str, &'static str),
+}
+use End::{Body, Error};
+
+/// The fault, the status that is known in the end, and what becomes of the row.
+const ENDS: &[(&str, Option<u16>, End)] = &[
+    // connection
+    ("refuse", None, Error("closed", "the server closed the connection without an answer")),
+    ("reset-before-headers", None, Error("closed", "reset")),
+    ("close-mid-headers", None, Error("closed", "in the middle of the head")),
+    ("reset-after-headers", Some(200), Error("closed", "reset")),
+    ("reset-mid-body", Some(200), Error("closed", "reset")),
+    ("hang-before-headers", None, Error("timeout", "no answer came in time")),
+    ("hang-mid-headers", None, Error("timeout", "no answer came in time")),
+    ("hang-mid-body", Some(200), Error("timeout", "the body did not come to its end in time")),
+    ("drip", Some(200), Error("timeout", "the body did not come to its end in time")),
+    ("drip-headers", None, Error("timeout", "no answer came in time")),
+    ("endless-body", Some(200), Error("body_too_large", "larger than 1048576 bytes")),
+    ("endless-body-close-delimited", Some(200), Error("body_too_large", "larger than 1048576 bytes")),
+    ("close-after-response", Some(200), Body(HELLO)),
+    ("close-idle", Some(200), Body(HELLO)),
+    ("reset-idle", Some(200), Body(HELLO)),
+    ("extra-bytes", Some(200), Body(HELLO)),
+    ("extra-response", Some(200), Body(HELLO)),
+    // content
+    ("truncated-gzip", Some(200), Error("decode", "content coding")),
+    ("corrupt-gzip", Some(200), Error("decode", "content coding")),
+    ("gzip-bad-checksum", Some(200), Error("decode", "content coding")),
+    ("gzip-trailing-garbage", Some(200), Body(HELLOS)),
+    ("not-gzip", Some(200), Error("decode", "content coding")),
+    ("empty-gzip", Some(200), Body("")),
+    ("gzip-twice", Some(200), Body(HELLOS)),
+    ("raw-deflate", Some(200), Body(HELLOS)),
+    ("unknown-encoding", Some(200), Body("Uryyb, Jbeyq!")),
+    ("gzip-bomb", Some(200), Error("body_too_large", "larger than 1048576 bytes")),
+    ("brotli-bomb", Some(200), Error("body_too_large", "larger than 1048576 bytes when decoded")),
+    ("zstd-bomb", Some(200), Error("body_too_large", "larger than 1048576 bytes when decoded")),
+    // framing
+    ("content-length-too-long", Some(200), Error("closed", "in the middle of the body")),
+    ("content-length-too-short", Some(200), Body("Hello")),
+    ("conflicting-content-lengths", None, Error("protocol", "content-lengths that differ")),
+    ("repeated-content-length", Some(200), Body(HELLO)),
+    ("negative-content-length", None, Error("protocol", "content-length is not a number")),
+    ("content-length-no-number", None, Error("protocol", "content-length is not a number")),
+    ("content-length-overflow", None, Error("protocol", "content-length is not a number")),
+    ("content-length-huge", Some(200), Error("body_too_large", "larger than 1048576 bytes")),
+    ("content-length-and-chunked", Some(200), Body(HELLO)),
+    ("unknown-transfer-encoding", None, Error("protocol", "transfer-encoding")),
+    ("bad-chunk-size", Some(200), Error("protocol", "size of a chunk is not a hexadecimal number")),
+    ("negative-chunk-size", Some(200), Error("protocol", "size of a chunk is not a hexadecimal number")),
+    ("chunk-size-overflow", Some(200), Error("protocol", "size of a chunk is too large")),
+    ("chunk-too-long", Some(200), Error("protocol", "longer than its size says")),
+    ("truncated-chunk", Some(200), Error("closed", "in the middle of the body")),
+    ("truncated-chunks", Some(200), Error("closed", "in the middle of the body")),
+    ("endless-chunk-extension", Some(200), Error("protocol", "chunk extensions are too long")),
+    ("endless-trailers", Some(200), Error("protocol", "trailers are too long")),
+    ("extensions-and-trailers", Some(200), Body(HELLO)),
+    ("body-after-head", Some(200), Body("")),
+    ("no-content-with-body", Some(204), Body("")),
+    ("not-modified", Some(304), Body("")),
+    ("not-modified-with-body", Some(304), Body("")),
+    // head
+    ("garbage", None, Error("protocol", "not HTTP/1")),
+    ("http-09", None, Error("protocol", "not HTTP/1")),
+    ("bad-status", None, Error("protocol", "broken: invalid response status")),
+    ("long-status", None, Error("protocol", "broken")),
+    ("no-reason", Some(200), Body(HELLO)),
+    ("bad-version", None, Error("protocol", "not HTTP/1")),
+    ("unasked-upgrade", None, Error("protocol", "switched protocols")),
+    ("many-headers", None, Error("protocol", "more than 128 headers")),
+    ("long-header", None, Error("protocol", "longer than 65536 bytes")),
+    ("endless-headers", None, Error("protocol", "more than 128 headers")),
+    ("endless-header", None, Error("protocol", "longer than 65536 bytes")),
+    ("many-interim", None, Error("protocol", "more than 100 interim responses")),
+    ("endless-interim", None, Error("protocol", "more than 100 interim responses")),
+    ("folded-header", None, Error("protocol", "broken: invalid header name")),
+    ("bare-line-feeds", Some(200), Body(HELLO)),
+    ("bare-carriage-return", None, Error("protocol", "broken: invalid header value")),
+    ("nul-in-header", None, Error("protocol", "broken: invalid header value")),
+    ("latin-1-header", Some(200), Body(HELLO)),
+    ("space-before-colon", None, Error("protocol", "broken: invalid header name")),
+    ("no-colon", None, Error("protocol", "broken: invalid header name")),
+];
+
+fn waits(end: End) -> bool {
+    matches!(end, Error("timeout", _))
+}
+
+fn fault(server: &Server, name: &str) -> serde_json::Value {
+    let method = if name == "body-after-head" { "HEAD" } else { "GET" };
+    json!({"url": url(server.address(), &format!("/fault/{name}")), "method": method})
+}
+
+/// A row that shows whether it got the answer to itself.
+fn good(server: &Server, after: &str) -> serde_json::Value {
+    json!({"url": url(server.address(), &format!("/echo/after/{after}"))})
+}
+
+fn check_fault(row: &ResultRow, name: &str, status: Option<u16>, end: End) {
+    assert!(row.url.ends_with(&format!("/fault/{name}")), "{name}: {}", row.url);
+    match end {
+        Body(body) => {
+            assert_eq!((None, Some(body.as_bytes())), (row.kind(), row.body().as_deref()), "{name}: {}", row.message());
+        }
+        Error(kind, says) => {
+            assert_eq!((Some(kind), None), (row.kind(), row.body()), "{name}: {}", row.message());
+            assert!(row.message().contains(says), "{name}: {}", row.message());
+        }
+    }
+    assert_eq!((status, 1), (row.status, row.attempts), "{name}: {}", row.message());
+    assert_eq!(
+        vec![status.is_some(); 4],
+        [row.headers().is_some(), row.http_version.is_some(), row.remote_addr.is_some(), row.ttfb_us.is_some()],
+        "{name}: what is known of a response is told, also of one whose body failed"
+    );
+}
+
+fn check_good(row: &ResultRow, after: &str) {
+    assert_eq!((None, Some(200)), (row.kind(), row.status), "after {after}: {}", row.message());
+    assert_eq!(format!("/echo/after/{after}"), row.echo().path);
+}
+
+#[test]
+fn every_fault_of_the_server_is_in_the_table() {
+    let server = server();
+    let list = Rig::new(url(server.address(), "/")).row();
+    let listed = list.text().lines().filter_map(|line| line.strip_prefix("/fault/")?.split(' ').next());
+    let listed: BTreeSet<&str> = listed.filter(|name| *name != "NAME").collect();
+    assert_eq!(listed, ENDS.iter().map(|(name, _, _)| *name).collect());
+}
+
+#[test]
+fn a_fault_is_one_outcome_and_the_row_after_it_gets_its_own_answer() {
+    let server = server();
+    let faults: Vec<_> = ENDS.iter().filter(|(_, _, end)| !waits(*end)).collect();
+    let pairs = faults.iter().flat_map(|(name, _, _)| [fault(&server, name), good(&server, name)]);
+    let mut rig = Rig::objects(&pairs.collect::<Vec<_>>()).one_by_one();
+    rig.options.request.max_body_bytes = MAX_BODY_BYTES;
+    let rows = rig.rows();
+    assert_eq!(2 * faults.len(), rows.len());
+    for (pair, (name, status, end)) in rows.chunks(2).zip(faults) {
+        check_fault(&pair[0], name, *status, *end);
+        check_good(&pair[1], name);
+    }
+}
+
+#[test]
+fn a_server_that_does_not_come_to_an_end_costs_the_timeout_and_no_more() {
+    let server = server();
+    let faults: Vec<_> = ENDS.iter().filter(|(_, _, end)| waits(*end)).collect();
+    let waiting = faults.iter().map(|(name, _, _)| fault(&server, name));
+    let after = faults.iter().map(|(name, _, _)| good(&server, name));
+    // As many lanes as faults: each goes on with a good row after its fault.
+    let rig = Rig::objects(&waiting.chain(after).collect::<Vec<_>>()).concurrency(faults.len(), 1).timeout(TIMEOUT);
+    let rows = rig.rows();
+    assert_eq!(2 * faults.len(), rows.len());
+    for (index, (name, status, end)) in faults.iter().enumerate() {
+        check_fault(&rows[index], name, *status, *end);
+        check_good(&rows[faults.len() + index], name);
+        let elapsed = Duration::from_micros(rows[index].elapsed_us);
+        assert!((TIMEOUT..TIMEOUT + LATENESS).contains(&elapsed), "{name}: {elapsed:?}");
+    }
+}
+
+#[test]
+fn a_server_that_never_pauses_cannot_outlast_the_timeout() {
+    // Six bytes for each of the body: the cap on its size is far away.
+    let chunk = "1\r\nx\r\n".repeat(10_000);
+    let server = Scripted::start(move |mut stream, _| {
+        read_head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        while stream.write_all(chunk.as_bytes()).is_ok() {}
+    });
+    // So many that there is always something to read from each.
+    let mut rig = Rig::new(server.url("/[1-4]")).concurrency(4, 1).timeout(TIMEOUT);
+    rig.options.request.max_body_bytes = 1 << 30;
+    for row in rig.rows() {
+        assert_eq!((Some("timeout"), Some(200)), (row.kind(), row.status), "{}", row.message());
+        let elapsed = Duration::from_micros(row.elapsed_us);
+        assert!((TIMEOUT..TIMEOUT + LATENESS).contains(&elapsed), "{elapsed:?}");
+    }
+}

@@ -1,0 +1,112 @@
+//! What a job says of itself agrees with what it has done.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use headgate_engine::stats::bottleneck::BoundKind;
+
+use crate::endings::Fifo;
+use crate::harness::{Rig, eventually, server, slow_server, url};
+
+#[test]
+fn the_summary_counts_what_is_in_the_result() {
+    let server = server();
+    let paths = [
+        "/status/200",
+        "/status/404",
+        "/status/503",
+        "/bytes/1000",
+        "/encoded/gzip/5000",
+        "/fault/refuse",
+        "/fault/reset-mid-body",
+        "/fault/garbage",
+        "/delay/0.1",
+        "/status/404",
+    ];
+    let urls = paths.iter().map(|path| url(server.address(), path)).cycle().take(200);
+    let rig = Rig::urls(urls.chain(["no url".into()]));
+    let (rows, summary) = rig.run();
+
+    assert_eq!((201, 201), (rows.len() as u64, summary.rows));
+    let (mut statuses, mut errors) = (BTreeMap::<u16, u64>::new(), BTreeMap::<&str, u64>::new());
+    for row in &rows {
+        match row.kind() {
+            None => *statuses.entry(row.status.expect("answered")).or_default() += 1,
+            Some(kind) => *errors.entry(kind).or_default() += 1,
+        }
+    }
+    assert_eq!(BTreeMap::from([(200, 80), (404, 40), (503, 20)]), statuses);
+    assert_eq!(BTreeMap::from([("closed", 40), ("invalid_request", 1), ("protocol", 20)]), errors);
+    assert_eq!((&statuses, &errors), (&summary.statuses, &summary.errors));
+    assert_eq!((140, 61), (summary.answered, summary.failed));
+    assert_eq!(rows.iter().map(|row| row.body_bytes).sum::<u64>(), summary.bytes_received);
+    for (kind, example) in &summary.error_examples {
+        let row = &rows[example.row as usize];
+        assert_eq!((Some(*kind), &*row.url, row.message()), (row.kind(), &*example.url, &*example.message));
+    }
+    assert_eq!(errors.len(), summary.error_examples.len());
+
+    let longest = rows.iter().map(|row| row.elapsed_us).max().expect("rows");
+    let latency = summary.latency_us;
+    assert!(latency.p50 <= latency.p90 && latency.p90 <= latency.p99 && latency.p99 <= latency.max);
+    assert!(latency.max >= longest && latency.max <= longest + longest / 500, "{} of {longest}", latency.max);
+    assert!(rows.iter().all(|row| row.ttfb_us.unwrap_or_default() <= row.elapsed_us));
+    assert_eq!(rig.path("out").display().to_string(), summary.output);
+    assert!(!summary.interrupted);
+}
+
+#[test]
+fn a_snapshot_tells_how_far_a_job_is() {
+    let server = server();
+    let urls = (0..6).map(|row| url(server.address(), if row < 4 { "/row" } else { "/fault/hang-before-headers" }));
+    let rig = Rig::urls(urls).concurrency(4, 1);
+    let job = rig.start();
+    eventually("the last rows hang", || server.statistics().requests_in_progress == 2);
+    // A lane counts as in flight until it has found that there is no other row.
+    eventually("the others are done", || (4, 2) == (job.snapshot().rows, job.snapshot().in_flight));
+    let now = job.snapshot();
+    assert_eq!((4, 4, 0), (now.rows, now.answered, now.failed));
+    assert_eq!((2, 4, false), (now.in_flight, now.concurrency, now.stopping));
+    assert_eq!(4 * "Hello, World!".len() as u64, now.bytes_received);
+    job.abort();
+    let (rows, summary) = rig.finish(&job);
+    assert_eq!((4, 4, 0), (rows.len(), summary.rows, job.snapshot().in_flight));
+}
+
+#[test]
+fn a_pattern_says_how_many_rows_it_has() {
+    let server = server();
+    let rig = Rig::new(url(server.address(), "/[1-250]"));
+    let job = rig.start();
+    rig.finish(&job);
+    let end = job.snapshot();
+    assert_eq!((Some(250), Some(1.0), 250), (end.rows_known, end.fraction, end.rows));
+}
+
+#[test]
+fn a_slow_server_leaves_a_job_bound_by_its_concurrency() {
+    let server = slow_server(0.05..=0.05);
+    let (_, summary) = Rig::new(url(server.address(), "/[1-40]")).concurrency(4, 1).run();
+    assert_eq!(BoundKind::Concurrency, summary.bound_by.kind, "{}", summary.bound_by.text);
+    assert!(summary.bound_by.text.starts_with("bound by concurrency: 4 in flight"), "{}", summary.bound_by.text);
+}
+
+#[test]
+fn a_slow_input_is_named_as_what_holds_a_job_back() {
+    let server = server();
+    let fifo = Fifo::new();
+    let job = fifo.rig.start();
+    fifo.write(&format!("{}\n", url(server.address(), "/row")));
+    eventually("the row is done", || job.snapshot().rows == 1);
+    eventually("the input is named", || job.snapshot().bound_by.kind == BoundKind::Input);
+    assert!(!job.wait(Duration::from_millis(1)));
+    let rig = fifo.close();
+    let (_, summary) = rig.finish(&job);
+    assert_eq!(BoundKind::Input, summary.bound_by.kind, "{}", summary.bound_by.text);
+}
+
+#[test]
+fn a_job_without_rows_says_that_nothing_happened() {
+    let (rows, summary) = Rig::file("empty.txt", "").run();
+    assert_eq!((0, 0, BoundKind::Nothing), (rows.len(), summary.rows, summary.bound_by.kind));
+}

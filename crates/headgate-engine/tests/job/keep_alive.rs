@@ -1,0 +1,110 @@
+//! A server may close a connection at the very moment a request goes out on it: what may be sent again is, and
+//! nothing else (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1).
+
+use std::io::Write;
+
+use crate::harness::{ResultRow, Rig, server, url};
+use crate::scripted::{Scripted, read_head, response};
+
+const ROWS: u64 = 20;
+
+fn kinds(rows: &[ResultRow]) -> Vec<Option<&str>> {
+    rows.iter().map(ResultRow::kind).collect()
+}
+
+fn one_by_one(path: &str, method: &str) -> (Vec<ResultRow>, headgate_testserver::Statistics) {
+    let server = server();
+    let input = url(server.address(), &format!("{path}?[1-{ROWS}]"));
+    let rows = Rig::new(input).method(method).one_by_one().rows();
+    assert_eq!(ROWS, rows.len() as u64);
+    (rows, server.statistics())
+}
+
+#[test]
+fn an_idempotent_request_on_a_connection_that_just_closed_is_sent_again_without_a_word() {
+    for fault in ["/fault/close-idle", "/fault/reset-idle"] {
+        for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
+            let (rows, seen) = one_by_one(fault, method);
+            assert_eq!(vec![None; rows.len()], kinds(&rows), "{method} {fault}");
+            assert!(rows.iter().all(|row| row.attempts == 1 && row.text() == "Hello, World!"));
+            assert_eq!((ROWS, ROWS), (seen.requests, seen.connections_accepted), "{method} {fault}");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_not_idempotent_is_never_sent_twice() {
+    for fault in ["/fault/close-idle", "/fault/reset-idle"] {
+        for method in ["POST", "PATCH"] {
+            let (rows, seen) = one_by_one(fault, method);
+            // Each second one goes out on the connection of the one before, and is what the server takes for its cue.
+            let expected = [None, Some("closed")].repeat(rows.len() / 2);
+            assert_eq!(expected, kinds(&rows), "{method} {fault}");
+            assert!(rows.iter().all(|row| row.attempts == 1));
+            assert_eq!((ROWS / 2, ROWS / 2), (seen.requests, seen.connections_accepted), "{method} {fault}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_closes_after_each_answer_without_saying_so_loses_no_request() {
+    let (rows, seen) = one_by_one("/fault/close-after-response", "GET");
+    assert_eq!(vec![None; rows.len()], kinds(&rows));
+    assert_eq!((ROWS, ROWS), (seen.requests, seen.connections_accepted));
+
+    let (rows, seen) = one_by_one("/fault/close-after-response", "POST");
+    let answered = kinds(&rows).iter().filter(|kind| kind.is_none()).count();
+    assert!(rows.iter().all(|row| matches!(row.kind(), None | Some("closed"))), "{:?}", kinds(&rows));
+    assert_eq!(answered as u64, seen.requests, "what was answered was asked once, what was not was not asked");
+}
+
+#[test]
+fn a_new_connection_that_closes_is_an_outcome_at_once() {
+    let server = server();
+    let row = Rig::new(url(server.address(), "/fault/refuse")).row();
+    assert_eq!((Some("closed"), 1), (row.kind(), row.attempts));
+    assert_eq!(1, server.statistics().requests);
+}
+
+#[test]
+fn a_request_is_sent_again_once_at_the_most() {
+    let server = Scripted::start(|mut stream, number| {
+        if number == 0 {
+            read_head(&mut stream);
+            stream.write_all(response("first").as_bytes()).unwrap();
+        }
+        read_head(&mut stream);
+    });
+    let rows = Rig::urls([server.url("/1"), server.url("/2")]).one_by_one().rows();
+    assert_eq!(vec![None, Some("closed")], kinds(&rows));
+    assert_eq!(2, server.connections());
+}
+
+#[test]
+fn a_request_whose_answer_has_begun_is_not_sent_again() {
+    let server = Scripted::start(|mut stream, _| {
+        read_head(&mut stream);
+        stream.write_all(response("first").as_bytes()).unwrap();
+        read_head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 O").unwrap();
+    });
+    let rows = Rig::urls([server.url("/1"), server.url("/2")]).one_by_one().rows();
+    assert_eq!(vec![None, Some("closed")], kinds(&rows));
+    assert_eq!("the server closed the connection in the middle of the head", rows[1].message());
+    assert_eq!(1, server.connections());
+}
+
+#[test]
+fn a_connection_lasts_as_long_as_the_server_says() {
+    for (connections, head) in [
+        (1, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n"),
+        (1, "HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\n"),
+        (3, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"),
+        (3, "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n"),
+    ] {
+        let server = Scripted::answering(format!("{head}ok"));
+        let rows = Rig::new(server.url("/[1-3]")).one_by_one().rows();
+        assert!(rows.iter().all(|row| row.text() == "ok"), "{head}");
+        assert_eq!(connections, server.connections(), "{head}");
+    }
+}

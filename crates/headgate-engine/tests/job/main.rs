@@ -1,0 +1,19 @@
+//! The engine's promises, kept before a real server: what goes in flight, what comes back, and how a job ends.
+
+#![allow(clippy::unwrap_used)]
+
+mod addresses;
+mod bodies;
+mod bounds;
+mod endings;
+mod faults;
+mod figures;
+mod harness;
+mod keep_alive;
+mod memory;
+mod requests;
+mod rows;
+mod scripted;
+mod slow_output;
+mod stopping;
+mod tls;

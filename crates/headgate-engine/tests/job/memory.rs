@@ -1,0 +1,68 @@
+//! Bodies in memory have one budget; a small one slows a job down and never stops it.
+
+use headgate_engine::run::Job;
+
+use crate::harness::{ResultRow, Rig, ordinals, server, url};
+
+const BUDGET_BYTES: u64 = 256 * 1024;
+const BODY_BYTES: usize = 100 * 1000;
+
+fn rows_within(budget_bytes: u64, path: &str) -> Vec<ResultRow> {
+    let server = server();
+    let mut rig = Rig::new(url(server.address(), path)).concurrency(20, 2);
+    rig.options.request.body_memory_bytes = budget_bytes;
+    rig.rows()
+}
+
+fn check(rows: &[ResultRow], count: u64, body_bytes: usize) {
+    assert_eq!((0..count).collect::<Vec<_>>(), ordinals(rows));
+    for row in rows {
+        assert_eq!((None, Some(body_bytes)), (row.kind(), row.body().map(|body| body.len())), "{}", row.message());
+    }
+}
+
+#[test]
+fn many_bodies_pass_through_a_budget_that_holds_only_two() {
+    check(&rows_within(BUDGET_BYTES, &format!("/bytes/{BODY_BYTES}?[1-40]")), 40, BODY_BYTES);
+}
+
+#[test]
+fn many_bodies_that_grow_while_decoded_pass_through_it_as_well() {
+    check(&rows_within(BUDGET_BYTES, &format!("/encoded/gzip/{BODY_BYTES}?[1-40]")), 40, BODY_BYTES);
+    check(&rows_within(BUDGET_BYTES, &format!("/encoded/zstd/{BODY_BYTES}?[1-20]")), 20, BODY_BYTES);
+}
+
+#[test]
+fn bodies_larger_than_the_whole_budget_pass_one_after_the_other() {
+    check(&rows_within(BUDGET_BYTES, "/bytes/1000000?[1-8]"), 8, 1_000_000);
+    check(&rows_within(1, "/chunked/50000?[1-5]"), 5, 50_000);
+}
+
+#[test]
+fn bodies_that_fail_give_their_memory_back() {
+    let server = server();
+    let bad = (0..60).map(|_| url(server.address(), "/fault/content-length-too-long"));
+    let bombs = (0..20).map(|_| url(server.address(), "/fault/zstd-bomb"));
+    let good = (0..10).map(|_| url(server.address(), &format!("/bytes/{BODY_BYTES}")));
+    let mut rig = Rig::urls(bad.chain(bombs).chain(good)).concurrency(10, 2);
+    rig.options.request.body_memory_bytes = BUDGET_BYTES;
+    rig.options.request.max_body_bytes = 200_000;
+    let rows = rig.rows();
+    assert_eq!((0..90).collect::<Vec<_>>(), ordinals(&rows));
+    assert!(rows[80..].iter().all(|row| row.kind().is_none()));
+}
+
+#[test]
+fn a_job_that_waits_for_memory_can_be_ended() {
+    let server = server();
+    // A body that never ends holds the budget; the others wait behind it.
+    let holds = url(server.address(), "/fault/hang-mid-body");
+    let waits = url(server.address(), &format!("/bytes/{BODY_BYTES}"));
+    let mut rig = Rig::urls([&holds, &waits, &waits, &waits]).concurrency(4, 1);
+    rig.options.request.body_memory_bytes = 1;
+    let job: Job = rig.start();
+    crate::harness::eventually("all are asked", || server.statistics().requests == 4);
+    job.abort();
+    let (rows, summary) = rig.finish(&job);
+    assert_eq!(rows.len() as u64, summary.rows);
+}

@@ -1,0 +1,116 @@
+//! What goes out is what was asked for.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::Mutex;
+
+use headgate_engine::options::DEFAULT_USER_AGENT;
+use serde_json::json;
+
+use crate::harness::{Rig, server, url};
+use crate::scripted::{Scripted, read_head, response};
+
+const LARGE_BYTES: usize = 5 * 1024 * 1024;
+
+#[test]
+fn a_plain_request_says_whom_it_asks_and_who_asks() {
+    let server = server();
+    let echo = Rig::new(url(server.address(), "/echo/path?query=1")).row().echo();
+    assert_eq!(("GET", "/echo/path?query=1", Some("")), (&*echo.method, &*echo.path, echo.body.as_deref()));
+    assert_eq!(vec![server.address().to_string()], echo.all("host"));
+    assert_eq!(vec![DEFAULT_USER_AGENT], echo.all("user-agent"));
+    assert_eq!(vec!["gzip, deflate, br, zstd"], echo.all("accept-encoding"));
+    assert_eq!(Vec::<&str>::new(), echo.all("content-length"));
+}
+
+#[test]
+fn the_length_of_no_body_is_told_where_a_body_would_have_a_meaning() {
+    let server = server();
+    for (length, method) in [
+        (vec!["0"], "POST"),
+        (vec!["0"], "PUT"),
+        (vec!["0"], "PATCH"),
+        (vec![], "DELETE"),
+        (vec![], "OPTIONS"),
+        (vec![], "BREW"),
+    ] {
+        let row = Rig::new(url(server.address(), "/echo")).method(method).row();
+        assert_eq!((length, method), (row.echo().all("content-length"), &*row.echo().method));
+        assert_eq!(method, row.method);
+    }
+}
+
+#[test]
+fn a_row_says_what_it_wants_and_the_job_says_the_rest() {
+    let server = server();
+    let at = url(server.address(), "/echo");
+    let mut rig = Rig::objects(&[
+        json!({"url": at}),
+        json!({"url": at, "method": "PUT", "headers": {"X-Job": "mine", "X-Two": ["1", "2"]}, "body": "row"}),
+    ])
+    .method("POST");
+    rig.options.request.headers = vec![("X-Job".into(), "job".into())];
+    rig.options.request.body = Some(b"job".to_vec());
+    let rows = rig.rows();
+    let [first, second] = [rows[0].echo(), rows[1].echo()];
+    assert_eq!(("POST", Some("job"), vec!["job"]), (&*first.method, first.body.as_deref(), first.all("x-job")));
+    assert_eq!(("PUT", Some("row"), vec!["mine"]), (&*second.method, second.body.as_deref(), second.all("x-job")));
+    assert_eq!((vec!["3"], vec!["1", "2"]), (second.all("content-length"), second.all("x-two")));
+}
+
+#[test]
+fn credentials_in_a_url_go_out_as_authorization_and_with_no_other_row() {
+    let server = server();
+    let with = format!("http://Aladdin:open%20sesame@{}/echo", server.address());
+    let without = url(server.address(), "/echo");
+    let rows = Rig::urls([&without, &with, &without]).one_by_one().rows();
+    let sent: Vec<_> = rows.iter().map(|row| row.echo().all("authorization").join("|")).collect();
+    assert_eq!(vec![String::new(), "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==".to_owned(), String::new()], sent);
+    assert_eq!(vec![server.address().to_string()], rows[1].echo().all("host"));
+}
+
+#[test]
+fn a_large_body_arrives_whole() {
+    let server = server();
+    let body: String = (b'a'..=b'z').cycle().take(LARGE_BYTES).map(char::from).collect();
+    let mut rig = Rig::new(url(server.address(), "/echo?[1-2]")).method("POST").one_by_one();
+    rig.options.request.body = Some(body.clone().into_bytes());
+    for row in rig.rows() {
+        assert!(Some(&body) == row.echo().body.as_ref());
+    }
+    assert_eq!(1, server.statistics().connections_accepted);
+}
+
+#[test]
+fn an_answer_that_comes_before_the_body_was_read_is_the_answer() {
+    let held: Mutex<Vec<TcpStream>> = Mutex::default();
+    let server = Scripted::start(move |mut stream, _| {
+        read_head(&mut stream);
+        stream.write_all(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!").unwrap();
+        // Neither read from nor closed.
+        held.lock().unwrap().push(stream);
+    });
+    let mut rig = Rig::new(server.url("/[1-3]")).method("POST").one_by_one();
+    rig.options.request.body = Some(vec![0; 4 * LARGE_BYTES]);
+    for row in rig.rows() {
+        assert_eq!((Some(413), None, "no!"), (row.status, row.kind(), row.text()));
+    }
+    assert_eq!(3, server.connections(), "the rest of the body is owed: no other request goes out there");
+}
+
+#[test]
+fn a_server_that_takes_part_of_the_body_and_closes_is_closed_and_not_asked_again() {
+    let server = Scripted::start(|mut stream, number| {
+        if number == 0 {
+            read_head(&mut stream);
+            stream.write_all(response("first").as_bytes()).unwrap();
+        }
+        read_head(&mut stream);
+    });
+    let mut rig = Rig::new(server.url("/[1-2]")).method("POST").one_by_one();
+    rig.options.request.body = Some(vec![0; LARGE_BYTES]);
+    let rows = rig.rows();
+    assert!(rows.iter().any(|row| row.kind() == Some("closed")), "{rows:?}");
+    assert!(rows.iter().all(|row| matches!(row.kind(), None | Some("closed"))), "{rows:?}");
+    assert!(server.connections() <= 2);
+}

@@ -1,0 +1,196 @@
+//! HTTPS: whom is trusted, and what happens to those who are not.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use rustls::crypto::aws_lc_rs;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls_pki_types::PrivatePkcs8KeyDer;
+
+use crate::harness::{ResultRow, Rig, server};
+use crate::scripted::{Scripted, read_head, response};
+
+type TlsStream = StreamOwned<ServerConnection, TcpStream>;
+
+/// An authority of our own, and the certificates it gives out.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn certify(&self, name: &str, until_year: i32) -> (Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.not_after = date_time_ymd(until_year, 1, 1);
+        (params.signed_by(&key, &self.0).unwrap(), key)
+    }
+
+    /// A server for `localhost` that these clients should trust.
+    fn server(&self, serve: impl Fn(&mut TlsStream) + Send + Sync + 'static) -> Scripted {
+        start(self.certify("localhost", 4000), serve)
+    }
+
+    /// A job that trusts this authority and no other.
+    fn trusted(&self, input: String) -> Rig {
+        let mut rig = Rig::new(input);
+        let path: PathBuf = rig.path("authority.pem");
+        fs::write(&path, self.0.pem()).unwrap();
+        rig.options.request.cacert = Some(path);
+        rig
+    }
+}
+
+fn start(
+    (certificate, key): (Certificate, KeyPair),
+    serve: impl Fn(&mut TlsStream) + Send + Sync + 'static,
+) -> Scripted {
+    let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .unwrap();
+    let config = Arc::new(config);
+    Scripted::start(move |stream, _| {
+        serve(&mut StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream));
+    })
+}
+
+/// Answers every request with its own head.
+fn echo(stream: &mut TlsStream) {
+    while let Some(head) = read_head(stream) {
+        if stream.write_all(response(&head).as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn say_goodbye(stream: &mut TlsStream) {
+    stream.conn.send_close_notify();
+    stream.flush().unwrap();
+}
+
+fn localhost(server: &Scripted, path: &str) -> String {
+    format!("https://localhost:{}{path}", server.address.port())
+}
+
+fn insecure(input: String) -> ResultRow {
+    let mut rig = Rig::new(input);
+    rig.options.request.insecure = true;
+    rig.row()
+}
+
+fn assert_tls(row: &ResultRow, says: &str) {
+    assert_eq!((Some("tls"), None, 1), (row.kind(), row.status, row.attempts), "{}", row.message());
+    assert!(row.message().contains(says), "{}", row.message());
+}
+
+#[test]
+fn a_trusted_server_is_asked_over_one_connection() {
+    let authority = Authority::new();
+    let server = authority.server(echo);
+    let rows = authority.trusted(localhost(&server, "/[1-5]")).one_by_one().rows();
+    for row in &rows {
+        assert_eq!((None, Some(200)), (row.kind(), row.status), "{}", row.message());
+        assert!(row.text().starts_with(&format!("GET /{} HTTP/1.1\r\n", row.row + 1)));
+        assert!(row.text().contains(&format!("host: localhost:{}\r\n", server.address.port())));
+    }
+    assert_eq!((5, 1), (rows.len(), server.connections()));
+}
+
+#[test]
+fn an_authority_that_nobody_knows_is_not_trusted() {
+    let server = Authority::new().server(echo);
+    assert_tls(&Rig::new(localhost(&server, "/")).row(), "UnknownIssuer");
+    assert_eq!(Some(200), insecure(localhost(&server, "/")).status);
+}
+
+#[test]
+fn a_certificate_for_another_name_is_not_trusted() {
+    let authority = Authority::new();
+    let server = start(authority.certify("other.example", 4000), echo);
+    assert_tls(&authority.trusted(localhost(&server, "/")).row(), "other.example");
+    assert_eq!(Some(200), insecure(localhost(&server, "/")).status);
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_not_trusted() {
+    let authority = Authority::new();
+    let server = start(authority.certify("localhost", 2020), echo);
+    assert_tls(&authority.trusted(localhost(&server, "/")).row(), "expired");
+    assert_eq!(Some(200), insecure(localhost(&server, "/")).status);
+}
+
+#[test]
+fn a_certificate_may_be_for_an_address() {
+    let authority = Authority::new();
+    let server = start(authority.certify("127.0.0.1", 4000), echo);
+    let input = server.url("/").replace("http:", "https:");
+    assert_eq!(Some(200), authority.trusted(input).row().status);
+}
+
+#[test]
+fn a_server_that_speaks_no_tls_is_tls() {
+    let server = server();
+    assert_tls(&Rig::new(format!("https://{}/", server.address())).row(), &server.address().to_string());
+    assert_tls(&insecure(format!("https://{}/", server.address())), &server.address().to_string());
+}
+
+#[test]
+fn a_body_that_ends_with_the_connection_must_be_said_to_have_ended() {
+    let authority = Authority::new();
+    for (kind, ends_well) in [(None, true), (Some("closed"), false)] {
+        let server = authority.server(move |stream| {
+            read_head(stream);
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nthe end").unwrap();
+            if ends_well {
+                say_goodbye(stream);
+            }
+        });
+        let row = authority.trusted(localhost(&server, "/")).row();
+        assert_eq!((kind, Some(200)), (row.kind(), row.status), "{}", row.message());
+        assert_eq!(ends_well.then(|| b"the end".to_vec()), row.body());
+    }
+}
+
+#[test]
+fn a_server_that_closes_after_each_answer_loses_no_request() {
+    let authority = Authority::new();
+    let server = authority.server(|stream| {
+        let head = read_head(stream).unwrap_or_default();
+        stream.write_all(response(&head).as_bytes()).unwrap();
+        say_goodbye(stream);
+    });
+    let rows = authority.trusted(localhost(&server, "/[1-10]")).one_by_one().rows();
+    assert!(rows.iter().all(|row| row.kind().is_none() && row.attempts == 1), "{rows:?}");
+    assert_eq!((10, 10), (rows.len(), server.connections()));
+}
+
+#[test]
+fn large_bodies_go_both_ways() {
+    const BYTES: usize = 2_000_000;
+    let authority = Authority::new();
+    let server = authority.server(|stream| {
+        while let Some(_head) = read_head(stream) {
+            let mut body = vec![0; BYTES];
+            stream.read_exact(&mut body).unwrap();
+            stream.write_all(response(str::from_utf8(&body).unwrap()).as_bytes()).unwrap();
+        }
+    });
+    let body: Vec<u8> = (b'a'..=b'z').cycle().take(BYTES).collect();
+    let mut rig = authority.trusted(localhost(&server, "/[1-2]")).method("POST").one_by_one();
+    rig.options.request.body = Some(body.clone());
+    for row in rig.rows() {
+        assert!(Some(&body) == row.body().as_ref(), "{}", row.message());
+    }
+    assert_eq!(1, server.connections());
+}
