@@ -88,17 +88,19 @@ class Live(Silent):
         self._console.print(message, markup=False, highlight=False)
 
 
-def display_for(stream: IO[str] | None = None, *, show: bool | None = None) -> Silent:
+def display_for(stream: IO[str] | None = None, *, show: bool | None = None, output: str | None = None) -> Silent:
     """The display that suits the stream (standard error if none is given).
 
     Args:
         stream: Where to show it.
         show: `True` shows it in any case, `False` never, `None` on a terminal only.
+        output: Where the job's rows go: if to standard output, there is no live block.
     """
     stream = sys.stderr if stream is None else stream
     if show is False or (show is None and not stream.isatty()):
         return Silent()
-    if not stream.isatty():
+    # The rows, or what the program that reads them prints, may be on the same screen: a live block would erase them.
+    if not stream.isatty() or output == "-":
         return Lines(stream)
     from rich.console import Console  # noqa: PLC0415 - takes longer than `headgate --help` may
 

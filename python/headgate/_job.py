@@ -138,7 +138,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
     )
     if mistakes := options.mistakes():
         raise UsageError("; ".join(f"{mistake.option} {mistake.message}" for mistake in mistakes))
-    summary, stopped_by = run(options, display_for(show=progress))
+    summary, stopped_by = run(options, display_for(show=progress, output=place))
     if (error := failure_of(summary)) is not None:
         raise error
     if stopped_by is not None:

@@ -114,6 +114,12 @@ def test_the_display_suits_the_stream(
     assert expected is type(_display.display_for(stream, show=show))
 
 
+def test_a_block_never_erases_rows_that_go_to_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert _display.Lines is type(_display.display_for(Terminal(), show=True, output="-"))
+    assert _display.Live is type(_display.display_for(Terminal(), show=True, output="results"))
+
+
 def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     assert _display.Lines is type(_display.display_for(Terminal()))

@@ -29,8 +29,7 @@ def main(arguments: Sequence[str]) -> int:
         print(_INSECURE_WARNING, file=sys.stderr, flush=True)
     from headgate import _display, _job, _report  # noqa: PLC0415 - not for the help
 
-    rows_on_screen = command.options.output == "-" and sys.stdout.isatty()
-    display = _display.display_for(show=not command.quiet and not rows_on_screen)
+    display = _display.display_for(show=not command.quiet, output=command.options.output)
     summary, stopped_by = _job.run(command.options, display, signals=(signal.SIGINT, signal.SIGTERM))
     if not command.quiet and not _reader_is_gone(command.options):
         print(_report.report(summary), file=sys.stderr)
