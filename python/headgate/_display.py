@@ -3,6 +3,7 @@
 It is drawn from the thread that waits for the job, some times a second, from one snapshot of constant size.
 """
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -77,7 +78,9 @@ class Live(Silent):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._block.stop()
+        # The terminal may be gone, the results are not.
+        with contextlib.suppress(OSError):
+            self._block.stop()
 
     def update(self, snapshot: Snapshot) -> None:
         """Draws the block."""

@@ -4,7 +4,7 @@ Exit codes:
     0    every row was answered
     3    finished, with failed rows
     2    a mistake on the command line, or an input that cannot be read
-    130  interrupted (143: terminated); results so far are written
+    130  interrupted (143: terminated, 129: the terminal went away); results so far are written
     1    anything else
 """
 
