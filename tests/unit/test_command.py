@@ -88,7 +88,7 @@ def test_mistakes_are_told_and_exit_with_2(
 
 
 @pytest.mark.parametrize(
-    ("expected", "error"), [(2, UsageError("a")), (2, InputError("a")), (1, OutputError("a")), (1, InternalError("a"))]
+    ("expected", "error"), [(2, UsageError("a")), (2, InputError("a")), (2, OutputError("a")), (1, InternalError("a"))]
 )
 def test_an_error_of_the_job_is_one_line_and_an_exit_code(
     expected: int, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
