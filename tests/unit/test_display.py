@@ -65,6 +65,10 @@ def test_what_is_not_known_is_left_out() -> None:
     assert drawn(rows_known=None, fraction=None, time_left_s=None)[0] == "37,412 rows so far  1.2 s"
 
 
+def test_before_anything_has_ended_there_is_no_latency() -> None:
+    assert drawn(p50_us=0, p99_us=0)[3].startswith("latency     p50 -, p99 -  ")
+
+
 def test_a_share_of_bytes_is_shown_where_the_rows_are_not_known() -> None:
     assert drawn(rows_known=None, time_left_s=None)[0] == "37,412 rows so far (37 %)  ━━━━━━━━╸                 1.2 s"
 
