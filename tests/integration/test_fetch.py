@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,30 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(headgate.UsageError) as raised:
         headgate.fetch("urls.txt", "out", concurrency=0, head=-1)
     assert "head must be at least 0, not -1; concurrency must be at least 1, not 0" == str(raised.value)
+
+
+def test_an_argument_of_the_wrong_type_is_a_usage_error_that_names_it() -> None:
+    with pytest.raises(headgate.UsageError) as raised:
+        headgate.fetch(["urls.txt"], "out", keep="id", headers={"a": 5}, concurrency=0)  # type: ignore[arg-type] # the mistakes
+    assert (
+        "input must be one path or text, not list; keep must be a list of columns: write ['id']; "
+        "headers must have values that are text: that of 'a' is int; concurrency must be at least 1, not 0"
+    ) == str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("expected", "name"),
+    [
+        ("'header': did you mean headers?", "header"),
+        ("'timeout': did you mean timeout_s?", "timeout"),
+        ("'xyzzy'", "xyzzy"),
+    ],
+)
+def test_an_unknown_keyword_is_answered_with_the_nearest(expected: str, name: str) -> None:
+    arguments: dict[str, Any] = {name: "1"}
+    with pytest.raises(TypeError) as raised:
+        headgate.fetch("urls.txt", "out", **arguments)
+    assert f"fetch() got an unexpected keyword argument {expected}" == str(raised.value)
 
 
 def test_an_input_that_cannot_be_read_is_an_input_error(tmp_path: Path) -> None:

@@ -97,7 +97,17 @@ def test_a_terminal_that_goes_away_costs_no_results(tmp_path: Path) -> None:
     out, summary_file = tmp_path / "out", tmp_path / "s.json"
     with serving("--delay", "0..0.2") as server:
         terminal, ours = pty.openpty()
-        command = [HEADGATE, "fetch", f"{server}/[1-1000000]", "-o", out, "-c", "20", "--summary", summary_file]
+        command: list[str | Path] = [
+            HEADGATE,
+            "fetch",
+            f"{server}/[1-1000000]",
+            "-o",
+            out,
+            "-c",
+            "20",
+            "--summary",
+            summary_file,
+        ]
         with subprocess.Popen(
             ["/usr/bin/setsid", "--ctty", *command],
             stdin=ours,

@@ -15,7 +15,8 @@ from importlib import import_module
 from typing import Final
 
 from headgate._errors import HeadgateError, InternalError
-from headgate.cli._parser import CommandLineError, nearest
+from headgate._nearest import nearest
+from headgate.cli._parser import CommandLineError
 
 EXIT_OK: Final = 0
 EXIT_ERROR: Final = 1
