@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S: Final = 10.0
 _BLOCK_WIDTH: Final = 80
+_NARROW: Final = 70
+"""Below this width the facts do not fit side by side: the block shows only what matters most."""
+
 _LONGEST_BAR: Final = 24
 _SHORTEST_BAR: Final = 8
 _GAP: Final = 2
@@ -84,7 +87,8 @@ class Live(Silent):
 
     def update(self, snapshot: Snapshot) -> None:
         """Draws the block."""
-        self._block.update(progress_block(snapshot), refresh=True)
+        narrow = self._console.width < _NARROW
+        self._block.update(narrow_block(snapshot) if narrow else progress_block(snapshot), refresh=True)
 
     def say(self, message: str) -> None:
         """Writes the message above the block."""
@@ -162,6 +166,19 @@ def progress_block(snapshot: Snapshot) -> "RenderableType":
     facts.add_row("latency", latencies, "received", _format.size(snapshot.bytes_received))
     bound = Text(_format.printable(snapshot.bound_by.text), style="bold")
     return Group(_progress(snapshot), facts, bound)
+
+
+def narrow_block(snapshot: Snapshot) -> "RenderableType":
+    """The live block where there is little room: what matters most, wrapped."""
+    from rich.console import Group  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415
+
+    return Group(
+        Text(_rows(snapshot)),
+        Text(f"{_format.count(snapshot.requests_per_s)} requests/s, {snapshot.in_flight:,} in flight"),
+        Text(f"{snapshot.failed:,} failed", style="bold red" if snapshot.failed else ""),
+        Text(_format.printable(snapshot.bound_by.text), style="bold"),
+    )
 
 
 def _progress(snapshot: Snapshot) -> "RenderableType":
