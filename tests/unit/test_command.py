@@ -56,6 +56,10 @@ def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixt
             ["show", "-n", "-1"],
         ),
         (
+            "error: --rows must be at most 1000000, not 1000001\nsee `headgate show --help`\n",
+            ["show", "results", "-n", "1000001"],
+        ),
+        (
             (
                 "error: --port must be from 0 to 65535, not 99999\n"
                 "error: --threads must be at least 1, not 0\n"
