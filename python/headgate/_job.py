@@ -1,10 +1,11 @@
 """The face of a job: `headgate.fetch`, and what the command line needs of it."""
 
+import dataclasses
 import functools
 import inspect
 import signal
 from collections.abc import Callable, Iterable
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from headgate import _options
 from headgate._arguments import Arguments
@@ -20,6 +21,10 @@ __all__ = ["fetch", "preview", "run"]
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
+
+_INSECURE_NOTE: Final = (
+    "certificates were not verified (insecure): all of this may have been read and changed on the way"
+)
 
 _ERROR_OF = {"usage": UsageError, "input": InputError, "output": OutputError, "internal": InternalError}
 
@@ -40,7 +45,10 @@ def run(
     Raises:
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
-    return watch(Job(options), display, grace_s=options.grace_s, signals=signals)
+    summary, stopped_by = watch(Job(options), display, grace_s=options.grace_s, signals=signals)
+    if options.insecure:
+        summary = dataclasses.replace(summary, notes=(*summary.notes, _INSECURE_NOTE))
+    return summary, stopped_by
 
 
 def _with_suggestions(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:

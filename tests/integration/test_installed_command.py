@@ -65,6 +65,14 @@ def test_insecure_is_loud(server: str, tmp_path: Path) -> None:
     assert done.stderr.startswith("WARNING: --insecure: certificates are not verified")
 
 
+def test_insecure_stands_in_the_summary(server: str, tmp_path: Path) -> None:
+    file = tmp_path / "s.json"
+    done = headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", "--insecure", "--summary", file, check=0)
+    note = "certificates were not verified (insecure): all of this may have been read and changed on the way"
+    assert f"note: {note}" in done.stderr.splitlines()
+    assert note in json.loads(file.read_text())["notes"]
+
+
 def test_never_more_in_flight_than_asked(tmp_path: Path) -> None:
     with serving("--delay", "0..0.01") as server:
         headgate("fetch", f"{server}/[1-2000]", "-o", tmp_path / "out", "-c", "37", check=0)
@@ -86,6 +94,14 @@ def test_show_prints_the_first_rows(server: str, tmp_path: Path) -> None:
     assert ["row", "status", "body"] == shown[0].split()
     assert [["200", "Hello,", "World!"]] * 3 == [line.split()[1:] for line in shown[2:5]]
     assert shown[5].startswith("3 of 20 rows")
+
+
+@pytest.mark.parametrize("form", ["parquet", "ndjson"])
+def test_show_says_alike_of_all_formats_that_these_are_all_rows(form: str, server: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    headgate("fetch", f"{server}/[1-3]", "-o", out, "--format", form, check=0)
+    assert headgate("show", out, "-n", "3", check=0).stdout.splitlines()[-1].startswith("all 3 rows")
+    assert not headgate("show", out, "-n", "2", check=0).stdout.splitlines()[-1].startswith("all")
 
 
 def test_show_names_what_is_not_there(tmp_path: Path) -> None:
