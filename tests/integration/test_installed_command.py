@@ -1,8 +1,13 @@
 """The installed command."""
 
+import contextlib
+import io
 import json
+import os
+import pty
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +58,29 @@ def test_the_report_goes_to_standard_error(server: str, tmp_path: Path) -> None:
     assert done.stdout == ""
     assert "done: 10 rows" in done.stderr
     assert f"headgate show {tmp_path / 'out'}" in done.stderr
+
+
+@pytest.mark.parametrize(("expected", "output"), [(False, "-"), (True, "out")])
+def test_a_block_is_drawn_only_where_no_rows_go_to_standard_output(
+    expected: bool, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal, theirs = pty.openpty()
+    with serving("--delay", "0.5") as server, os.fdopen(terminal, "rb", buffering=0) as screen:
+        command: list[str | Path] = [HEADGATE, "fetch", f"{server}/1", "-o", output]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=theirs, timeout=LONGEST_S)
+        os.close(theirs)
+        drawn = b"".join(pieces(screen)).decode()
+    assert "done: 1 row in" in drawn
+    assert expected == ("\x1b[" in drawn)
+
+
+def pieces(screen: io.FileIO) -> Iterator[bytes]:
+    """What was written to a terminal that nobody writes to any more: its end is an error."""
+    with contextlib.suppress(OSError):
+        while piece := screen.read(65_536):
+            yield piece
 
 
 def test_quiet_says_nothing(server: str, tmp_path: Path) -> None:
