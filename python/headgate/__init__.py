@@ -7,7 +7,8 @@
 Who may import whom, from the bottom up; nothing imports upwards, and nothing imports `cli`:
 
     _version                                       reads the version
-    _summary  _errors  _options  _format           leaves: data and words
+    _summary  _errors  _options  _format  _nearest leaves: data and words
+    _arguments                                     reads what `fetch` is given as options
     _display  _report  _watch                      what a running job shows, what a finished one says
     _native                                        the one module that imports the engine
     _job  _server                                  the faces of the engine

@@ -3,6 +3,7 @@
 It is drawn from the thread that waits for the job, some times a second, from one snapshot of constant size.
 """
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 LINE_EVERY_S: Final = 10.0
 _BLOCK_WIDTH: Final = 80
+_NARROW: Final = 70
+"""Below this width the facts do not fit side by side: the block shows only what matters most."""
+
 _LONGEST_BAR: Final = 24
 _SHORTEST_BAR: Final = 8
 _GAP: Final = 2
@@ -77,28 +81,33 @@ class Live(Silent):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._block.stop()
+        # The terminal may be gone, the results are not.
+        with contextlib.suppress(OSError):
+            self._block.stop()
 
     def update(self, snapshot: Snapshot) -> None:
         """Draws the block."""
-        self._block.update(progress_block(snapshot), refresh=True)
+        narrow = self._console.width < _NARROW
+        self._block.update(narrow_block(snapshot) if narrow else progress_block(snapshot), refresh=True)
 
     def say(self, message: str) -> None:
         """Writes the message above the block."""
         self._console.print(message, markup=False, highlight=False)
 
 
-def display_for(stream: IO[str] | None = None, *, show: bool | None = None) -> Silent:
+def display_for(stream: IO[str] | None = None, *, show: bool | None = None, output: str | None = None) -> Silent:
     """The display that suits the stream (standard error if none is given).
 
     Args:
         stream: Where to show it.
         show: `True` shows it in any case, `False` never, `None` on a terminal only.
+        output: Where the job's rows go: if to standard output, there is no live block.
     """
     stream = sys.stderr if stream is None else stream
     if show is False or (show is None and not stream.isatty()):
         return Silent()
-    if not stream.isatty():
+    # The rows, or what the program that reads them prints, may be on the same screen: a live block would erase them.
+    if not stream.isatty() or output == "-":
         return Lines(stream)
     from rich.console import Console  # noqa: PLC0415 - takes longer than `headgate --help` may
 
@@ -157,6 +166,19 @@ def progress_block(snapshot: Snapshot) -> "RenderableType":
     facts.add_row("latency", latencies, "received", _format.size(snapshot.bytes_received))
     bound = Text(_format.printable(snapshot.bound_by.text), style="bold")
     return Group(_progress(snapshot), facts, bound)
+
+
+def narrow_block(snapshot: Snapshot) -> "RenderableType":
+    """The live block where there is little room: what matters most, wrapped."""
+    from rich.console import Group  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415
+
+    return Group(
+        Text(_rows(snapshot)),
+        Text(f"{_format.count(snapshot.requests_per_s)} requests/s, {snapshot.in_flight:,} in flight"),
+        Text(f"{snapshot.failed:,} failed", style="bold red" if snapshot.failed else ""),
+        Text(_format.printable(snapshot.bound_by.text), style="bold"),
+    )
 
 
 def _progress(snapshot: Snapshot) -> "RenderableType":

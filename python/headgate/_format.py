@@ -44,7 +44,9 @@ def duration(seconds: float) -> str:
 
 
 def latency(microseconds: int) -> str:
-    """`870 µs`, `8.1 ms`, `1.50 s`."""
+    """`870 µs`, `8.1 ms`, `1.50 s`; `-` where nothing was measured."""
+    if microseconds == 0:
+        return "-"
     if microseconds < 1000:
         return f"{microseconds} µs"
     milliseconds = microseconds / 1000

@@ -1,18 +1,30 @@
 """The face of a job: `headgate.fetch`, and what the command line needs of it."""
 
-import os
+import dataclasses
+import functools
+import inspect
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Final, ParamSpec, TypeVar
 
 from headgate import _options
+from headgate._arguments import Arguments
 from headgate._display import display_for
 from headgate._errors import HeadgateError, InputError, InternalError, Interrupted, OutputError, UsageError
 from headgate._native import Job, preview
+from headgate._nearest import nearest
 from headgate._options import FetchOptions, Format, Headers, StrPath
 from headgate._summary import Summary
 from headgate._watch import Display, watch
 
 __all__ = ["fetch", "preview", "run"]
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+_INSECURE_NOTE: Final = (
+    "certificates were not verified (insecure): all of this may have been read and changed on the way"
+)
 
 _ERROR_OF = {"usage": UsageError, "input": InputError, "output": OutputError, "internal": InternalError}
 
@@ -33,9 +45,28 @@ def run(
     Raises:
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
-    return watch(Job(options), display, grace_s=options.grace_s, signals=signals)
+    summary, stopped_by = watch(Job(options), display, grace_s=options.grace_s, signals=signals)
+    if options.insecure:
+        summary = dataclasses.replace(summary, notes=(*summary.notes, _INSECURE_NOTE))
+    return summary, stopped_by
 
 
+def _with_suggestions(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Names the nearest keyword in the `TypeError` for an unknown one; Python itself does not."""
+    known = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        for name in kwargs.keys() - known:
+            if (hint := nearest(name, known)) is not None:
+                message = f"{function.__name__}() got an unexpected keyword argument {name!r}: did you mean {hint}?"
+                raise TypeError(message)
+        return function(*args, **kwargs)
+
+    return call
+
+
+@_with_suggestions
 def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
     input: StrPath,  # noqa: A002 - the same name as on the command line
     output: StrPath | None = None,
@@ -68,6 +99,10 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
 
     Blocks until all is done. Memory does not grow with the input. A request that fails is a row of the result with
     its `error`, not an exception.
+
+    Names are those of the flags of `headgate fetch`, except where Python has a better way: a repeated `--header` is
+    `headers`, which takes all at once, as `keep` does; `-q` is `progress=False`; and there is no `--summary`, because
+    the summary is what is returned. Sizes are whole numbers of bytes, as `16 * 1024**2`.
 
     Args:
         input: A file (`.txt` with a URL on each line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
@@ -102,16 +137,17 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         What was done: rows, errors by kind, latencies, and what held the job back.
 
     Raises:
-        UsageError: An option cannot be; all mistakes are named.
+        UsageError: An argument cannot be; all mistakes are named.
         InputError: The input cannot be read, or not to its end; `summary` says what was done before.
         OutputError: The results cannot be written.
         Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
             `summary` says what was done. A second Ctrl-C ends it without waiting.
     """
-    body = data.encode() if isinstance(data, str) else data
-    place = None if output is None else os.fspath(output)
+    given = Arguments()
+    body = given.data("data", data)
+    place = given.path_or_none("output", output)
     options = FetchOptions(
-        input=os.fspath(input),
+        input=given.path("input", input),
         output=place,
         format=_options.format_for(format, place),
         fresh=fresh,
@@ -119,26 +155,27 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         method_column=method_column,
         headers_column=headers_column,
         body_column=body_column,
-        keep=tuple(keep),
+        keep=given.columns("keep", keep),
         head=head,
         concurrency=concurrency,
         threads=threads,
         timeout_s=timeout_s,
         connect_timeout_s=connect_timeout_s,
         method=_options.method_for(method, body),
-        headers=_options.header_pairs(headers),
+        headers=given.headers("headers", headers),
         data=body,
         max_body_bytes=max_body_bytes,
         user_agent=user_agent,
-        cacert=None if cacert is None else os.fspath(cacert),
+        cacert=given.path_or_none("cacert", cacert),
         insecure=insecure,
         grace_s=grace_s,
         part_bytes=part_bytes,
         part_age_s=part_age_s,
     )
-    if mistakes := options.mistakes():
+    mistakes = [*given.mistakes, *(mistake for mistake in options.mistakes() if not given.is_wrong(mistake.option))]
+    if mistakes:
         raise UsageError("; ".join(f"{mistake.option} {mistake.message}" for mistake in mistakes))
-    summary, stopped_by = run(options, display_for(show=progress))
+    summary, stopped_by = run(options, display_for(show=progress, output=place))
     if (error := failure_of(summary)) is not None:
         raise error
     if stopped_by is not None:

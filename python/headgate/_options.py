@@ -96,8 +96,13 @@ class FetchOptions:
             yield "input", "is missing: name a file, a URL with ranges, or - for lines on standard input"
         yield from self._output_mistakes()
         for name in ("url_column", "method_column", "headers_column", "body_column"):
-            if not getattr(self, name):
+            if not self._is_text(name):
+                yield self._no_text(name)
+            elif not getattr(self, name):
                 yield name, "is empty: name a column of the input"
+        for name in ("fresh", "insecure"):
+            if not isinstance(getattr(self, name), bool):
+                yield name, f"must be True or False, not {getattr(self, name)!r}"
         yield from self._whole("head", self.head, least=0, optional=True)
         yield from self._whole("concurrency", self.concurrency, least=1)
         yield from self._whole("threads", self.threads, least=1, optional=True)
@@ -120,15 +125,25 @@ class FetchOptions:
             yield "format", "parquet cannot go to standard output: use ndjson, or name a directory"
 
     def _request_mistakes(self) -> Iterator[tuple[str, str]]:
-        if not _TOKEN.fullmatch(self.method):
+        if not self._is_text("method"):
+            yield self._no_text("method")
+        elif not _TOKEN.fullmatch(self.method):
             yield "method", f"{self.method!r} is no HTTP method"
-        if _NOT_IN_A_HEADER.search(self.user_agent):
+        if not self._is_text("user_agent"):
+            yield self._no_text("user_agent")
+        elif _NOT_IN_A_HEADER.search(self.user_agent):
             yield "user_agent", "holds a control character"
         for name, value in self.headers:
             if not _TOKEN.fullmatch(name):
                 yield "headers", f"{name!r} is no name of a header"
             elif _NOT_IN_A_HEADER.search(value):
                 yield "headers", f"{name} holds a control character"
+
+    def _is_text(self, name: str) -> bool:
+        return isinstance(getattr(self, name), str)
+
+    def _no_text(self, name: str) -> tuple[str, str]:
+        return name, f"must be text, not {getattr(self, name)!r}"
 
     @staticmethod
     def _whole(name: str, value: object, *, least: int, optional: bool = False) -> Iterator[tuple[str, str]]:
@@ -161,8 +176,3 @@ def format_for(form: Format | None, output: str | None) -> Format:
     if form is not None:
         return form
     return "ndjson" if output == STANDARD_STREAM else DEFAULT_FORMAT
-
-
-def header_pairs(headers: Headers) -> list[tuple[str, str]]:
-    """Headers in the order they were given, repeats kept."""
-    return list(headers.items()) if isinstance(headers, Mapping) else [(name, value) for name, value in headers]

@@ -10,21 +10,48 @@ from headgate._summary import Summary
 _MILLION: Final = 1_000_000
 _INDENT: Final = "  "
 _NO_PLACE: Final = ("", "-")
+_ROWS_FOR_A_RATE: Final = 10_000
+"""With fewer, the CPU seconds of starting are most of it."""
+
+_LONGEST_URL: Final = 80
 
 
 def report(summary: Summary) -> str:
     """The summary as aligned lines, without a line end after the last."""
-    blocks = [_headline(summary), *_aligned(_facts(summary)), summary.bound_by.text]
+    blocks = [_headline(summary), *_aligned(_facts(summary))]
+    if summary.rows or _stopped_early(summary):
+        blocks.append(summary.bound_by.text)
     blocks.extend(f"note: {note}" for note in summary.notes)
-    if summary.output not in _NO_PLACE:
-        look = f"headgate show {shlex.quote(summary.output)}"
-        blocks.append(f"results are in {summary.output}: look at them with `{look}`")
+    blocks.extend(_place(summary))
     return "\n".join(_format.printable(line) for line in blocks)
 
 
+def _stopped_early(summary: Summary) -> bool:
+    return summary.interrupted or summary.failure is not None
+
+
 def _headline(summary: Summary) -> str:
-    how = "stopped early" if summary.interrupted or summary.failure is not None else "done"
-    return f"{how}: {_format.plural(summary.rows, 'row')} in {_format.duration(summary.elapsed_s)}"
+    early = _stopped_early(summary)
+    rows = _format.plural(summary.rows, "row")
+    if early and summary.rows_known is not None:
+        rows = f"{summary.rows:,} of {_format.plural(summary.rows_known, 'row')}"
+    return f"{'stopped early' if early else 'done'}: {rows} in {_format.duration(summary.elapsed_s)}"
+
+
+def _place(summary: Summary) -> Iterator[str]:
+    """Where the results are, and which are not there."""
+    if summary.output in _NO_PLACE:
+        return
+    if summary.failure is not None and summary.failure.kind == "output":
+        yield (
+            f"what was written before the failure is in {summary.output}; "
+            "answered rows of the unfinished part are not in it"
+        )
+    elif not summary.rows:
+        yield "no row has ended: there are no results" if _stopped_early(summary) else "there were no rows to ask for"
+    else:
+        look = f"headgate show {shlex.quote(summary.output)}"
+        yield f"results are in {summary.output}: look at them with `{look}`"
 
 
 def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -32,11 +59,13 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "failed", f"{summary.failed:,}"
     for kind, number in sorted(summary.errors.items(), key=lambda item: (-item[1], item[0])):
         example = summary.error_examples.get(kind)
-        reason = "" if example is None else f"  row {example.row}: {example.url}: {example.message}"
+        reason = "" if example is None else f"  row {example.row}: {_short(example.url)}: {example.message}"
         yield f"{_INDENT}{kind}", f"{number:,}{reason}"
+    if summary.abandoned:
+        yield "given up", f"{summary.abandoned:,}  in flight at the end; no rows of the result, they can be asked again"
     yield "requests/s", _format.count(summary.requests_per_s)
-    if summary.answered:
-        latency = summary.latency_us
+    latency = summary.latency_us
+    if latency.max:  # of attempts, answered or not; a row that is no request has none
         named = (("p50", latency.p50), ("p90", latency.p90), ("p99", latency.p99), ("max", latency.max))
         yield "latency", ", ".join(f"{name} {_format.latency(value)}" for name, value in named)
     yield "received", _format.size(summary.bytes_received)
@@ -44,9 +73,15 @@ def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "CPU", _cpu(summary)
 
 
+def _short(url: str) -> str:
+    if not url:
+        return "(no URL)"
+    return url if len(url) <= _LONGEST_URL else f"{url[: _LONGEST_URL - 1]}…"
+
+
 def _cpu(summary: Summary) -> str:
     total = f"{summary.cpu_s:,.1f} s"
-    if not summary.rows:
+    if summary.rows < _ROWS_FOR_A_RATE:
         return total
     return f"{total}, {summary.cpu_s / summary.rows * _MILLION:,.1f} s for each million requests"
 

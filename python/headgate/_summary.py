@@ -81,6 +81,8 @@ class Summary:
         rows: Rows that have ended, one way or the other: `answered` and `failed`.
         answered: Rows with a response, whatever its status.
         failed: Rows without one.
+        rows_known: Rows of the input, where that is known.
+        abandoned: Requests in flight that were given up when the grace was over; they are no rows of the result.
         statuses: Responses by HTTP status.
         errors: Failed rows by kind of error.
         error_examples: One failed row for each kind of error.
@@ -114,6 +116,8 @@ class Summary:
     interrupted: bool
     notes: tuple[str, ...]
     failure: Failure | None
+    rows_known: int | None = None
+    abandoned: int = 0
 
     @classmethod
     def from_json(cls, text: str) -> Self:

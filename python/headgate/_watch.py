@@ -77,6 +77,9 @@ class _Signals:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         del frame
+        # A terminal that goes away is told twice, by the kernel and by the shell: nobody has asked for haste.
+        if self.count and number == signal.SIGHUP:
+            return
         self.count += 1
         if self.count == 1:
             self.first = signal.Signals(number)

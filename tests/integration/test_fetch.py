@@ -1,10 +1,12 @@
 """`headgate.fetch`, the same job from Python."""
 
+import gzip
 import inspect
 import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +43,30 @@ def test_all_mistakes_are_told_at_once() -> None:
     assert "head must be at least 0, not -1; concurrency must be at least 1, not 0" == str(raised.value)
 
 
+def test_an_argument_of_the_wrong_type_is_a_usage_error_that_names_it() -> None:
+    with pytest.raises(headgate.UsageError) as raised:
+        headgate.fetch(["urls.txt"], "out", keep="id", headers={"a": 5}, concurrency=0)  # type: ignore[arg-type] # the mistakes
+    assert (
+        "input must be one path or text, not list; keep must be a list of columns: write ['id']; "
+        "headers must have values that are text: that of 'a' is int; concurrency must be at least 1, not 0"
+    ) == str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("expected", "name"),
+    [
+        ("'header': did you mean headers?", "header"),
+        ("'timeout': did you mean timeout_s?", "timeout"),
+        ("'xyzzy'", "xyzzy"),
+    ],
+)
+def test_an_unknown_keyword_is_answered_with_the_nearest(expected: str, name: str) -> None:
+    arguments: dict[str, Any] = {name: "1"}
+    with pytest.raises(TypeError) as raised:
+        headgate.fetch("urls.txt", "out", **arguments)
+    assert f"fetch() got an unexpected keyword argument {expected}" == str(raised.value)
+
+
 def test_an_input_that_cannot_be_read_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(headgate.InputError, match="no such file") as raised:
         headgate.fetch(tmp_path / "urls.txt", tmp_path / "out")
@@ -49,11 +75,21 @@ def test_an_input_that_cannot_be_read_is_an_input_error(tmp_path: Path) -> None:
 
 def test_an_input_that_breaks_off_brings_the_summary(tmp_path: Path) -> None:
     source = tmp_path / "urls.txt.gz"
-    source.write_bytes(b"\x1f\x8b\x08\x00")
+    source.write_bytes(gzip.compress(b"http://127.0.0.1:9/\n" * 5000)[:-4])
     with pytest.raises(headgate.InputError, match="cut short") as raised:
         headgate.fetch(source, tmp_path / "out")
     assert raised.value.summary is not None
-    assert raised.value.summary.rows == 0
+    assert raised.value.summary.rows == 5000
+
+
+def test_results_are_not_replaced_for_an_input_that_cannot_be_read(server: str, tmp_path: Path) -> None:
+    results = tmp_path / "out"
+    headgate.fetch(f"{server}/[1-3]", results)
+    broken = tmp_path / "urls.txt.gz"
+    broken.write_bytes(b"this is no gzip at all")
+    with pytest.raises(headgate.InputError):
+        headgate.fetch(broken, results, fresh=True)
+    assert len(rows(results)) == 3
 
 
 def test_a_place_that_cannot_be_written_is_an_output_error(server: str, tmp_path: Path) -> None:

@@ -1,8 +1,13 @@
 """The installed command."""
 
+import contextlib
+import io
 import json
+import os
+import pty
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,6 +60,29 @@ def test_the_report_goes_to_standard_error(server: str, tmp_path: Path) -> None:
     assert f"headgate show {tmp_path / 'out'}" in done.stderr
 
 
+@pytest.mark.parametrize(("expected", "output"), [(False, "-"), (True, "out")])
+def test_a_block_is_drawn_only_where_no_rows_go_to_standard_output(
+    expected: bool, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal, theirs = pty.openpty()
+    with serving("--delay", "0.5") as server, os.fdopen(terminal, "rb", buffering=0) as screen:
+        command: list[str | Path] = [HEADGATE, "fetch", f"{server}/1", "-o", output]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=theirs, timeout=LONGEST_S)
+        os.close(theirs)
+        drawn = b"".join(pieces(screen)).decode()
+    assert "done: 1 row in" in drawn
+    assert expected == ("\x1b[" in drawn)
+
+
+def pieces(screen: io.FileIO) -> Iterator[bytes]:
+    """What was written to a terminal that nobody writes to any more: its end is an error."""
+    with contextlib.suppress(OSError):
+        while piece := screen.read(65_536):
+            yield piece
+
+
 def test_quiet_says_nothing(server: str, tmp_path: Path) -> None:
     done = headgate("fetch", f"{server}/[1-10]", "-o", tmp_path / "out", "-q", check=0)
     assert ("", "") == (done.stdout, done.stderr)
@@ -63,6 +91,14 @@ def test_quiet_says_nothing(server: str, tmp_path: Path) -> None:
 def test_insecure_is_loud(server: str, tmp_path: Path) -> None:
     done = headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", "-q", "--insecure", check=0)
     assert done.stderr.startswith("WARNING: --insecure: certificates are not verified")
+
+
+def test_insecure_stands_in_the_summary(server: str, tmp_path: Path) -> None:
+    file = tmp_path / "s.json"
+    done = headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", "--insecure", "--summary", file, check=0)
+    note = "certificates were not verified (insecure): all of this may have been read and changed on the way"
+    assert f"note: {note}" in done.stderr.splitlines()
+    assert note in json.loads(file.read_text())["notes"]
 
 
 def test_never_more_in_flight_than_asked(tmp_path: Path) -> None:
@@ -86,6 +122,14 @@ def test_show_prints_the_first_rows(server: str, tmp_path: Path) -> None:
     assert ["row", "status", "body"] == shown[0].split()
     assert [["200", "Hello,", "World!"]] * 3 == [line.split()[1:] for line in shown[2:5]]
     assert shown[5].startswith("3 of 20 rows")
+
+
+@pytest.mark.parametrize("form", ["parquet", "ndjson"])
+def test_show_says_alike_of_all_formats_that_these_are_all_rows(form: str, server: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    headgate("fetch", f"{server}/[1-3]", "-o", out, "--format", form, check=0)
+    assert headgate("show", out, "-n", "3", check=0).stdout.splitlines()[-1].startswith("all 3 rows")
+    assert not headgate("show", out, "-n", "2", check=0).stdout.splitlines()[-1].startswith("all")
 
 
 def test_show_names_what_is_not_there(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Ctrl-C, SIGTERM and readers that go away: results so far are written, and nothing is left behind."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import time
@@ -19,7 +21,7 @@ def wait_for_requests(server: str, number: int) -> None:
         assert time.monotonic() < end, "the requests do not come"
 
 
-@pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM)])
+@pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM), (129, signal.SIGHUP)])
 def test_an_interrupt_lets_what_is_in_flight_end_and_writes_it(
     code: int, number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -89,6 +91,37 @@ def test_a_second_interrupt_ends_it_now(tmp_path: Path) -> None:
         _, stderr = process.communicate(timeout=LONGEST_S)
     assert process.returncode == 130
     assert "Traceback" not in stderr
+
+
+def test_a_terminal_that_goes_away_costs_no_results(tmp_path: Path) -> None:
+    out, summary_file = tmp_path / "out", tmp_path / "s.json"
+    with serving("--delay", "0..0.2") as server:
+        terminal, ours = pty.openpty()
+        command: list[str | Path] = [
+            HEADGATE,
+            "fetch",
+            f"{server}/[1-1000000]",
+            "-o",
+            out,
+            "-c",
+            "20",
+            "--summary",
+            summary_file,
+        ]
+        with subprocess.Popen(
+            ["/usr/bin/setsid", "--ctty", *command],
+            stdin=ours,
+            stdout=ours,
+            stderr=ours,
+            env=os.environ | {"TERM": "xterm"},
+        ) as process:
+            os.close(ours)
+            wait_for_requests(server, 100)
+            os.close(terminal)
+            assert process.wait(LONGEST_S) == 129
+    summary = json.loads(summary_file.read_text())
+    assert summary["interrupted"]
+    assert 100 <= summary["rows"] == table(out).num_rows
 
 
 def test_a_closed_pipe_ends_the_job_quietly() -> None:

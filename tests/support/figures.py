@@ -46,6 +46,8 @@ SUMMARY: dict[str, Any] = {
     "interrupted": False,
     "notes": ["only 900 of 1,000 fit below the limit of open files"],
     "failure": None,
+    "rows_known": 200_000,
+    "abandoned": 0,
 }
 
 

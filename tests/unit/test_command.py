@@ -56,6 +56,10 @@ def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixt
             ["show", "-n", "-1"],
         ),
         (
+            "error: --rows must be at most 1000000, not 1000001\nsee `headgate show --help`\n",
+            ["show", "results", "-n", "1000001"],
+        ),
+        (
             (
                 "error: --port must be from 0 to 65535, not 99999\n"
                 "error: --threads must be at least 1, not 0\n"
@@ -88,7 +92,7 @@ def test_mistakes_are_told_and_exit_with_2(
 
 
 @pytest.mark.parametrize(
-    ("expected", "error"), [(2, UsageError("a")), (2, InputError("a")), (1, OutputError("a")), (1, InternalError("a"))]
+    ("expected", "error"), [(2, UsageError("a")), (2, InputError("a")), (2, OutputError("a")), (1, InternalError("a"))]
 )
 def test_an_error_of_the_job_is_one_line_and_an_exit_code(
     expected: int, error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -108,6 +112,7 @@ def test_an_error_of_the_job_is_one_line_and_an_exit_code(
         (3, {"failed": 1}, None),
         (130, {"failed": 1, "interrupted": True}, signal.SIGINT),
         (143, {"failed": 0, "interrupted": True}, signal.SIGTERM),
+        (129, {"failed": 0, "interrupted": True}, signal.SIGHUP),
         (2, {"failure": {"kind": "input", "message": "cut short"}}, None),
         (2, {"failure": {"kind": "usage", "message": "too many"}}, None),
         (1, {"failure": {"kind": "output", "message": "disk full"}}, None),

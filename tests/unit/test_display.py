@@ -1,4 +1,5 @@
 import io
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -61,8 +62,33 @@ def test_the_block_fits_into_80_columns_whatever_the_figures() -> None:
         assert fact in shown
 
 
+def test_a_narrow_terminal_gets_what_matters_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    shown = {}
+    for columns in (40, 69, 70):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        stream = Terminal()
+        with _display.display_for(stream, show=True) as display:
+            display.update(snapshot())
+        shown[columns] = plain(stream.getvalue())
+    assert shown[40][:6] == [
+        "37,412 of 100,000 rows (37 %)",
+        "31,204 requests/s, 256 in flight",
+        "10 failed",
+        "bound by concurrency: 256 in flight at a",
+        "mean of 8.1 ms allow 31,605 requests/s;",
+        "raise --concurrency",
+    ]
+    assert "256 in flight" in shown[69][1]
+    assert "256 of 256" in shown[70][1]
+
+
 def test_what_is_not_known_is_left_out() -> None:
     assert drawn(rows_known=None, fraction=None, time_left_s=None)[0] == "37,412 rows so far  1.2 s"
+
+
+def test_before_anything_has_ended_there_is_no_latency() -> None:
+    assert drawn(p50_us=0, p99_us=0)[3].startswith("latency     p50 -, p99 -  ")
 
 
 def test_a_share_of_bytes_is_shown_where_the_rows_are_not_known() -> None:
@@ -75,6 +101,12 @@ def test_a_line_holds_the_same_facts() -> None:
         "10 failed, p50 8.1 ms, p99 21 ms, 1.2 MiB, stopping; "
         "bound by concurrency: 256 in flight at a mean of 8.1 ms allow 31,605 requests/s; raise --concurrency"
     )
+
+
+def plain(text: str) -> list[str]:
+    """The lines of a text, drawn again or not, without what steers a terminal."""
+    lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n").splitlines()]
+    return [line for line in lines if line]
 
 
 def clock(*times: float) -> Callable[[], float]:
@@ -112,6 +144,12 @@ def test_the_display_suits_the_stream(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     assert expected is type(_display.display_for(stream, show=show))
+
+
+def test_a_block_never_erases_rows_that_go_to_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert _display.Lines is type(_display.display_for(Terminal(), show=True, output="-"))
+    assert _display.Live is type(_display.display_for(Terminal(), show=True, output="results"))
 
 
 def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,7 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("unknown flag --timeout: did you mean --timeout-s?", ["--timeout"]),
         ("unknown flag -Q: did you mean -q?", ["-Q"]),
         ("unknown flag --xyzzy", ["--xyzzy"]),
+        ("unknown flag --retry", ["--retry"]),  # not --header, as a laxer likeness has it
         ("unexpected argument more.txt", ["more.txt"]),
         ("unexpected argument more.txt", ["-q", "more.txt"]),
     ],

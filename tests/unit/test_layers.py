@@ -10,14 +10,16 @@ import headgate
 
 PACKAGE = Path(headgate.__file__).parent
 
-DATA = {"_summary", "_options", "_errors", "_format"}
+DATA = {"_summary", "_options", "_errors", "_format", "_nearest", "_arguments"}
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"_version", "_summary", "_errors", "_job"},
     "_version": set(),
     "_summary": set(),
     "_format": set(),
+    "_nearest": set(),
     "_errors": {"_summary"},
     "_options": {"_version"},
+    "_arguments": {"_options"},
     "_display": {"_summary", "_format"},
     "_report": {"_summary", "_format"},
     "_watch": {"_summary"},

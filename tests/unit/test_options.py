@@ -30,6 +30,8 @@ def test_the_defaults_are_right() -> None:
         ("format must be one of parquet, ndjson, none, not 'xml'", {"format": "xml"}),
         ("format parquet cannot go to standard output: use ndjson, or name a directory", {"output": "-"}),
         ("url_column is empty: name a column of the input", {"url_column": ""}),
+        ("url_column must be text, not 5", {"url_column": 5}),
+        ("fresh must be True or False, not 'no'", {"fresh": "no"}),
         ("head must be at least 0, not -1", {"head": -1}),
         ("concurrency must be at least 1, not 0", {"concurrency": 0}),
         ("concurrency must be a whole number, not '10'", {"concurrency": "10"}),
@@ -47,6 +49,8 @@ def test_the_defaults_are_right() -> None:
         ("grace_s must be 0 seconds or more and at most 31536000, not -1", {"grace_s": -1}),
         ("part_bytes must be at least 1, not 0", {"part_bytes": 0}),
         ("method 'GET /' is no HTTP method", {"method": "GET /"}),
+        ("method must be text, not 5", {"method": 5}),
+        ("user_agent must be text, not None", {"user_agent": None}),
         ("user_agent holds a control character", {"user_agent": "a\r\nb"}),
         ("headers 'a b' is no name of a header", {"headers": [("a b", "c")]}),
         ("headers x-a holds a control character", {"headers": [("x-a", "b\r\nx-c: d")]}),
@@ -79,12 +83,6 @@ def test_the_method_is_post_where_there_is_data(expected: str, method: str | Non
 )
 def test_standard_output_takes_ndjson(expected: str, form: _options.Format | None, output: str | None) -> None:
     assert expected == _options.format_for(form, output)
-
-
-def test_headers_keep_their_order_and_repeats() -> None:
-    pairs = [("b", "1"), ("a", "2"), ("b", "3")]
-    assert pairs == _options.header_pairs(iter(pairs))
-    assert [("b", "1"), ("a", "2")] == _options.header_pairs({"b": "1", "a": "2"})
 
 
 def test_each_default_is_one_named_constant() -> None:

@@ -1,3 +1,7 @@
+from typing import Any
+
+import pytest
+
 from headgate._report import report
 from headgate._summary import Summary
 from support.figures import summary_json
@@ -25,9 +29,24 @@ def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
     ]
 
 
+NO_ROWS: dict[str, Any] = {
+    "rows": 0,
+    "answered": 0,
+    "failed": 0,
+    "statuses": {},
+    "errors": {},
+    "error_examples": {},
+    "notes": [],
+    "requests_per_s": 0.0,
+    "elapsed_s": 0.0,
+    "latency_us": {"p50": 0, "p90": 0, "p99": 0, "max": 0},
+    "cpu_s": 0.01,
+    "bytes_received": 0,
+}
+
+
 def test_a_job_of_no_rows_has_no_latency_and_no_cost_of_each() -> None:
-    changes = {"rows": 0, "answered": 0, "failed": 0, "statuses": {}, "errors": {}, "error_examples": {}, "notes": []}
-    assert lines(**changes, requests_per_s=0.0, elapsed_s=0.0, cpu_s=0.01, bytes_received=0, output="") == [
+    assert lines(**NO_ROWS) == [
         "done: 0 rows in 0.0 s",
         "  answered    0",
         "  failed      0",
@@ -35,13 +54,53 @@ def test_a_job_of_no_rows_has_no_latency_and_no_cost_of_each() -> None:
         "  received    0 B",
         "  memory      64.0 MiB at the most",
         "  CPU         0.0 s",
-        "bound by this machine: workers 98 % busy",
+        "there were no rows to ask for",
     ]
+    assert lines(**NO_ROWS, interrupted=True)[-1] == "no row has ended: there are no results"
 
 
 def test_a_job_that_did_not_reach_its_end_says_so() -> None:
-    assert lines(interrupted=True)[0] == "stopped early: 100,000 rows in 3.3 s"
-    assert lines(failure={"kind": "input", "message": "cut short"})[0] == "stopped early: 100,000 rows in 3.3 s"
+    assert lines(interrupted=True)[0] == "stopped early: 100,000 of 200,000 rows in 3.3 s"
+    assert lines(interrupted=True, rows_known=None)[0] == "stopped early: 100,000 rows in 3.3 s"
+    assert lines(failure={"kind": "input", "message": "cut short"})[0].startswith("stopped early: 100,000 of ")
+
+
+def test_what_was_in_flight_when_the_grace_was_over_is_counted() -> None:
+    assert "  given up    1,234  in flight at the end; no rows of the result, they can be asked again" in lines(
+        interrupted=True, abandoned=1_234
+    )
+    assert [] == [line for line in lines(interrupted=True) if "given up" in line]
+
+
+def test_after_a_failed_write_nobody_is_told_that_all_results_are_there() -> None:
+    assert lines(failure={"kind": "output", "message": "disk full"})[-1] == (
+        "what was written before the failure is in results; answered rows of the unfinished part are not in it"
+    )
+    assert lines(failure={"kind": "input", "message": "cut short"})[-1].startswith("results are in results")
+
+
+def test_the_cost_of_each_is_told_where_starting_does_not_blur_it() -> None:
+    assert "  CPU         5.4 s, 542.0 s for each million requests" in lines(rows=10_000)
+    assert "  CPU         5.4 s" in lines(rows=9_999)
+
+
+def test_attempts_that_failed_have_latencies_too() -> None:
+    assert "  latency     p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s" in lines(answered=0, statuses={})
+
+
+@pytest.mark.parametrize(
+    ("expected", "url"),
+    [
+        ("(no URL)", ""),
+        ("http://a/" + "b" * 71, "http://a/" + "b" * 71),
+        ("http://a/" + "b" * 70 + "…", "http://a/" + "b" * 72),
+    ],
+)
+def test_a_url_that_failed_is_shown_as_far_as_it_helps(expected: str, url: str) -> None:
+    example = {"invalid_request": {"row": 1, "url": url, "message": "no host"}}
+    assert f"    invalid_request  1  row 1: {expected}: no host" in lines(
+        errors={"invalid_request": 1}, error_examples=example
+    )
 
 
 def test_a_place_with_a_blank_can_be_pasted_into_a_shell() -> None:

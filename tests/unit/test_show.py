@@ -61,12 +61,26 @@ def test_columns_without_a_value_are_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("expected", "rows", "total"),
-    [("all 2 rows", ROWS, 2), ("the first 2 rows", ROWS, None), ("1 of 2 rows", ROWS[:1], 2), ("no rows", [], 0)],
+    [
+        ("all 2 rows", ROWS, 2),
+        ("1 row", ROWS[:1], 1),
+        ("no rows", [], 0),
+        ("1 of 2 rows", ROWS[:1], 2),
+        ("the first 2 rows", ROWS, None),
+        ("the first row", ROWS[:1], None),
+    ],
 )
 def test_it_says_how_many_rows_there_are(
     expected: str, rows: Sequence[Sequence[str | None]], total: int | None
 ) -> None:
     assert expected == shown(width=200, rows=rows, total=total)[-1].partition(";")[0]
+
+
+@pytest.mark.parametrize("width", [40, 30])
+def test_what_became_of_which_url_is_shown_on_the_narrowest_terminal(width: int) -> None:
+    header, *lines, _closing = shown(width=width)
+    assert ["row", "url", "status", "error"] == header.split()
+    assert max(len(line) for line in lines) <= width
 
 
 def test_no_line_is_wider_than_the_terminal() -> None:

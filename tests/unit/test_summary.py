@@ -25,6 +25,12 @@ def test_a_summary_survives_writing_and_reading() -> None:
     assert summary == Summary.from_json(summary.to_json())
 
 
+def test_a_summary_of_an_earlier_engine_is_read() -> None:
+    older = {name: value for name, value in SUMMARY.items() if name not in ("abandoned", "rows_known")}
+    summary = Summary.from_json(json.dumps(older))
+    assert (0, None) == (summary.abandoned, summary.rows_known)
+
+
 def test_what_a_snapshot_does_not_know_is_none() -> None:
     snapshot = Snapshot.from_json(snapshot_json(rows_known=None, fraction=None, time_left_s=None))
     assert (None, None, None) == (snapshot.rows_known, snapshot.fraction, snapshot.time_left_s)

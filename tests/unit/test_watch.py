@@ -96,6 +96,13 @@ def test_only_signals_that_were_asked_for_stop_the_job() -> None:
     assert (signal.SIGTERM, ["stop", "finish"]) == (stopped_by, job.calls)
 
 
+def test_a_terminal_that_goes_away_stops_the_job_once_however_often_it_is_told() -> None:
+    job, display = FakeJob(signal.SIGHUP, None, signal.SIGHUP, None), Recorder()
+    _, stopped_by = watch(job, display, grace_s=10, signals=[signal.SIGHUP])
+    assert (signal.SIGHUP, ["stop", "finish"]) == (stopped_by, job.calls)
+    assert len(display.said) == 1
+
+
 def test_the_handlers_are_put_back() -> None:
     before = signal.getsignal(signal.SIGINT)
     watch(FakeJob(None), Silent(), grace_s=10)

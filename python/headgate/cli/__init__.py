@@ -3,8 +3,8 @@
 Exit codes:
     0    every row was answered
     3    finished, with failed rows
-    2    a mistake on the command line, or an input that cannot be read
-    130  interrupted (143: terminated); results so far are written
+    2    a mistake on the command line, an input that cannot be read, or a place for results that cannot be used
+    130  interrupted (143: terminated, 129: the terminal went away); results so far are written
     1    anything else
 """
 
@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final
 
-from headgate._errors import HeadgateError, InputError, UsageError
-from headgate.cli._parser import CommandLineError, nearest
+from headgate._errors import HeadgateError, InternalError
+from headgate._nearest import nearest
+from headgate.cli._parser import CommandLineError
 
 EXIT_OK: Final = 0
 EXIT_ERROR: Final = 1
@@ -54,7 +55,8 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_USAGE
     except HeadgateError as error:
         print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE if isinstance(error, UsageError | InputError) else EXIT_ERROR
+        # No job has begun: what was asked for cannot be done, wherever that came to light.
+        return EXIT_ERROR if isinstance(error, InternalError) else EXIT_USAGE
 
 
 def _dispatch(arguments: Sequence[str]) -> int:

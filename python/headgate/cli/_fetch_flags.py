@@ -23,8 +23,8 @@ examples:
   headgate fetch 'http://127.0.0.1:8080/[1-100000]' -o results --fresh
   headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status
 
-exit codes: 0 every row was answered, 3 finished with failed rows, 2 a mistake or an unreadable input,
-130 interrupted, 1 anything else"""
+exit codes: 0 every row was answered, 3 finished with failed rows, 2 a mistake, an unreadable input
+or an unusable OUT, 130 interrupted, 1 anything else"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

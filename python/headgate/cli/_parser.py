@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any, Final, NoReturn
 
+from headgate._nearest import nearest
+
 _MISSING: Final = "\0missing"
 """Stands for the value of a flag that has none; no argument of a process can hold a NUL."""
 
@@ -222,16 +224,6 @@ class Values:
             self.wrong(dest, f"must be a size in bytes, as 1048576 or 1MiB, not {text!r}")
             return None
         return round(float(found[1]) * unit)
-
-
-def nearest(word: str, known: Sequence[str]) -> str | None:
-    """The known word that was most likely meant."""
-    for candidate in known:
-        if candidate.lower() == word.lower():
-            return candidate
-    from difflib import get_close_matches  # noqa: PLC0415 - only after a mistake
-
-    return next(iter(get_close_matches(word, known, n=1)), None)
 
 
 def _number(text: str) -> float | None:

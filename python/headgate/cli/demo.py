@@ -1,6 +1,5 @@
 """`headgate demo`: the whole thing in a few seconds, against a server in this process."""
 
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -55,12 +54,12 @@ def _demonstrate(rows: int, output: str) -> int:
         print(f"fetching {url} into {output}", file=sys.stderr)
         options = _options.FetchOptions(input=url, output=output, fresh=True)
         display = _display.display_for(show=True)
-        summary, stopped_by = _job.run(options, display, signals=(signal.SIGINT, signal.SIGTERM))
+        summary, stopped_by = _job.run(options, display, signals=fetch.SIGNALS)
     finally:
         server.stop()
-    print(_report.report(summary), file=sys.stderr)
+    fetch.tell(_report.report(summary))
     if summary.failure is not None:
-        print(f"error: {summary.failure.message}", file=sys.stderr)
+        fetch.tell(f"error: {summary.failure.message}")
         return fetch.exit_code(summary, stopped_by)
     print(file=sys.stderr)
     show.show(output, _ROWS_SHOWN)

@@ -1,5 +1,6 @@
 """`headgate fetch`: the main job."""
 
+import os
 import select
 import signal
 import sys
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from headgate._summary import Summary
 
 EXIT_FAILED_ROWS: Final = 3
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What stops a job in order: Ctrl-C, a polite kill, a terminal that goes away."""
+
 _SIGNAL_EXIT_BASE: Final = 128
 _INSECURE_WARNING: Final = (
     "WARNING: --insecure: certificates are not verified; "
@@ -26,23 +30,31 @@ def main(arguments: Sequence[str]) -> int:
     if command is None:
         return 0
     if command.options.insecure:
-        print(_INSECURE_WARNING, file=sys.stderr, flush=True)
+        tell(_INSECURE_WARNING)
     from headgate import _display, _job, _report  # noqa: PLC0415 - not for the help
 
-    rows_on_screen = command.options.output == "-" and sys.stdout.isatty()
-    display = _display.display_for(show=not command.quiet and not rows_on_screen)
-    summary, stopped_by = _job.run(command.options, display, signals=(signal.SIGINT, signal.SIGTERM))
+    display = _display.display_for(show=not command.quiet, output=command.options.output)
+    summary, stopped_by = _job.run(command.options, display, signals=SIGNALS)
     if not command.quiet and not _reader_is_gone(command.options):
-        print(_report.report(summary), file=sys.stderr)
+        tell(_report.report(summary))
     if summary.failure is not None:
-        print(f"error: {summary.failure.message}", file=sys.stderr)
+        tell(f"error: {summary.failure.message}")
     if command.summary is not None:
         try:
             command.summary.write_text(summary.to_json(), encoding="utf-8")
         except OSError as error:
-            print(f"error: --summary: cannot write {str(command.summary)!r}: {error.strerror}", file=sys.stderr)
+            tell(f"error: --summary: cannot write {str(command.summary)!r}: {error.strerror}")
             return 1
     return exit_code(summary, stopped_by)
+
+
+def tell(message: str) -> None:
+    """Writes a message to standard error, if anybody is left there; if not, the exit code still tells how it ended."""
+    try:
+        print(message, file=sys.stderr, flush=True)
+    except OSError:
+        # What could not be written would fail once more at exit, and change the exit code.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:

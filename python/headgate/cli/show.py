@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DEFAULT_ROWS: Final = 10
+MOST_ROWS: Final = 1_000_000
+"""They are held in memory, and nobody reads as many."""
+
 _NARROWEST_CELL: Final = 24
 _LONGEST_CELL: Final = 500
 _GAP: Final = 2
@@ -47,6 +50,8 @@ def main(arguments: Sequence[str]) -> int:
         values.wrong("path", "is missing: name a directory of results")
     if rows < 0:
         values.wrong("rows", f"must be at least 0, not {rows}")
+    elif rows > MOST_ROWS:
+        values.wrong("rows", f"must be at most {MOST_ROWS}, not {rows}")
     values.check()
     show(path, rows, None if columns is None else columns.split(","))
     return 0
@@ -58,8 +63,11 @@ def show(path: str, rows: int, columns: Sequence[str] | None = None) -> None:
 
     from headgate._job import preview  # noqa: PLC0415 - as above
 
-    names, cells, total = preview(path, rows)
-    print_table(Console(file=sys.stdout), names, cells, total, columns)
+    # NDJSON does not say how many rows there are; one more than asked for tells at least whether these are all.
+    names, cells, total = preview(path, rows + 1)
+    if total is None and len(cells) <= rows:
+        total = len(cells)
+    print_table(Console(file=sys.stdout), names, cells[:rows], total, columns)
 
 
 def print_table(
@@ -91,9 +99,9 @@ def print_table(
 def _closing(shown: int, total: int | None, hidden: Sequence[str]) -> str:
     """How many rows there are, and which columns were left out."""
     if total == shown:
-        rows = f"all {_format.plural(shown, 'row')}" if shown else "no rows"
+        rows = f"all {shown:,} rows" if shown > 1 else "1 row" if shown else "no rows"
     elif total is None:
-        rows = f"the first {_format.plural(shown, 'row')}"
+        rows = "the first row" if shown == 1 else f"the first {shown:,} rows"
     else:
         rows = f"{shown:,} of {_format.plural(total, 'row')}"
     return f"{rows}; also there, with --columns: {', '.join(hidden)}" if hidden else rows
@@ -108,18 +116,22 @@ def _asked_for(names: Sequence[str], columns: Sequence[str]) -> list[int]:
 
 
 def _fitting(names: Sequence[str], cells: Rows, widths: Sequence[int], room: int) -> list[int]:
-    """The most useful columns that fit side by side, in their own order; those without any value are left out."""
+    """The most useful columns that fit side by side, in their own order; those without any value are left out.
+
+    What became of which URL is shown in any case, cut as far as must be.
+    """
     own = [name for name in names if name not in (*_FIRST, *_LATER, *_LAST)]
     chosen: list[int] = []
     for name in (*_FIRST, *own, *_LATER, *_LAST):
         if name not in names:
             continue
         index = names.index(name)
-        if name not in _ALWAYS and all(row[index] is None for row in cells):
+        empty = all(row[index] is None for row in cells)
+        if empty and name not in _ALWAYS:
             continue
         # Cells may be cut, but not to less than the narrowest that still says something.
         needed = max(len(name), min(widths[index], _NARROWEST_CELL)) + _GAP
-        if needed <= room:
+        if needed <= room or name in (*_ALWAYS, "error"):
             chosen.append(index)
             room -= needed
     return sorted(chosen)

@@ -1,0 +1,84 @@
+"""What `headgate.fetch` was given from Python, read as what the options hold; what cannot be read is a mistake.
+
+A message names types and not values where a value may be a secret: headers and data.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+
+from headgate._options import Mistake
+
+_WRITE_HEADERS = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
+
+
+class Arguments:
+    """Reads arguments one by one.
+
+    Attributes:
+        mistakes: What could not be read, at most one for each argument.
+    """
+
+    def __init__(self) -> None:
+        self.mistakes: list[Mistake] = []
+
+    def wrong(self, option: str, message: str) -> None:
+        """Notes a mistake, if it is the first of the argument."""
+        if not self.is_wrong(option):
+            self.mistakes.append(Mistake(option=option, message=message))
+
+    def is_wrong(self, option: str) -> bool:
+        """Whether a mistake was noted for it."""
+        return any(mistake.option == option for mistake in self.mistakes)
+
+    def path(self, option: str, value: object) -> str:
+        """A path as text, also one that means no file: `-`, a URL with ranges."""
+        path = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if isinstance(path, str):
+            return path
+        self.wrong(option, f"must be one path or text, not {_kind(value)}")
+        return ""
+
+    def path_or_none(self, option: str, value: object) -> str | None:
+        """A path that need not be."""
+        return None if value is None else self.path(option, value)
+
+    def columns(self, option: str, value: object) -> tuple[str, ...]:
+        """Names of columns."""
+        if isinstance(value, str):
+            self.wrong(option, f"must be a list of columns: write [{value!r}]")
+            return ()
+        names = tuple(value) if isinstance(value, Iterable) else None
+        if names is None or not all(isinstance(name, str) for name in names):
+            self.wrong(option, "must be a list of columns, each of them text")
+            return ()
+        return names
+
+    def headers(self, option: str, value: object) -> list[tuple[str, str]]:
+        """Headers in the order in which they were given, repeats kept."""
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            self.wrong(option, f"must be a mapping or pairs, not {_kind(value)}: {_WRITE_HEADERS}")
+            return []
+        pairs = []
+        for item in value.items() if isinstance(value, Mapping) else value:
+            if not isinstance(item, tuple | list) or len(item) != 2:  # noqa: PLR2004 - a pair
+                self.wrong(option, f"must hold pairs of name and value, not {_kind(item)}: {_WRITE_HEADERS}")
+            elif not isinstance(item[0], str):
+                self.wrong(option, f"must have names that are text, not {_kind(item[0])}")
+            elif not isinstance(item[1], str):
+                self.wrong(option, f"must have values that are text: that of {item[0]!r} is {_kind(item[1])}")
+            else:
+                pairs.append((item[0], item[1]))
+        return pairs
+
+    def data(self, option: str, value: object) -> bytes | None:
+        """A request body; text goes as UTF-8."""
+        if value is None or isinstance(value, bytes):
+            return value
+        if isinstance(value, str):
+            return value.encode()
+        self.wrong(option, f"must be bytes or text, not {_kind(value)}")
+        return None
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__

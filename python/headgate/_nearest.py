@@ -1,0 +1,18 @@
+"""What somebody most likely meant who wrote a name that does not exist."""
+
+from collections.abc import Iterable
+from typing import Final
+
+_CLOSE: Final = 0.75
+"""Below this likeness a suggestion is a guess, and misleads."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was most likely meant, if one is really close."""
+    candidates = list(known)
+    for candidate in candidates:
+        if candidate.lower() == word.lower():
+            return candidate
+    from difflib import get_close_matches  # noqa: PLC0415 - only after a mistake
+
+    return next(iter(get_close_matches(word, candidates, n=1, cutoff=_CLOSE)), None)

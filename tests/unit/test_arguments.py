@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import pytest
+
+from headgate._arguments import Arguments
+
+WRITE = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
+
+
+def test_headers_keep_their_order_and_repeats() -> None:
+    arguments, pairs = Arguments(), [("b", "1"), ("a", "2"), ("b", "3")]
+    assert pairs == arguments.headers("headers", iter(pairs))
+    assert [("b", "1"), ("a", "2")] == arguments.headers("headers", {"b": "1", "a": "2"})
+    assert arguments.mistakes == []
+
+
+def test_what_python_has_is_read_as_what_the_options_hold() -> None:
+    arguments = Arguments()
+    assert "a/b.txt" == arguments.path("input", Path("a/b.txt"))
+    assert arguments.path_or_none("output", None) is None
+    assert ("id", "name") == arguments.columns("keep", iter(["id", "name"]))
+    assert "grün".encode() == arguments.data("data", "grün")
+    assert arguments.mistakes == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "option", "value"),
+    [
+        ("must be one path or text, not list", "path", ["a.txt", "b.txt"]),
+        ("must be one path or text, not None", "path", None),
+        ("must be one path or text, not bytes", "path", b"a.txt"),
+        ("must be a list of columns: write ['id']", "columns", "id"),
+        ("must be a list of columns, each of them text", "columns", None),
+        ("must be a list of columns, each of them text", "columns", ["id", 5]),
+        (f"must be a mapping or pairs, not str: {WRITE}", "headers", "Accept: text/html"),
+        (f"must be a mapping or pairs, not None: {WRITE}", "headers", None),
+        (f"must hold pairs of name and value, not str: {WRITE}", "headers", ["Accept: text/html", "b: c"]),
+        (f"must hold pairs of name and value, not str: {WRITE}", "headers", ["ab"]),
+        ("must have values that are text: that of 'A' is int", "headers", {"A": 5}),
+        ("must have names that are text, not bytes", "headers", [(b"A", "5")]),
+        ("must be bytes or text, not dict", "data", {"a": 1}),
+    ],
+)
+def test_each_mistake_is_told_once(expected: str, option: str, value: object) -> None:
+    arguments = Arguments()
+    getattr(arguments, option)(option, value)
+    assert [(option, expected)] == [(mistake.option, mistake.message) for mistake in arguments.mistakes]
