@@ -1,47 +1,78 @@
 //! The time by which an exchange must end, at next to no cost for those that end in time.
 //!
-//! Arming a timer for each request would cost more than parsing its answer. A lane keeps one timer instead and lets it
-//! run: when it fires and the deadline has moved on meanwhile, it is set again. So a timer is touched once in a
-//! timeout's length, not once in a request.
+//! Arming a timer for each request would cost more than parsing its answer, and even asking one means a look into memory
+//! that is cold by then. A lane keeps one timer, lets it run, and looks at the clock instead. When the timer fires and the
+//! deadline has moved on meanwhile, it is set again: so it is touched once in a timeout's length, not once in a request.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Context;
 use std::time::Instant;
 
+use tokio::task::unconstrained;
 use tokio::time::Sleep;
 
 /// A lane's timer.
 #[derive(Debug)]
 pub struct Deadline {
-    sleep: Pin<Box<Sleep>>,
     at: Instant,
+    /// When the timer will wake the lane; `None`: it will not.
+    wakes_at: Option<Instant>,
+    sleep: Pin<Box<Sleep>>,
 }
 
 impl Deadline {
     pub fn new(at: Instant) -> Self {
-        Self { sleep: Box::pin(tokio::time::sleep_until(at.into())), at }
+        Self { at, wakes_at: None, sleep: Box::pin(tokio::time::sleep_until(at.into())) }
     }
 
     /// Moves the deadline.
     pub fn set(&mut self, at: Instant) {
         self.at = at;
-        if self.sleep.deadline() > at.into() {
-            self.sleep.as_mut().reset(at.into());
-        }
     }
 
     pub fn at(&self) -> Instant {
         self.at
     }
 
-    /// Whether the deadline has passed; if not, `cx` is woken when it has.
+    /// Whether the deadline has passed; if not, the task of `cx`, always the same one, is woken when it has.
     pub fn poll_passed(&mut self, cx: &mut Context<'_>) -> bool {
-        while self.sleep.as_mut().poll(cx).is_ready() {
-            if self.at <= Instant::now() {
-                return true;
-            }
+        let now = Instant::now();
+        if self.at <= now {
+            return true;
+        }
+        if self.wakes_at.is_none_or(|wakes_at| wakes_at <= now || wakes_at > self.at) {
             self.sleep.as_mut().reset(self.at.into());
+            // Pending, but for the moment that has passed since the clock was read: then the task is woken at once.
+            // Unconstrained: a task that has used up its share of polls would not be registered.
+            let passed = pin!(unconstrained(self.sleep.as_mut())).poll(cx).is_ready();
+            self.wakes_at = (!passed).then_some(self.at);
+            return passed;
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::task::Poll;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_deadline_that_moves_either_way_wakes_in_time() {
+        let start = Instant::now();
+        let after = |milliseconds| start + Duration::from_millis(milliseconds);
+        let mut deadline = Deadline::new(after(60_000));
+        for (first, then) in [(60_000, 20), (30, 60)] {
+            deadline.set(after(first));
+            let asked = poll_fn(|cx| Poll::Ready(deadline.poll_passed(cx))).await;
+            assert!(!asked);
+            deadline.set(after(then));
+            poll_fn(|cx| if deadline.poll_passed(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+            assert!(start.elapsed() >= Duration::from_millis(then));
+            assert!(start.elapsed() < Duration::from_secs(30), "woken by its own timer, not by the one before");
+        }
     }
 }
