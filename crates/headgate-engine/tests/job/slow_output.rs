@@ -93,3 +93,21 @@ fn what_was_counted_is_written_when_a_job_is_ended_that_waits_for_its_output() {
     assert!(job.wait(PATIENCE));
     assert_eq!(job.summary().rows, written(&text.join().unwrap()));
 }
+
+#[test]
+fn an_aborted_job_ends_though_nobody_takes_its_output() {
+    let server = server();
+    let mut fifo = Fifo::new();
+    let job = fifo.rig.start();
+    let held = HeldPart::new(&fifo.rig.path("out"));
+    fifo.write(&format!("{}\n", url(server.address(), &format!("/bytes/{LARGE_BODY_BYTES}"))));
+    eventually("the row is done", || job.snapshot().rows == 1);
+    job.stop();
+    assert!(!job.wait(A_WHILE), "a stop waits for the output");
+
+    job.abort();
+
+    assert!(!job.wait(Duration::ZERO), "there is a moment to write in");
+    eventually("the job has ended", || job.wait(A_WHILE));
+    held.release().join().expect("a reader");
+}
