@@ -36,6 +36,8 @@ impl Server {
     ) -> PyResult<Self> {
         let usage = |message: String| to_python(py, &JobError::usage(message));
         let host = resolve(host).ok_or_else(|| usage(format!("--host {host}: no address of this machine")))?;
+        // As many clients as the hard limit allows; with fewer files it still serves, so a failure is none.
+        let _ = raise_open_files();
         let config = Config { host, port, threads, delay_s: delay.0..=delay.1, delay_whole, body_bytes, status, seed };
         let server =
             py.detach(|| headgate_testserver::Server::start(config)).map_err(|error| usage(error.to_string()))?;
