@@ -97,7 +97,7 @@ fn what_was_counted_is_written_when_a_job_is_ended_that_waits_for_its_output() {
 #[test]
 fn an_aborted_job_ends_though_nobody_takes_its_output() {
     let server = server();
-    let mut fifo = Fifo::new();
+    let fifo = Fifo::new();
     let job = fifo.rig.start();
     let held = HeldPart::new(&fifo.rig.path("out"));
     fifo.write(&format!("{}\n", url(server.address(), &format!("/bytes/{LARGE_BODY_BYTES}"))));
