@@ -73,6 +73,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
     *,
     format: Format | None = None,  # noqa: A002 - as above
     fresh: bool = False,
+    resume: bool = True,
     url_column: str = _options.DEFAULT_URL_COLUMN,
     method_column: str = _options.DEFAULT_METHOD_COLUMN,
     headers_column: str = _options.DEFAULT_HEADERS_COLUMN,
@@ -92,7 +93,8 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
     insecure: bool = False,
     grace_s: float = _options.DEFAULT_GRACE_S,
     part_bytes: int = _options.DEFAULT_PART_BYTES,
-    part_age_s: float = _options.DEFAULT_PART_AGE_S,
+    commit_every_s: float = _options.DEFAULT_COMMIT_EVERY_S,
+    window: int = _options.DEFAULT_WINDOW,
     progress: bool | None = None,
 ) -> Summary:
     """Makes one request for each row of the input and writes what became of each.
@@ -111,6 +113,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         format: `parquet`, `ndjson`, or `none` to count and drop. By default Parquet in a directory, NDJSON on
             standard output.
         fresh: Replace what an earlier job left in `output`.
+        resume: Go on where an earlier run of the same job stopped; `False` raises `OutputError` if there was one.
         url_column: The input's column of URLs.
         method_column: The input's column of methods, if it has one.
         headers_column: The input's column of headers, if it has one.
@@ -130,7 +133,8 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         insecure: Do not verify certificates: anyone on the way can read and change what is sent.
         grace_s: How long requests in flight may go on after an interrupt, in seconds.
         part_bytes: Size at which a file of results is closed and the next begun.
-        part_age_s: Age at which it is, in seconds.
+        commit_every_s: How often results are committed, in seconds: what a crash can cost.
+        window: Rows between the oldest that is not done and the newest that was read, at the most.
         progress: Show progress on standard error; `None`: if it is a terminal.
 
     Returns:
@@ -151,6 +155,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         output=place,
         format=_options.format_for(format, place),
         fresh=fresh,
+        resume=resume,
         url_column=url_column,
         method_column=method_column,
         headers_column=headers_column,
@@ -170,7 +175,8 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         insecure=insecure,
         grace_s=grace_s,
         part_bytes=part_bytes,
-        part_age_s=part_age_s,
+        commit_every_s=commit_every_s,
+        window=window,
     )
     mistakes = [*given.mistakes, *(mistake for mistake in options.mistakes() if not given.is_wrong(mistake.option))]
     if mistakes:

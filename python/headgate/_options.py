@@ -29,7 +29,8 @@ DEFAULT_MAX_BODY_BYTES: Final = 16 * 1024 * 1024
 DEFAULT_USER_AGENT: Final = f"headgate/{__version__}"
 DEFAULT_GRACE_S: Final = 10.0
 DEFAULT_PART_BYTES: Final = 128 * 1024 * 1024
-DEFAULT_PART_AGE_S: Final = 600.0
+DEFAULT_COMMIT_EVERY_S: Final = 10.0
+DEFAULT_WINDOW: Final = 4_000_000
 
 LONGEST_WAIT_S: Final = 365 * 24 * 3600.0
 """No timeout is longer than a year: beyond it clocks overflow, and nobody waits."""
@@ -66,6 +67,7 @@ class FetchOptions:
     output: str | None = None
     format: Format = DEFAULT_FORMAT
     fresh: bool = False
+    resume: bool = True
     url_column: str = DEFAULT_URL_COLUMN
     method_column: str = DEFAULT_METHOD_COLUMN
     headers_column: str = DEFAULT_HEADERS_COLUMN
@@ -85,7 +87,8 @@ class FetchOptions:
     insecure: bool = False
     grace_s: float = DEFAULT_GRACE_S
     part_bytes: int = DEFAULT_PART_BYTES
-    part_age_s: float = DEFAULT_PART_AGE_S
+    commit_every_s: float = DEFAULT_COMMIT_EVERY_S
+    window: int = DEFAULT_WINDOW
 
     def mistakes(self) -> list[Mistake]:
         """Everything that is wrong with them, as far as the options alone can tell."""
@@ -100,7 +103,7 @@ class FetchOptions:
                 yield self._no_text(name)
             elif not getattr(self, name):
                 yield name, "is empty: name a column of the input"
-        for name in ("fresh", "insecure"):
+        for name in ("fresh", "resume", "insecure"):
             if not isinstance(getattr(self, name), bool):
                 yield name, f"must be True or False, not {getattr(self, name)!r}"
         yield from self._whole("head", self.head, least=0, optional=True)
@@ -111,7 +114,8 @@ class FetchOptions:
         yield from self._whole("max_body_bytes", self.max_body_bytes, least=0)
         yield from self._seconds("grace_s", self.grace_s, zero=True)
         yield from self._whole("part_bytes", self.part_bytes, least=1)
-        yield from self._seconds("part_age_s", self.part_age_s)
+        yield from self._seconds("commit_every_s", self.commit_every_s)
+        yield from self._whole("window", self.window, least=1)
         yield from self._request_mistakes()
 
     def _output_mistakes(self) -> Iterator[tuple[str, str]]:

@@ -43,7 +43,7 @@ def test_input_and_output_are_enough() -> None:
         ({"max_body_bytes": 16 * 1024**2}, ["--max-body-bytes", "16M"]),
         ({"max_body_bytes": 1_500_000}, ["--max-body-bytes", "1.5MB"]),
         ({"part_bytes": 1024}, ["--part-bytes", "1KiB"]),
-        ({"part_age_s": 60.0}, ["--part-age-s", "60"]),
+        ({"commit_every_s": 60.0}, ["--commit-every-s", "60"]),
         ({"method": "HEAD"}, ["-X", "HEAD"]),
         ({"method": "POST", "data": b"a=1"}, ["-d", "a=1"]),
         ({"method": "PUT", "data": b"a=1"}, ["-d", "a=1", "-X", "PUT"]),

@@ -12,8 +12,10 @@ pub const DEFAULT_MAX_BODY_BYTES: u64 = 16 * 1024 * 1024;
 pub const DEFAULT_BODY_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes after which a part is closed and the next one begun.
 pub const DEFAULT_PART_BYTES: u64 = 128 * 1024 * 1024;
-/// Time after which a part that has rows is closed, so that a slow job's results can be read.
-pub const DEFAULT_PART_AGE: Duration = Duration::from_secs(600);
+/// Time after which results are committed: what a crash can cost.
+pub const DEFAULT_COMMIT_EVERY: Duration = Duration::from_secs(10);
+/// Rows between the oldest that is not done and the newest that was read: 512 KiB of memory, a bit for each.
+pub const DEFAULT_WINDOW: u64 = 4_000_000;
 pub const DEFAULT_USER_AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 
 /// Everything about one job.
@@ -70,9 +72,11 @@ pub struct SinkOptions {
     pub output: Output,
     pub format: Format,
     pub part_bytes: u64,
-    pub part_age: Duration,
+    pub commit_every: Duration,
     /// Replace what an earlier job left in the output directory.
     pub fresh: bool,
+    /// Go on where an earlier run of the same job stopped.
+    pub resume: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,8 +93,9 @@ impl Default for SinkOptions {
             output: Output::Nowhere,
             format: Format::default(),
             part_bytes: DEFAULT_PART_BYTES,
-            part_age: DEFAULT_PART_AGE,
+            commit_every: DEFAULT_COMMIT_EVERY,
             fresh: false,
+            resume: true,
         }
     }
 }
@@ -138,10 +143,12 @@ pub struct RunOptions {
     pub threads: Option<usize>,
     /// How long requests in flight may go on after a stop.
     pub grace: Duration,
+    /// Rows between the oldest that is not done and the newest that was read, at the most; at least 1.
+    pub window: u64,
 }
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { concurrency: DEFAULT_CONCURRENCY, threads: None, grace: DEFAULT_GRACE }
+        Self { concurrency: DEFAULT_CONCURRENCY, threads: None, grace: DEFAULT_GRACE, window: DEFAULT_WINDOW }
     }
 }

@@ -15,6 +15,7 @@ pub struct FetchOptions {
     output: Option<PathBuf>,
     format: String,
     fresh: bool,
+    resume: bool,
     url_column: String,
     method_column: String,
     headers_column: String,
@@ -33,8 +34,9 @@ pub struct FetchOptions {
     cacert: Option<PathBuf>,
     insecure: bool,
     grace_s: f64,
+    window: u64,
     part_bytes: u64,
-    part_age_s: f64,
+    commit_every_s: f64,
 }
 
 impl TryFrom<FetchOptions> for JobOptions {
@@ -60,8 +62,9 @@ impl TryFrom<FetchOptions> for JobOptions {
                 output,
                 format: format(&options.format)?,
                 part_bytes: options.part_bytes,
-                part_age: seconds("--part-age-s", options.part_age_s)?,
+                commit_every: seconds("--commit-every-s", options.commit_every_s)?,
                 fresh: options.fresh,
+                resume: options.resume,
             },
             request: RequestOptions {
                 method: options.method,
@@ -79,6 +82,7 @@ impl TryFrom<FetchOptions> for JobOptions {
                 concurrency: options.concurrency,
                 threads: options.threads,
                 grace: seconds("--grace-s", options.grace_s)?,
+                window: options.window,
             },
         })
     }

@@ -152,7 +152,8 @@ def _add_output(parser: Parser) -> None:
         metavar="FORMAT",
         text=f"{', '.join(_options.FORMATS)}: none counts and drops (default: {_options.DEFAULT_FORMAT})",
     )
-    parser.switch("fresh", "--fresh", text="replace what an earlier job left in OUT")
+    parser.switch("fresh", "--fresh", text="start over: replace what an earlier job left in OUT")
+    parser.switch("no_resume", "--no-resume", text="do not go on with a job that was begun in OUT")
     parser.value(
         "part_bytes",
         "--part-bytes",
@@ -160,10 +161,16 @@ def _add_output(parser: Parser) -> None:
         text=f"begin a new file at this size (default: {_size(_options.DEFAULT_PART_BYTES)})",
     )
     parser.value(
-        "part_age_s",
-        "--part-age-s",
+        "commit_every_s",
+        "--commit-every-s",
         metavar="SECONDS",
-        text=f"begin a new file at this age (default: {_options.DEFAULT_PART_AGE_S:g})",
+        text=f"commit results this often: what a crash can cost (default: {_options.DEFAULT_COMMIT_EVERY_S:g})",
+    )
+    parser.value(
+        "window",
+        "--window",
+        metavar="ROWS",
+        text=f"rows read beyond the oldest unfinished one, at the most (default: {_options.DEFAULT_WINDOW})",
     )
 
 
@@ -186,6 +193,7 @@ def _fetch_options(values: Values) -> FetchOptions:
         output=output,
         format=_output_format(values, output),
         fresh=values.switch("fresh"),
+        resume=not values.switch("no_resume"),
         url_column=_text(values, "url_column", _options.DEFAULT_URL_COLUMN),
         method_column=_text(values, "method_column", _options.DEFAULT_METHOD_COLUMN),
         headers_column=_text(values, "headers_column", _options.DEFAULT_HEADERS_COLUMN),
@@ -205,7 +213,8 @@ def _fetch_options(values: Values) -> FetchOptions:
         insecure=values.switch("insecure"),
         grace_s=values.seconds("grace_s", _options.DEFAULT_GRACE_S),
         part_bytes=values.size("part_bytes", _options.DEFAULT_PART_BYTES),
-        part_age_s=values.seconds("part_age_s", _options.DEFAULT_PART_AGE_S),
+        commit_every_s=values.seconds("commit_every_s", _options.DEFAULT_COMMIT_EVERY_S),
+        window=values.whole("window", _options.DEFAULT_WINDOW),
     )
 
 

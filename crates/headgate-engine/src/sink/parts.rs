@@ -61,7 +61,7 @@ impl DirectorySink {
             Format::Parquet | Format::None => Form::Parquet(ParquetPart::checked_schema(schema)?),
         };
         let directory = ResultDirectory::claim(path, options.format, options.fresh)?;
-        let parts = Parts { directory, form, max_bytes: options.part_bytes, max_age: options.part_age, clock };
+        let parts = Parts { directory, form, max_bytes: options.part_bytes, max_age: options.commit_every, clock };
         Ok(Self { answered: Series::new(PartKind::Answered), failed: Series::new(PartKind::Failed), parts })
     }
 }

@@ -119,7 +119,7 @@ impl Rig {
                 ..SinkOptions::default()
             },
             request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
-            run: RunOptions { concurrency: 8, threads: Some(2), grace: PATIENCE },
+            run: RunOptions { concurrency: 8, threads: Some(2), grace: PATIENCE, ..RunOptions::default() },
         };
         Self { directory, options }
     }

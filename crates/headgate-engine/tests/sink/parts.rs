@@ -43,7 +43,7 @@ fn a_part_ends_when_it_is_large_enough() {
 #[test]
 fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
     let directory = tempfile::tempdir().unwrap();
-    let options = SinkOptions { part_age: Duration::from_mins(1), ..options(directory.path(), Format::Parquet) };
+    let options = SinkOptions { commit_every: Duration::from_mins(1), ..options(directory.path(), Format::Parquet) };
     let (start, passed) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let clock = passed.clone();
     let clock = Box::new(move || start + Duration::from_secs(clock.load(Ordering::Relaxed)));
