@@ -47,6 +47,15 @@ pub trait Source: Send {
     /// been returned by earlier calls.
     fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError>;
 
+    /// Passes over rows, so that the next batch begins at this ordinal, or the input is at its end. Forward only.
+    ///
+    /// Of text all bytes up to there are read: whoever may be told to stop meanwhile asks in steps, of a million rows at
+    /// the most.
+    ///
+    /// # Errors
+    /// As [`Source::next_batch`]. `Internal`: the row was passed already.
+    fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError>;
+
     /// How long the input is, as far as it is known without reading it.
     fn size(&self) -> SourceSize;
 

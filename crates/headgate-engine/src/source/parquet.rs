@@ -33,8 +33,11 @@ pub(super) struct Parquet {
     size: SourceSize,
     metadata: ArrowReaderMetadata,
     used: Used,
-    next_group: usize,
-    group: Option<ParquetRecordBatchReader>,
+    /// The row group to go on in, and its row to go on at: behind the current record batch.
+    group: usize,
+    group_row: u64,
+    /// Reads on from there, once it is open.
+    reader: Option<ParquetRecordBatchReader>,
     /// The current record batch.
     chunk: Option<Chunk>,
     /// Its next row, and the first one that has not got its kept columns yet.
@@ -86,8 +89,9 @@ impl Parquet {
             size,
             metadata,
             used,
-            next_group: 0,
-            group: None,
+            group: 0,
+            group_row: 0,
+            reader: None,
             chunk: None,
             at: 0,
             kept_from: 0,
@@ -100,45 +104,73 @@ impl Parquet {
     /// The next record batch that has rows, or `None` at the end of the file.
     fn next_chunk(&mut self) -> Result<Option<Chunk>, String> {
         loop {
-            let Some(group) = &mut self.group else {
-                if self.next_group == self.metadata.metadata().num_row_groups() {
-                    self.size.bytes_read = self.size.bytes.unwrap_or_default();
-                    return Ok(None);
-                }
-                self.group = Some(self.open_group(self.next_group)?);
-                self.next_group += 1;
+            if self.is_at_end() {
+                return Ok(None);
+            }
+            let Some(reader) = &mut self.reader else {
+                self.reader = Some(self.open_group()?);
                 continue;
             };
-            match group.next().transpose().map_err(|error| error.to_string())? {
-                Some(batch) if batch.num_rows() > 0 => {
+            let batch = reader.next().transpose().map_err(|error| error.to_string())?;
+            let rows = batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+            self.group_row += rows;
+            // Skipping counts rows by the footer: their ordinals must be the same when they are read.
+            let by_footer = self.group_rows();
+            if self.group_row > by_footer || batch.is_none() && self.group_row < by_footer {
+                return Err(format!("its rows are not the {by_footer} that the footer tells of"));
+            }
+            match batch {
+                Some(batch) if rows > 0 => {
                     return Chunk::new(&self.used, self.metadata.schema(), batch.columns()).map(Some);
                 }
                 Some(_) => {}
-                None => {
-                    self.group = None;
-                    let group = self.metadata.metadata().row_group(self.next_group - 1);
-                    self.size.bytes_read += u64::try_from(group.compressed_size()).unwrap_or_default();
-                }
+                None => self.end_group(),
             }
         }
     }
 
-    fn open_group(&self, index: usize) -> Result<ParquetRecordBatchReader, String> {
+    /// A reader of the current row group from the current row on.
+    fn open_group(&self) -> Result<ParquetRecordBatchReader, String> {
         let file = self.file.try_clone().map_err(|error| error.to_string())?;
-        ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
-            .with_row_groups(vec![index])
+        let mut reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_row_groups(vec![self.group])
             .with_projection(self.used.projection.clone())
-            .with_batch_size(self.rows_at_a_time(index))
-            .build()
-            .map_err(|error| error.to_string())
+            .with_batch_size(self.rows_at_a_time());
+        // An offset of none would still have it go by a selection of rows.
+        if self.group_row > 0 {
+            reader = reader.with_offset(usize::try_from(self.group_row).unwrap_or(usize::MAX));
+        }
+        reader.build().map_err(|error| error.to_string())
     }
 
-    fn rows_at_a_time(&self, group: usize) -> usize {
-        let group = self.metadata.metadata().row_group(group);
+    fn rows_at_a_time(&self) -> usize {
+        let group = self.metadata.metadata().row_group(self.group);
         let leaves = group.columns().iter().enumerate();
         let used = leaves.filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
         let bytes = used.map(|(_, column)| u64::try_from(column.uncompressed_size()).unwrap_or_default()).sum();
-        rows_of_a_batch(bytes, u64::try_from(group.num_rows()).unwrap_or_default())
+        rows_of_a_batch(bytes, self.group_rows())
+    }
+
+    /// Whether all row groups are behind us; if so, the whole file counts as read.
+    fn is_at_end(&mut self) -> bool {
+        let at_end = self.group == self.metadata.metadata().num_row_groups();
+        if at_end {
+            self.size.bytes_read = self.size.bytes.unwrap_or_default();
+        }
+        at_end
+    }
+
+    /// Rows of the current row group, by the footer.
+    fn group_rows(&self) -> u64 {
+        u64::try_from(self.metadata.metadata().row_group(self.group).num_rows()).unwrap_or_default()
+    }
+
+    fn end_group(&mut self) {
+        let group = self.metadata.metadata().row_group(self.group);
+        self.size.bytes_read += u64::try_from(group.compressed_size()).unwrap_or_default();
+        self.reader = None;
+        self.group += 1;
+        self.group_row = 0;
     }
 }
 
@@ -149,7 +181,7 @@ impl Rows for Parquet {
                 JobError::input(format!(
                     "{}: damaged: it cannot be read further than row group {} of {}, after {ordinal} rows ({trouble}); get a sound copy and start over with --fresh",
                     self.name,
-                    self.next_group,
+                    self.group + 1,
                     self.metadata.metadata().num_row_groups()
                 ))
             })?;
@@ -161,6 +193,27 @@ impl Rows for Parquet {
         let row = chunk.row(ordinal, self.at);
         self.at += 1;
         Ok(Some(row))
+    }
+
+    /// By the footer alone: where a row group is begun in its middle, its reader passes over the pages before.
+    fn skip(&mut self, _ordinal: u64, count: u64) -> Result<u64, JobError> {
+        let in_chunk = self.chunk.as_ref().map_or(0, |chunk| chunk.rows() - self.at);
+        let in_chunk = in_chunk.min(usize::try_from(count).unwrap_or(usize::MAX));
+        self.at += in_chunk;
+        self.kept_from = self.at;
+        let mut left = count - in_chunk as u64;
+        while left > 0 && !self.is_at_end() {
+            let in_group = self.group_rows() - self.group_row;
+            let step = in_group.min(left);
+            left -= step;
+            if step == in_group {
+                self.end_group();
+            } else {
+                self.group_row += step;
+                self.reader = None;
+            }
+        }
+        Ok(count - left)
     }
 
     fn size(&self) -> SourceSize {
