@@ -22,6 +22,7 @@ mod parquet;
 mod pattern;
 pub mod peek;
 mod records;
+pub mod selected;
 mod text;
 
 use arrow_schema::Fields;

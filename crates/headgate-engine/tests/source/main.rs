@@ -7,6 +7,7 @@ mod keep;
 mod ndjson;
 mod parquet;
 mod pattern;
+mod selected;
 mod skip;
 mod text;
 
