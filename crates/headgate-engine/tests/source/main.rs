@@ -3,6 +3,7 @@
 mod compressed;
 mod delimited;
 mod errors;
+mod fingerprint;
 mod keep;
 mod ndjson;
 mod parquet;
