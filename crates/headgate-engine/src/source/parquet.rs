@@ -26,6 +26,8 @@ use crate::options::SourceOptions;
 use crate::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
 
 const MAGIC: &[u8] = b"PAR1";
+/// A skip of no more record batches than this reads them: that costs less than to open the row group anew.
+const NEAR_BATCHES: u64 = 16;
 
 pub(super) struct Parquet {
     name: String,
@@ -99,6 +101,30 @@ impl Parquet {
             kept_fields,
             codec,
         })
+    }
+
+    /// Goes on to the next record batch, before which there are so many rows.
+    fn read_chunk(&mut self, rows: u64) -> Result<(), JobError> {
+        self.chunk = self.next_chunk().map_err(|trouble| {
+            JobError::input(format!(
+                "{}: damaged: it cannot be read further than row group {} of {}, after {rows} rows ({trouble}); get a sound copy and start over with --fresh",
+                self.name,
+                self.group + 1,
+                self.metadata.metadata().num_row_groups()
+            ))
+        })?;
+        self.at = 0;
+        self.kept_from = 0;
+        Ok(())
+    }
+
+    /// Passes over so many rows of the current record batch: how many it had.
+    fn skip_in_chunk(&mut self, count: u64) -> u64 {
+        let left = self.chunk.as_ref().map_or(0, |chunk| chunk.rows() - self.at);
+        let skipped = left.min(usize::try_from(count).unwrap_or(usize::MAX));
+        self.at += skipped;
+        self.kept_from = self.at;
+        skipped as u64
     }
 
     /// The next record batch that has rows, or `None` at the end of the file.
@@ -177,16 +203,7 @@ impl Parquet {
 impl Rows for Parquet {
     fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError> {
         if self.ends_batch() {
-            self.chunk = self.next_chunk().map_err(|trouble| {
-                JobError::input(format!(
-                    "{}: damaged: it cannot be read further than row group {} of {}, after {ordinal} rows ({trouble}); get a sound copy and start over with --fresh",
-                    self.name,
-                    self.group + 1,
-                    self.metadata.metadata().num_row_groups()
-                ))
-            })?;
-            self.at = 0;
-            self.kept_from = 0;
+            self.read_chunk(ordinal)?;
         }
         let Some(chunk) = &self.chunk else { return Ok(None) };
         self.kept_bytes += chunk.kept_bytes(self.at);
@@ -195,22 +212,22 @@ impl Rows for Parquet {
         Ok(Some(row))
     }
 
-    /// By the footer alone: where a row group is begun in its middle, its reader passes over the pages before.
-    fn skip(&mut self, _ordinal: u64, count: u64) -> Result<u64, JobError> {
-        let in_chunk = self.chunk.as_ref().map_or(0, |chunk| chunk.rows() - self.at);
-        let in_chunk = in_chunk.min(usize::try_from(count).unwrap_or(usize::MAX));
-        self.at += in_chunk;
-        self.kept_from = self.at;
-        let mut left = count - in_chunk as u64;
+    /// Row groups by the footer alone. To a row in the middle of one the reader goes: near ones by reading on, as it
+    /// begins at the head of the group each time that it is opened; far ones by passing over whole pages.
+    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
+        let mut left = count - self.skip_in_chunk(count);
         while left > 0 && !self.is_at_end() {
             let in_group = self.group_rows() - self.group_row;
-            let step = in_group.min(left);
-            left -= step;
-            if step == in_group {
+            if left >= in_group {
                 self.end_group();
+                left -= in_group;
+            } else if self.reader.is_some() && left <= NEAR_BATCHES * self.rows_at_a_time() as u64 {
+                self.read_chunk(ordinal + (count - left))?;
+                left -= self.skip_in_chunk(left);
             } else {
-                self.group_row += step;
                 self.reader = None;
+                self.group_row += left;
+                left = 0;
             }
         }
         Ok(count - left)

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
@@ -19,7 +20,7 @@ use proptest::prelude::*;
 
 use crate::{Files, drain, drain_from, open, options, rows, urls};
 
-/// More than two batches; every form here has so many, or a few more.
+/// More than two batches; every input here has so many, or more.
 const ROWS: u64 = 2500;
 
 /// An input of each form, with all that makes its rows hard to count.
@@ -36,6 +37,7 @@ fn inputs(files: &Files) -> Vec<SourceOptions> {
         keep(files.write("urls.csv", csv())),
         keep(files.write("urls.ndjson", ndjson())),
         SourceOptions { keep: vec!["tags".into(), "id".into()], ..parquet(files) },
+        keep(long_parquet(files)),
     ]
 }
 
@@ -101,19 +103,30 @@ pub fn parquet(files: &Files) -> SourceOptions {
     let body: StringArray = (0..ROWS).map(|row| (900..920).contains(&row).then_some(large.as_str())).collect();
     let columns: [(&str, ArrayRef); 4] =
         [("tags", Arc::new(tags.finish())), ("id", Arc::new(ids)), ("url", Arc::new(url)), ("body", Arc::new(body))];
-    let records = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true)));
-    let records = records.expect("columns");
+    write_parquet(&files.path("urls.parquet"), &columns, 700)
+}
+
+/// One row group of many record batches.
+fn long_parquet(files: &Files) -> SourceOptions {
+    let rows = 8 * ROWS;
+    let ids: ArrayRef = Arc::new((0..rows).map(|row| Some(row as i64)).collect::<Int64Array>());
+    let url: ArrayRef = Arc::new((0..rows).map(|row| Some(format!("http://host/{row}"))).collect::<StringArray>());
+    write_parquet(&files.path("long.parquet"), &[("id", ids), ("url", url)], rows as usize)
+}
+
+fn write_parquet(path: &Path, columns: &[(&str, ArrayRef)], group_rows: usize) -> SourceOptions {
+    let columns = columns.iter().map(|(name, array)| (*name, array.clone(), true));
+    let records = RecordBatch::try_from_iter_with_nullable(columns).expect("columns");
     let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(700))
+        .set_max_row_group_row_count(Some(group_rows))
         .set_data_page_row_count_limit(50)
         .set_write_batch_size(50)
         .build();
-    let path = files.path("urls.parquet");
-    let file = File::create(&path).expect("a file");
+    let file = File::create(path).expect("a file");
     let mut writer = ArrowWriter::try_new(file, records.schema(), Some(properties)).expect("a schema");
     writer.write(&records).expect("rows");
     writer.close().expect("an end");
-    options(&path)
+    options(path)
 }
 
 pub struct Whole {
@@ -139,9 +152,8 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step =
-        prop_oneof![Just(Step::ReadBatch), (0_u64..4).prop_map(Step::Skip), (0_u64..ROWS + 100).prop_map(Step::Skip)];
-    proptest::collection::vec(step, 1..6)
+    let skip = prop_oneof![0_u64..4, 0..ROWS + 100, 0..9 * ROWS].prop_map(Step::Skip);
+    proptest::collection::vec(prop_oneof![Just(Step::ReadBatch), skip], 1..6)
 }
 
 #[test]
