@@ -79,13 +79,13 @@ class Summary:
 
     Attributes:
         rows: Rows that have ended, one way or the other: `answered` and `failed`.
-        answered: Rows with a response, whatever its status.
-        failed: Rows without one.
+        answered: Rows with a whole response whose status is not in `fail_on`.
+        failed: The others: with an error, or with a status in `fail_on`.
         rows_known: Rows of the input, where that is known.
         abandoned: Requests in flight that were given up when the grace was over; they are no rows of the result.
-        statuses: Responses by HTTP status.
-        errors: Failed rows by kind of error.
-        error_examples: One failed row for each kind of error.
+        statuses: Answered rows by HTTP status.
+        errors: Failed rows by kind of error, or by status as `status:503`.
+        error_examples: One failed row for each kind of error, and for up to 16 statuses.
         elapsed_s: Wall time in seconds.
         requests_per_s: Rows by wall time.
         latency_us: From the start of an attempt to the last byte, in microseconds.

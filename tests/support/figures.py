@@ -27,12 +27,13 @@ SNAPSHOT: dict[str, Any] = {
 
 SUMMARY: dict[str, Any] = {
     "rows": 100_000,
-    "answered": 99_990,
-    "failed": 10,
-    "statuses": {"200": 99_900, "204": 60, "503": 30},
-    "errors": {"timeout": 7, "closed": 3},
+    "answered": 99_985,
+    "failed": 15,
+    "statuses": {"200": 99_895, "204": 60, "404": 30},
+    "errors": {"timeout": 7, "status:503": 5, "closed": 3},
     "error_examples": {
         "timeout": {"row": 12, "url": "http://127.0.0.1:8080/12", "message": "no answer within 30 s"},
+        "status:503": {"row": 31, "url": "http://127.0.0.1:8080/31", "message": "the server answered 503"},
         "closed": {"row": 400, "url": "http://127.0.0.1:8080/400", "message": "closed in the middle of the body"},
     },
     "elapsed_s": 3.31,

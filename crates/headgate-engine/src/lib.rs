@@ -7,7 +7,7 @@
 //! run -> worker -> http -> outcome
 //! run -> stats -> source, outcome
 //! run -> source, sink; preview -> sink -> outcome
-//! outcome, source -> limit, kept, row, headers, failure, clock, options, error
+//! outcome, source -> limit, kept, row, headers, failure, clock, options, status_set, error
 //! ```
 
 pub mod clock;
@@ -25,4 +25,5 @@ pub mod run;
 pub mod sink;
 pub mod source;
 pub mod stats;
+pub mod status_set;
 pub mod worker;

@@ -98,6 +98,7 @@ impl Job {
                 connect_timeout: options.request.connect_timeout,
             }),
             defaults,
+            fail_on: options.request.fail_on.clone(),
             kept,
             rows: rows.clone(),
             outcomes: outcome_sender,

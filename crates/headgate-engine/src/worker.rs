@@ -27,6 +27,7 @@ use crate::outcome::{Answer, Outcome, OutcomeBatch, OutcomeBuilder};
 use crate::row::Row;
 use crate::stats::lanes::Wait;
 use crate::stats::worker::WorkerStats;
+use crate::status_set::StatusSet;
 
 /// Outcomes that have waited this long go to the sink, however few.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
@@ -56,6 +57,8 @@ pub struct Shared {
     pub clock: Clock,
     pub client: Arc<ClientOptions>,
     pub defaults: Defaults,
+    /// Statuses with which a row is given up.
+    pub fail_on: StatusSet,
     pub kept: Fields,
     pub rows: RowReceiver,
     pub outcomes: async_channel::Sender<OutcomeBatch>,
@@ -86,6 +89,7 @@ pub fn run(shared: &Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>
 
 fn try_run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>) -> Result<(), JobError> {
     let builder = OutcomeBuilder::new(&shared.kept).map_err(|error| JobError::input(format!("--keep: {error}")))?;
+    let builder = builder.with_fail_on(shared.fail_on.clone());
     let runtime = runtime()?;
     let worker = Rc::new(Worker {
         preparer: RefCell::new(Preparer::new(shared.defaults.clone())),
@@ -228,7 +232,7 @@ impl Worker {
             if self.over.get() {
                 return;
             }
-            self.stats().figures.record(&outcome);
+            self.stats().figures.record(&outcome, &self.shared.fail_on);
             self.builder.borrow_mut().push(outcome);
             if self.builder.borrow().is_full() {
                 self.waiting(Wait::Sink, self.flush(true)).await;

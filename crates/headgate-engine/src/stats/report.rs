@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::{JobError, JobErrorKind};
 use crate::stats::bottleneck::BoundBy;
-use crate::stats::worker::FailureExample;
+use crate::stats::failures::FailureExample;
 
 /// How a job is right now.
 #[derive(Debug, Clone, Serialize)]
@@ -43,12 +43,15 @@ pub struct Summary {
     /// Rows there are, where that is known.
     pub rows_known: Option<u64>,
     pub answered: u64,
+    /// Rows given up: with an error, or answered with a status in `--fail-on`.
     pub failed: u64,
     /// Requests that were in flight when the grace was over: they have no result, and can be asked again.
     pub abandoned: u64,
+    /// Answered rows by status.
     pub statuses: BTreeMap<u16, u64>,
-    pub errors: BTreeMap<&'static str, u64>,
-    pub error_examples: BTreeMap<&'static str, FailureExample>,
+    /// Failed rows by kind of error, or by status as `status:503`.
+    pub errors: BTreeMap<String, u64>,
+    pub error_examples: BTreeMap<String, FailureExample>,
     pub elapsed_s: f64,
     pub requests_per_s: f64,
     pub latency_us: Latency,

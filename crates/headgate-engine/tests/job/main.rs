@@ -6,6 +6,7 @@ mod addresses;
 mod bodies;
 mod bounds;
 mod endings;
+mod fail_on;
 mod faults;
 mod figures;
 mod harness;
