@@ -21,6 +21,7 @@ use crate::http::tls;
 use crate::limit::machine;
 use crate::limit::memory::MemoryBudget;
 use crate::limit::rows::{RowReceiver, RowSender, row_queue};
+use crate::limit::window::Window;
 use crate::options::{JobOptions, Output};
 use crate::outcome::{self, OutcomeBatch};
 use crate::sink::{self, Sink};
@@ -86,6 +87,7 @@ impl Job {
         let (phase, phase_receiver) = watch::channel(Phase::Running);
         let failure = Arc::<FirstFailure>::default();
         let clock = Clock::start();
+        let window = Arc::new(Window::new(options.run.window, 0));
         let shared = Arc::new(Shared {
             clock,
             client: Arc::new(ClientOptions {
@@ -101,6 +103,7 @@ impl Job {
             fail_on: options.request.fail_on.clone(),
             kept,
             rows: rows.clone(),
+            window: window.clone(),
             outcomes: outcome_sender,
             phase: phase_receiver,
             failure: failure.clone(),
@@ -121,7 +124,7 @@ impl Job {
             input_is_pipe: options.source.input == "-",
             output_is_pipe: options.sink.output == Output::Stdout,
         };
-        let monitor = Mutex::new(Monitor::new(clock.started(), setting, stats, progress));
+        let monitor = Mutex::new(Monitor::new(clock.started(), setting, stats, progress, window));
         Ok(Self { options, phase, rows, failure, done, aborted: OnceLock::new(), monitor, notes })
     }
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::limit::machine::{CoreTime, Usage};
+use crate::limit::window::Window;
 use crate::source::SourceSize;
-use crate::stats::bottleneck::{Stretch, bound_by};
+use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
 use crate::stats::lanes::LaneTime;
 use crate::stats::report::{Latency, Snapshot, Summary};
 use crate::stats::worker::{Figures, WorkerStats};
@@ -32,6 +33,7 @@ pub struct Monitor {
     setting: Setting,
     workers: Vec<Arc<Mutex<WorkerStats>>>,
     source: Arc<Mutex<SourceSize>>,
+    window: Arc<Window>,
     usage_before: Usage,
     cores_before: Option<CoreTime>,
     samples: VecDeque<Sample>,
@@ -46,6 +48,7 @@ struct Sample {
     attempt_time: Duration,
     lane_time: LaneTime,
     busy: Duration,
+    window_full: Duration,
     cores: Option<CoreTime>,
 }
 
@@ -55,12 +58,14 @@ impl Monitor {
         setting: Setting,
         workers: Vec<Arc<Mutex<WorkerStats>>>,
         source: Arc<Mutex<SourceSize>>,
+        window: Arc<Window>,
     ) -> Self {
         Self {
             started,
             setting,
             workers,
             source,
+            window,
             usage_before: Usage::now(),
             cores_before: CoreTime::now(),
             samples: VecDeque::new(),
@@ -149,6 +154,7 @@ impl Monitor {
                 worker.runtime.as_ref().map_or(Duration::ZERO, |runtime| runtime.worker_total_busy_duration(0));
         }
         sample.cores = CoreTime::now();
+        sample.window_full = self.window.full_for(now);
         sample.rows = figures.rows();
         sample.attempts = figures.attempted;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
@@ -187,7 +193,20 @@ impl Monitor {
             cores: self.setting.cores,
             output_is_pipe: self.setting.output_is_pipe,
             input_is_pipe: self.setting.input_is_pipe,
+            window: WindowStretch {
+                rows: self.window.size(),
+                full: to.window_full.saturating_sub(from.window_full),
+                behind: self.window.full_at().map(|row| Behind { row, host: self.host_of(row) }),
+            },
         }
+    }
+
+    /// Whom a row asks, if a worker has named it as the one that the window is full behind.
+    fn host_of(&self, row: u64) -> Option<Box<str>> {
+        self.workers.iter().find_map(|worker| {
+            let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            worker.slow_row.as_ref().filter(|slow| slow.ordinal == row).map(|slow| slow.host.clone())
+        })
     }
 }
 
@@ -200,6 +219,7 @@ impl Sample {
             attempt_time: Duration::ZERO,
             lane_time: LaneTime::default(),
             busy: Duration::ZERO,
+            window_full: Duration::ZERO,
             cores: None,
         }
     }

@@ -95,17 +95,26 @@ impl Figures {
     }
 }
 
+/// A row that others wait for, and whom it asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowRow {
+    pub ordinal: u64,
+    pub host: Box<str>,
+}
+
 /// What a worker shares with whoever wants to know how it is. Locked for each row by the worker, a few times a second by others.
 #[derive(Debug)]
 pub struct WorkerStats {
     pub figures: Figures,
     pub lanes: LaneClock,
+    /// The row that the window is full behind, if this worker has it in flight.
+    pub slow_row: Option<SlowRow>,
     /// The event loop's own figures, once it runs.
     pub runtime: Option<RuntimeMetrics>,
 }
 
 impl WorkerStats {
     pub fn new(now: Instant) -> Self {
-        Self { figures: Figures::default(), lanes: LaneClock::new(now), runtime: None }
+        Self { figures: Figures::default(), lanes: LaneClock::new(now), slow_row: None, runtime: None }
     }
 }

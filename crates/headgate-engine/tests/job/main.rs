@@ -18,3 +18,4 @@ mod scripted;
 mod slow_output;
 mod stopping;
 mod tls;
+mod window;
