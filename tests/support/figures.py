@@ -17,6 +17,7 @@ SNAPSHOT: dict[str, Any] = {
     "p50_us": 8_123,
     "p99_us": 21_456,
     "bytes_received": 1_258_291,
+    "rows_before": 0,
     "time_left_s": 2.07,
     "stopping": False,
     "bound_by": {
@@ -49,7 +50,20 @@ SUMMARY: dict[str, Any] = {
     "failure": None,
     "rows_known": 200_000,
     "abandoned": 0,
+    "job": None,
 }
+
+RESUMED: dict[str, Any] = {
+    "rows": 200_000,
+    "done": 160_000,
+    "rows_before": 60_000,
+    "answered": 159_940,
+    "failed": 60,
+    "errors": {"timeout": 52, "status:503": 5, "closed": 3},
+    "finished": False,
+    "resumable": True,
+}
+"""A job of which the summary above was the second run."""
 
 
 def snapshot_json(**changes: object) -> str:

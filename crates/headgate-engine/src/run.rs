@@ -123,6 +123,7 @@ impl Job {
             cores,
             input_is_pipe: options.source.input == "-",
             output_is_pipe: options.sink.output == Output::Stdout,
+            rows_before: 0,
         };
         let monitor = Mutex::new(Monitor::new(clock.started(), setting, stats, progress, window));
         Ok(Self { options, phase, rows, failure, done, aborted: OnceLock::new(), monitor, notes })

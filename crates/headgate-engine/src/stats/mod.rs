@@ -4,5 +4,6 @@ pub mod bottleneck;
 pub mod failures;
 pub mod lanes;
 pub mod monitor;
+pub mod progress;
 pub mod report;
 pub mod worker;

@@ -87,7 +87,8 @@ impl Bench {
     }
 
     fn monitor(&self) -> Monitor {
-        let setting = Setting { concurrency: LANES, cores: 1, input_is_pipe: false, output_is_pipe: false };
+        let setting =
+            Setting { concurrency: LANES, cores: 1, input_is_pipe: false, output_is_pipe: false, rows_before: 0 };
         let source = Arc::new(Mutex::new(SourceSize::default()));
         Monitor::new(Instant::now(), setting, vec![self.stats.clone()], source, self.window.clone())
     }
