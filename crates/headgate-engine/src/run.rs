@@ -21,6 +21,7 @@ use crate::http::tls;
 use crate::limit::machine;
 use crate::limit::memory::MemoryBudget;
 use crate::limit::rows::{RowReceiver, RowSender, row_queue};
+use crate::limit::window::Window;
 use crate::options::{JobOptions, Output};
 use crate::outcome::{self, OutcomeBatch};
 use crate::sink::{self, Sink};
@@ -86,6 +87,7 @@ impl Job {
         let (phase, phase_receiver) = watch::channel(Phase::Running);
         let failure = Arc::<FirstFailure>::default();
         let clock = Clock::start();
+        let window = Arc::new(Window::new(options.run.window, 0));
         let shared = Arc::new(Shared {
             clock,
             client: Arc::new(ClientOptions {
@@ -98,8 +100,10 @@ impl Job {
                 connect_timeout: options.request.connect_timeout,
             }),
             defaults,
+            fail_on: options.request.fail_on.clone(),
             kept,
             rows: rows.clone(),
+            window: window.clone(),
             outcomes: outcome_sender,
             phase: phase_receiver,
             failure: failure.clone(),
@@ -119,8 +123,9 @@ impl Job {
             cores,
             input_is_pipe: options.source.input == "-",
             output_is_pipe: options.sink.output == Output::Stdout,
+            rows_before: 0,
         };
-        let monitor = Mutex::new(Monitor::new(clock.started(), setting, stats, progress));
+        let monitor = Mutex::new(Monitor::new(clock.started(), setting, stats, progress, window));
         Ok(Self { options, phase, rows, failure, done, aborted: OnceLock::new(), monitor, notes })
     }
 
