@@ -1,12 +1,14 @@
 //! Where outcomes go. A sink runs on a thread of its own and writes whole batches; what it has not taken yet
 //! holds back the workers.
 
+mod checksum;
 mod directory;
 mod ndjson;
 mod none;
 mod parquet;
 mod part;
 mod parts;
+mod read;
 mod stream;
 mod time;
 
@@ -24,6 +26,7 @@ use crate::outcome::OutcomeBatch;
 
 pub(crate) use self::directory::OWN_DIRECTORY;
 pub(crate) use self::part::PartName;
+pub use self::read::{PartRows, schema_of_parts};
 pub(crate) use self::time::in_utc;
 
 /// Takes outcomes, batch by batch.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use arrow_array::RecordBatch;
 
@@ -63,8 +64,25 @@ pub(super) trait PartWriter: Send {
     /// The size of the file, were it finished now; about.
     fn bytes(&self) -> u64;
 
+    /// Adds all rows of a finished part of the same format and columns, in little memory however large it is. The
+    /// answer is how many they are.
+    ///
+    /// # Errors
+    /// `InvalidData`: the part is not the one that was committed; nothing of it was added.
+    #[cfg_attr(not(test), expect(dead_code, reason = "small parts are put together when a job is complete"))]
+    fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64>;
+
     /// Writes what is still buffered. The file is complete, but not yet on the disk for certain.
-    fn finish(self: Box<Self>) -> io::Result<File>;
+    fn finish(self: Box<Self>) -> io::Result<FinishedPart>;
+}
+
+/// A part that is whole.
+#[cfg_attr(not(test), expect(dead_code, reason = "a commit remembers the length and the checksum"))]
+pub(crate) struct FinishedPart {
+    pub(crate) file: File,
+    pub(crate) bytes: u64,
+    /// Of the whole file.
+    pub(crate) crc32: u32,
 }
 
 #[cfg(test)]

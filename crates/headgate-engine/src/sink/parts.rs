@@ -57,7 +57,7 @@ impl DirectorySink {
     pub(super) fn open(path: &Path, options: &SinkOptions, schema: &SchemaRef, clock: Clock) -> Result<Self, JobError> {
         // The directory comes last: what is refused leaves no trace.
         let form = match options.format {
-            Format::Ndjson => Form::Ndjson(Arc::new(LineEncoder::new(schema)?)),
+            Format::Ndjson => Form::Ndjson(NdjsonPart::checked_encoder(schema)?),
             Format::Parquet | Format::None => Form::Parquet(ParquetPart::checked_schema(schema)?),
         };
         let directory = ResultDirectory::claim(path, options.format, options.fresh)?;
@@ -131,7 +131,7 @@ impl Series {
 
     fn close(&mut self, parts: &Parts) -> Result<(), JobError> {
         let Some(OpenPart { name, writer, .. }) = self.open.take() else { return Ok(()) };
-        let published = writer.finish().and_then(|file| parts.directory.publish(&file, name));
+        let published = writer.finish().and_then(|part| parts.directory.publish(&part.file, name));
         published.map_err(|error| {
             parts.directory.discard(name);
             parts.cannot_write(name, &error)
