@@ -17,6 +17,7 @@ pub mod failure;
 pub mod headers;
 pub mod http;
 pub mod in_flight;
+pub mod job;
 pub mod kept;
 pub mod limit;
 pub mod options;

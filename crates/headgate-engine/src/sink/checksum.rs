@@ -49,7 +49,7 @@ impl Write for Checksummed {
 ///
 /// # Errors
 /// `InvalidData`: it is not.
-pub(super) fn open_verified(path: &Path, crc32: u32) -> io::Result<File> {
+pub(crate) fn open_verified(path: &Path, crc32: u32) -> io::Result<File> {
     let shown = path.display();
     let unreadable = |error: io::Error| io::Error::new(error.kind(), format!("cannot read {shown}: {}", cause(&error)));
     let file = File::open(path).map_err(unreadable)?;

@@ -31,7 +31,7 @@ use crate::error::JobError;
 pub(super) const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Turns batches of one schema into lines.
-pub(super) struct LineEncoder {
+pub(crate) struct LineEncoder {
     columns: Vec<Column>,
     options: EncoderOptions,
 }
@@ -64,7 +64,7 @@ struct Headers<'a> {
 impl LineEncoder {
     /// # Errors
     /// `Usage`: an input column to keep has a type that JSON cannot hold.
-    pub(super) fn new(schema: &SchemaRef) -> Result<Self, JobError> {
+    pub(crate) fn new(schema: &SchemaRef) -> Result<Self, JobError> {
         let columns = schema.fields().iter().enumerate().map(|(index, field)| {
             let before = if index == 0 { '{' } else { ',' };
             let key = |name: String| format!("{before}{}:", serde_json::Value::from(name));
@@ -232,7 +232,7 @@ fn write_bytes(bytes: &[u8], key: &str, base64_key: &str, out: &mut impl Write) 
 }
 
 /// A part as lines.
-pub(super) struct NdjsonPart {
+pub(crate) struct NdjsonPart {
     out: BufWriter<Checksummed>,
     encoder: Arc<LineEncoder>,
 }
@@ -242,13 +242,13 @@ impl NdjsonPart {
     ///
     /// # Errors
     /// `Usage`: an input column to keep has a type that JSON cannot hold, or from which it does not come back.
-    pub(super) fn checked_encoder(schema: &SchemaRef) -> Result<Arc<LineEncoder>, JobError> {
+    pub(crate) fn checked_encoder(schema: &SchemaRef) -> Result<Arc<LineEncoder>, JobError> {
         let encoder = LineEncoder::new(schema)?;
         LineDecoder::new(schema)?;
         Ok(Arc::new(encoder))
     }
 
-    pub(super) fn new(file: File, encoder: Arc<LineEncoder>) -> Self {
+    pub(crate) fn new(file: File, encoder: Arc<LineEncoder>) -> Self {
         Self { out: BufWriter::with_capacity(BUFFER_BYTES, Checksummed::new(file)), encoder }
     }
 }

@@ -32,7 +32,7 @@ const MAX_GROUP_PLAIN_BYTES: usize = 64 * 1024 * 1024;
 /// The lowest level: a third of the CPU time of the default one, for files a tenth larger.
 const ZSTD_LEVEL: i32 = 1;
 
-pub(super) struct ParquetPart {
+pub(crate) struct ParquetPart {
     writer: ArrowWriter<Checksummed>,
     schema: SchemaRef,
     /// Of the row group that is being gathered.
@@ -41,14 +41,14 @@ pub(super) struct ParquetPart {
 
 impl ParquetPart {
     /// The schema, if Parquet can hold it.
-    pub(super) fn checked_schema(schema: &SchemaRef) -> Result<SchemaRef, JobError> {
+    pub(crate) fn checked_schema(schema: &SchemaRef) -> Result<SchemaRef, JobError> {
         match ArrowWriter::try_new(io::sink(), schema.clone(), None) {
             Ok(_) => Ok(schema.clone()),
             Err(error) => Err(JobError::usage(format!("the input columns to keep do not fit into Parquet: {error}"))),
         }
     }
 
-    pub(super) fn new(file: File, schema: &SchemaRef) -> io::Result<Self> {
+    pub(crate) fn new(file: File, schema: &SchemaRef) -> io::Result<Self> {
         let options = ArrowWriterOptions::new().with_properties(properties()?);
         let file = Checksummed::new(file);
         let writer = ArrowWriter::try_new_with_options(file, Arc::clone(schema), options).map_err(io_error)?;

@@ -27,7 +27,7 @@ pub(crate) struct PartName {
 const EXTENSIONS: [&str; 2] = ["parquet", "ndjson"];
 
 impl PartName {
-    pub(super) fn new(kind: PartKind, number: u64, format: Format) -> Self {
+    pub(crate) fn new(kind: PartKind, number: u64, format: Format) -> Self {
         let extension = EXTENSIONS[usize::from(format == Format::Ndjson)];
         Self { kind, number, extension }
     }
@@ -58,7 +58,7 @@ impl fmt::Display for PartName {
 }
 
 /// Writes one part in one format.
-pub(super) trait PartWriter: Send {
+pub(crate) trait PartWriter: Send {
     fn write(&mut self, records: &RecordBatch) -> io::Result<()>;
 
     /// The size of the file, were it finished now; about.
@@ -69,7 +69,6 @@ pub(super) trait PartWriter: Send {
     ///
     /// # Errors
     /// `InvalidData`: the part is not the one that was committed; nothing of it was added.
-    #[cfg_attr(not(test), expect(dead_code, reason = "small parts are put together when a job is complete"))]
     fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64>;
 
     /// Writes what is still buffered. The file is complete, but not yet on the disk for certain.
@@ -77,7 +76,6 @@ pub(super) trait PartWriter: Send {
 }
 
 /// A part that is whole.
-#[cfg_attr(not(test), expect(dead_code, reason = "a commit remembers the length and the checksum"))]
 pub(crate) struct FinishedPart {
     pub(crate) file: File,
     pub(crate) bytes: u64,

@@ -23,7 +23,7 @@ use super::keep;
 use crate::error::JobError;
 use crate::kept::{KeptCodec, hydrated, without_dictionaries};
 use crate::options::SourceOptions;
-use crate::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
+use crate::row::{Row, RowBatch, rows_of_a_batch};
 
 const MAGIC: &[u8] = b"PAR1";
 /// A skip of no more record batches than this reads them: that costs less than to open the row group anew.
@@ -265,12 +265,6 @@ impl Rows for Parquet {
     }
 }
 
-/// As many rows as make a batch, going by the mean size in a row group of so many bytes and rows.
-fn rows_of_a_batch(group_bytes: u64, group_rows: u64) -> usize {
-    let row_bytes = group_bytes / group_rows.max(1);
-    (MAX_BATCH_BYTES / usize::try_from(row_bytes).unwrap_or(usize::MAX).max(1)).clamp(1, MAX_BATCH_ROWS)
-}
-
 /// Whether all column chunks lie within a file of so many bytes: the reader panics where a place is negative.
 fn lies_within(metadata: &ParquetMetaData, file_bytes: u64) -> bool {
     let mut columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
@@ -305,18 +299,4 @@ fn views(schema: &Schema) -> SchemaRef {
         })
         .collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn as_many_rows_are_read_at_a_time_as_make_a_batch() {
-        let cases =
-            [(1024, 0, 0), (1024, 100, 50), (1024, 1 << 30, 1 << 20), (102, 10_240_000, 1000), (1, 1 << 40, 1000)];
-        for (expected, bytes, rows) in cases {
-            assert_eq!(expected, rows_of_a_batch(bytes, rows), "{bytes} bytes in {rows} rows");
-        }
-    }
 }
