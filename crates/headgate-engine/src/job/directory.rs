@@ -156,6 +156,10 @@ impl JobDirectory {
             for name in &commit.removes {
                 remove_if_there(self.storage.as_ref(), &self.root.join(name))?;
             }
+            if !commit.removes.is_empty() {
+                // Or a loss of power could bring back what was removed, beside what replaces it.
+                self.storage.sync_directory(&self.root)?;
+            }
             for part in &commit.adds {
                 match self.storage.rename(&self.tmp().join(&part.name), &self.root.join(&part.name)) {
                     // It was renamed before.
