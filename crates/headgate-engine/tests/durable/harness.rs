@@ -2,6 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_schema::Fields;
@@ -126,15 +129,31 @@ impl Bench {
         let shuffled = (0..ROWS).map(|index| index * 7 % ROWS);
         let left: Vec<u64> = shuffled.filter(|row| !job.progress().is_done(*row)).collect();
         let is_all = left.chunks(BATCH_ROWS).len() <= batches;
-        let result = self.start(job, Box::new(Instant::now)).and_then(|RunningJob { mut sink, committed: newest }| {
+        let result = self.start(job, Box::new(Instant::now)).and_then(|RunningJob { mut sink, watched }| {
             let mut chunks = left.chunks(BATCH_ROWS).take(batches);
             let written = chunks.try_for_each(|rows| sink.write(self.batch(rows)).map(drop));
             let input_rows = is_all.then_some(ROWS);
             // As the engine does: also after an error.
             let finished = sink.finish(&Ending { input_rows, stopped: &|| false });
-            committed = newest.lock().unwrap().progress().unwrap();
+            committed = watched.commit().progress().unwrap();
             written.and(finished)
         });
         Run { result, committed }
     }
+}
+
+/// Several steps at a time, because a job with a server waits more than it works; until one answers that there are no more.
+pub fn at_every_step(is_last: impl Fn(usize) -> bool + Sync) {
+    let (next, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !ended.load(SeqCst) {
+                    if is_last(next.fetch_add(1, SeqCst)) {
+                        ended.store(true, SeqCst);
+                    }
+                }
+            });
+        }
+    });
 }

@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod check;
-//mod damage;
+mod damage;
 mod faults;
 mod harness;
-//mod model;
+mod model;
 mod order;
 mod outage;
 mod power;
-//mod resume;
+mod resume;
 mod retry;
 mod steps;
 mod storage;

@@ -15,7 +15,7 @@ use headgate_engine::run::Job;
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
-use crate::harness::{Bench, Expected, FORMATS, ROWS, expected};
+use crate::harness::{Bench, Expected, ROWS, at_every_step, expected};
 use crate::power::{PowerLoss, files_below};
 use crate::storage::Recorder;
 
@@ -107,32 +107,40 @@ fn check_finished(out: &Path) {
     check_figures(out);
 }
 
-#[test]
-fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none() {
-    for format in FORMATS {
-        let finished = Finished::new(format);
-        for step in 0.. {
-            let (_parent, out) = finished.copy();
-            let disk = Recorder::crashing_at(step);
-            let result = retry(&out, disk.clone());
-            check_readable(&out);
-            if disk.refused().is_none() {
-                result.unwrap();
-                check_finished(&out);
-                assert!(rows(&out).values().all(|row| row.attempts <= 2));
-                break;
-            }
+fn crash_at_every_step(format: Format) {
+    let finished = Finished::new(format);
+    at_every_step(|step| {
+        let (_parent, out) = finished.copy();
+        let disk = Recorder::crashing_at(step);
+        let result = retry(&out, disk.clone());
+        check_readable(&out);
+        let is_last = disk.refused().is_none();
+        if is_last {
+            result.unwrap();
+            assert!(rows(&out).values().all(|row| row.attempts <= 2));
+        } else {
             assert!(result.is_err(), "after step {step}");
             retry(&out, Recorder::new()).unwrap();
-            check_finished(&out);
         }
-    }
+        check_finished(&out);
+        is_last
+    });
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none_in_parquet() {
+    crash_at_every_step(Format::Parquet);
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none_in_ndjson() {
+    crash_at_every_step(Format::Ndjson);
 }
 
 #[test]
 fn a_loss_of_power_at_any_step_of_a_retry_loses_no_row_and_repeats_none() {
     let finished = Finished::new(Format::Ndjson);
-    for step in 0.. {
+    at_every_step(|step| {
         let (_parent, out) = finished.copy();
         let power = PowerLoss::new();
         let disk = Recorder::on(&power, Some(step));
@@ -141,8 +149,27 @@ fn a_loss_of_power_at_any_step_of_a_retry_loses_no_row_and_repeats_none() {
         check_readable(&out);
         retry(&out, Recorder::new()).unwrap();
         check_finished(&out);
-        if disk.refused().is_none() {
-            break;
+        disk.refused().is_none()
+    });
+}
+
+#[test]
+fn a_fault_of_the_disk_ends_a_retry_with_the_reason_and_costs_no_row() {
+    let finished = Finished::new(Format::Parquet);
+    at_every_step(|step| {
+        let (_parent, out) = finished.copy();
+        let disk = Recorder::failing_at(step);
+        let result = retry(&out, disk.clone());
+        check_readable(&out);
+        let is_last = disk.refused().is_none();
+        if !is_last {
+            let message = result.expect_err("a fault that matters").message;
+            let causes = ["no space left on device", "input/output error"];
+            assert!(causes.iter().any(|cause| message.ends_with(cause)), "{message}");
+            assert!(message.contains(&out.display().to_string()), "{message}");
+            retry(&out, Recorder::new()).unwrap();
         }
-    }
+        check_finished(&out);
+        is_last
+    });
 }

@@ -1,0 +1,177 @@
+//! Damage from outside: it is noticed, the file is named, and nothing is changed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use headgate_engine::error::{JobError, JobErrorKind};
+use headgate_engine::job::status::status;
+use headgate_engine::options::Format;
+
+use crate::harness::{Bench, FORMATS};
+use crate::power::files_below;
+use crate::storage::Recorder;
+
+/// A job with two commits of its rows, and one that is finished.
+fn jobs(format: Format) -> [Bench; 2] {
+    [1, usize::MAX].map(|batches| {
+        let bench = Bench::new(format);
+        bench.run_batches(Recorder::new(), batches).result.unwrap();
+        bench
+    })
+}
+
+/// Files and what is in them; but for the lock, which says who wrote last.
+fn contents(bench: &Bench) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = files_below(&bench.out()).into_iter().filter(|path| !path.ends_with("lock"));
+    files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+fn commits(bench: &Bench) -> Vec<PathBuf> {
+    files_below(&bench.out().join("_headgate/log"))
+}
+
+/// Job, commits and parts.
+fn files_of_ours(bench: &Bench) -> Vec<PathBuf> {
+    contents(bench).into_keys().collect()
+}
+
+/// The same command is refused, with a word about that file.
+fn check_refused(bench: &Bench, named: &str) {
+    let before = contents(bench);
+    let error = open_error(bench);
+    assert_eq!(JobErrorKind::Output, error.kind, "{error}");
+    assert!(error.message.contains(named), "{named}: {error}");
+    assert_eq!(before, contents(bench), "{error}");
+}
+
+fn open_error(bench: &Bench) -> JobError {
+    bench.open(Recorder::new()).err().expect("it opened")
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
+
+fn is_part(path: &Path) -> bool {
+    !path.components().any(|component| component.as_os_str() == "_headgate")
+}
+
+/// Changes one byte of a file.
+fn change_a_byte(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_part_that_is_gone_or_cut_short_is_noticed_before_anything_is_done() {
+    for bench in FORMATS.into_iter().flat_map(jobs) {
+        for path in files_of_ours(&bench).into_iter().filter(|path| is_part(path)) {
+            let bytes = fs::read(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            check_refused(&bench, name(&path));
+            fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+            check_refused(&bench, name(&path));
+            fs::write(&path, &bytes).unwrap();
+        }
+        bench.run(Recorder::new()).result.unwrap();
+    }
+}
+
+#[test]
+fn a_foreign_part_is_neither_taken_for_ours_nor_removed() {
+    for bench in FORMATS.into_iter().flat_map(jobs) {
+        for foreign in ["part-00000099.parquet", "failed-00000007.ndjson"] {
+            let path = bench.out().join(foreign);
+            fs::write(&path, "theirs").unwrap();
+            check_refused(&bench, foreign);
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_the_newest_commit_and_the_job_say_is_taken_only_as_it_was_written() {
+    for bench in jobs(Format::Ndjson) {
+        let newest = commits(&bench).pop().unwrap();
+        for path in [newest, bench.out().join("_headgate/job.json")] {
+            let bytes = fs::read(&path).unwrap();
+            let newer = br#"{"format_version":99,"anything":"else"}"#.to_vec();
+            let cut = [0, bytes.len() / 2, bytes.len() - 2].map(|length| bytes[..length].to_vec());
+            for damaged in cut.into_iter().chain([newer]) {
+                fs::write(&path, damaged).unwrap();
+                check_refused(&bench, name(&path));
+                let error = status(&bench.out()).unwrap_err();
+                assert!(error.message.contains(name(&path)), "{error}");
+            }
+            fs::write(&path, &bytes).unwrap();
+            change_a_byte(&path);
+            check_refused(&bench, name(&path));
+            fs::write(&path, bytes).unwrap();
+        }
+        bench.run(Recorder::new()).result.unwrap();
+    }
+}
+
+#[test]
+fn a_job_directory_that_is_half_deleted_is_left_as_it_is() {
+    for bench in FORMATS.into_iter().flat_map(jobs) {
+        let own = bench.out().join("_headgate");
+        let job = fs::read(own.join("job.json")).unwrap();
+        fs::remove_file(own.join("job.json")).unwrap();
+        check_refused(&bench, "_headgate/job.json is missing");
+        fs::write(own.join("job.json"), job).unwrap();
+
+        // Parts that no commit names any more.
+        fs::remove_dir_all(own.join("log")).unwrap();
+        check_refused(&bench, "no commit names it");
+        fs::remove_dir_all(&own).unwrap();
+        check_refused(&bench, "not the directory _headgate");
+    }
+}
+
+#[test]
+fn a_newest_commit_that_is_gone_is_noticed_by_its_parts_or_was_not_needed() {
+    for bench in FORMATS.into_iter().flat_map(jobs) {
+        while let Some(newest) = commits(&bench).pop() {
+            fs::remove_file(newest).unwrap();
+            let before = contents(&bench);
+            match bench.open(Recorder::new()) {
+                // It only said that the run ended.
+                Ok(job) => assert!(!job.is_new() && !job.last_commit().finished),
+                Err(error) => assert!(error.message.contains("part-") || error.message.contains("failed-"), "{error}"),
+            }
+            assert_eq!(before, contents(&bench));
+        }
+    }
+}
+
+#[test]
+fn an_old_commit_or_a_part_that_was_changed_is_noticed_before_parts_are_replaced() {
+    for format in FORMATS {
+        let [half_done, _] = jobs(format);
+        let before = contents(&half_done);
+        let oldest = commits(&half_done).remove(0);
+        let parts = before.keys().filter(|path| is_part(path)).cloned();
+        for damaged in parts.chain([oldest]) {
+            change_a_byte(&damaged);
+            let with_damage = contents(&half_done);
+            let error = half_done.run(Recorder::new()).result.expect_err("it was not noticed");
+            assert_eq!(JobErrorKind::Output, error.kind);
+            assert!(error.message.contains(name(&damaged)), "{damaged:?}: {error}");
+            // All rows are done, beside what was there.
+            assert_eq!(15, status(&half_done.out()).unwrap().done);
+            let after = contents(&half_done);
+            assert!(with_damage.iter().all(|(path, bytes)| after.get(path) == Some(bytes)), "{error}");
+
+            fs::remove_dir_all(half_done.out()).unwrap();
+            for (path, bytes) in &before {
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, bytes).unwrap();
+            }
+        }
+        half_done.run(Recorder::new()).result.unwrap();
+    }
+}

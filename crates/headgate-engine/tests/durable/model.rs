@@ -1,0 +1,186 @@
+//! Any order of writing, waiting, crashing and going on, against a model: two sets of rows.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use headgate_engine::job::RunningJob;
+use headgate_engine::options::Format;
+use headgate_engine::sink::{Ending, Sink};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::check::{check_finished, check_readable};
+use crate::harness::{Bench, ROWS};
+use crate::power::PowerLoss;
+use crate::storage::Recorder;
+
+const COMMIT_EVERY_S: u64 = 10;
+
+#[derive(Debug, Clone)]
+enum Action {
+    /// Rows that are not done, of those that are left.
+    Write(Vec<Index>),
+    /// So many seconds pass.
+    Wait(u64),
+    /// The process is killed so many steps from now.
+    Crash(usize),
+    /// It is killed now, and the power goes.
+    LosePower(u64),
+    /// The run ends in good order, and another begins.
+    Interrupt,
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        4 => proptest::collection::vec(any::<Index>(), 1..6).prop_map(Action::Write),
+        2 => (1..2 * COMMIT_EVERY_S).prop_map(Action::Wait),
+        2 => (0_usize..16).prop_map(Action::Crash),
+        1 => any::<u64>().prop_map(Action::LosePower),
+        1 => Just(Action::Interrupt),
+    ]
+}
+
+fn now() -> Instant {
+    static START: OnceLock<Instant> = OnceLock::new();
+    *START.get_or_init(Instant::now)
+}
+
+/// A job and what must be true of it.
+struct Model {
+    bench: Bench,
+    power: Arc<PowerLoss>,
+    disk: Arc<Recorder>,
+    sink: Option<Box<dyn Sink>>,
+    /// Seconds since the test began.
+    clock: Arc<AtomicU64>,
+    /// Whoever wrote them was told that they are safe.
+    committed: BTreeSet<u64>,
+    /// Written since.
+    pending: BTreeSet<u64>,
+    pending_since: Option<u64>,
+}
+
+impl Model {
+    fn new() -> Self {
+        let mut bench = Bench::new(Format::Ndjson);
+        bench.options.sink.commit_every = Duration::from_secs(COMMIT_EVERY_S);
+        let mut model = Self {
+            bench,
+            power: PowerLoss::new(),
+            disk: Recorder::new(),
+            sink: None,
+            clock: Arc::default(),
+            committed: BTreeSet::new(),
+            pending: BTreeSet::new(),
+            pending_since: None,
+        };
+        model.go_on();
+        model
+    }
+
+    /// Begins the next run, and checks what it knows of those before.
+    fn go_on(&mut self) {
+        self.sink = None;
+        self.disk = Recorder::on(&self.power, None);
+        let job = self.bench.open(self.disk.clone()).unwrap();
+        let done: BTreeSet<u64> = (0..ROWS).filter(|row| !job.is_new() && job.progress().is_done(*row)).collect();
+        // The commit that was under way may count or not; nothing in between.
+        let with_pending: BTreeSet<u64> = &self.committed | &self.pending;
+        assert!(done == self.committed || done == with_pending, "{done:?}: {:?} {:?}", self.committed, self.pending);
+        assert_eq!(done, check_readable(&self.bench).into_keys().collect());
+        let clock = self.clock.clone();
+        let clock = Box::new(move || now() + Duration::from_secs(clock.load(Ordering::SeqCst)));
+        let RunningJob { sink, .. } = self.bench.start(job, clock).unwrap();
+        self.sink = Some(sink);
+        self.committed = done;
+        self.pending = BTreeSet::new();
+        self.pending_since = None;
+    }
+
+    fn act(&mut self, action: &Action) {
+        match action {
+            Action::Write(picks) => {
+                let mut left = self.left();
+                let count = picks.len().min(left.len());
+                let rows: Vec<u64> =
+                    picks[..count].iter().map(|pick| left.swap_remove(pick.index(left.len()))).collect();
+                self.write(&rows);
+            }
+            Action::Wait(seconds) => {
+                self.clock.fetch_add(*seconds, Ordering::SeqCst);
+                let ticked = self.sink.as_mut().unwrap().tick();
+                self.note(ticked.is_ok(), false);
+            }
+            Action::Crash(steps) => self.disk.crash_after(*steps),
+            Action::LosePower(seed) => {
+                self.sink = None;
+                self.power.go_off(&self.bench.out(), *seed);
+                self.go_on();
+            }
+            Action::Interrupt => {
+                self.end(None);
+            }
+        }
+    }
+
+    fn write(&mut self, rows: &[u64]) {
+        if !rows.is_empty() {
+            self.pending.extend(rows);
+            self.pending_since.get_or_insert(self.clock.load(Ordering::SeqCst));
+            let written = self.sink.as_mut().unwrap().write(self.bench.batch(rows));
+            self.note(written.is_ok(), false);
+        }
+    }
+
+    /// Whether every row was done by then; a crash may have come before.
+    fn end(&mut self, input_rows: Option<u64>) -> bool {
+        let finished = self.sink.as_mut().unwrap().finish(&Ending { input_rows, stopped: &|| input_rows.is_none() });
+        let ended = self.note(finished.is_ok(), true) && self.committed.len() as u64 == ROWS;
+        self.go_on();
+        ended
+    }
+
+    fn left(&self) -> Vec<u64> {
+        (0..ROWS).filter(|row| !self.committed.contains(row) && !self.pending.contains(row)).collect()
+    }
+
+    /// What an answer says of the rows that were written.
+    fn note(&mut self, is_ok: bool, commits: bool) -> bool {
+        let since = self.pending_since.map(|since| self.clock.load(Ordering::SeqCst) - since);
+        if !is_ok {
+            self.go_on();
+        } else if commits || since.is_some_and(|since| since >= COMMIT_EVERY_S) {
+            self.committed.append(&mut self.pending);
+            self.pending_since = None;
+        }
+        is_ok
+    }
+
+    fn finish(mut self) {
+        loop {
+            self.write(&self.left());
+            // A crash may still be to come.
+            if self.end(Some(ROWS)) {
+                break;
+            }
+        }
+        drop(self.sink.take());
+        check_finished(&self.bench);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #[test]
+    fn whatever_happens_in_whatever_order_what_was_committed_stays_and_each_row_ends_once(
+        actions in proptest::collection::vec(action(), 1..24)
+    ) {
+        let mut model = Model::new();
+        for action in &actions {
+            model.act(action);
+        }
+        model.finish();
+    }
+}

@@ -1,0 +1,246 @@
+//! The same command again, before a real server.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use headgate_engine::error::JobErrorKind;
+use headgate_engine::job::status::status;
+use headgate_engine::options::{Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions};
+use headgate_engine::run::Job;
+use headgate_engine::stats::report::{JobFigures, Summary};
+use headgate_testserver::{Config, Server};
+
+use crate::check::{check_figures, rows};
+use crate::harness::at_every_step;
+use crate::storage::Recorder;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Rig {
+    directory: tempfile::TempDir,
+    server: Server,
+    options: JobOptions,
+}
+
+impl Rig {
+    /// For a file of these paths at a server.
+    fn new(config: Config, paths: impl IntoIterator<Item = String>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::start(config).unwrap();
+        let input = directory.path().join("urls.txt");
+        let address = server.address();
+        let lines: Vec<String> = paths.into_iter().map(|path| format!("http://{address}/{path}\n")).collect();
+        fs::write(&input, lines.concat()).unwrap();
+        let options = JobOptions {
+            source: SourceOptions { input: input.display().to_string(), ..SourceOptions::default() },
+            sink: SinkOptions {
+                output: Output::Directory(directory.path().join("out")),
+                format: Format::Ndjson,
+                commit_every: Duration::ZERO,
+                ..SinkOptions::default()
+            },
+            request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
+            run: RunOptions { concurrency: 4, threads: Some(1), grace: PATIENCE, ..RunOptions::default() },
+        };
+        Self { directory, server, options }
+    }
+
+    fn numbered(config: Config, count: u64) -> Self {
+        Self::new(config, (0..count).map(|row| row.to_string()))
+    }
+
+    fn out(&self) -> PathBuf {
+        self.directory.path().join("out")
+    }
+
+    fn start(&self) -> Job {
+        Job::start_on(self.options.clone(), Recorder::new()).unwrap()
+    }
+
+    fn run(&self) -> Summary {
+        self.end(&self.start())
+    }
+
+    fn end(&self, job: &Job) -> Summary {
+        assert!(job.wait(PATIENCE), "the job does not end: {:?}", job.snapshot());
+        let summary = job.summary();
+        assert!(summary.failure.is_none(), "{:?}", summary.failure);
+        summary
+    }
+
+    fn requests(&self) -> u64 {
+        self.server.statistics().requests
+    }
+
+    /// Why the same command is refused with these options.
+    fn refusal(&self, change: impl FnOnce(&mut JobOptions)) -> String {
+        let mut options = self.options.clone();
+        change(&mut options);
+        let error = Job::start_on(options, Recorder::new()).expect_err("another job went on");
+        assert_eq!(JobErrorKind::Output, error.kind, "{error}");
+        error.message
+    }
+}
+
+fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < until, "it never came to pass that {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn figures(summary: &Summary) -> &JobFigures {
+    summary.job.as_ref().expect("a durable job")
+}
+
+#[test]
+fn a_job_that_was_stopped_asks_each_row_once_over_all_its_runs() {
+    let rig = Rig::numbered(Config { delay_s: 0.01..=0.01, ..Config::default() }, 60);
+    let job = rig.start();
+    eventually("some rows are asked", || rig.requests() >= 10);
+    job.stop();
+    let first = rig.end(&job);
+    drop(job);
+    assert!(first.interrupted);
+    let done = rig.requests();
+    let job = figures(&first);
+    assert_eq!((done, 0, false, true), (job.done, job.rows_before, job.finished, job.resumable));
+    assert!(done < 60, "it was stopped before its end");
+    assert_eq!(done, rows(&rig.out()).len() as u64);
+
+    let second = rig.run();
+    assert_eq!(60, rig.requests());
+    let job = figures(&second);
+    assert_eq!((60, done, true, Some(60)), (job.done, job.rows_before, job.finished, job.rows));
+    assert_eq!((60 - done, 60, 0), (second.rows, job.answered, job.failed));
+    assert_eq!((0..60).collect::<Vec<u64>>(), rows(&rig.out()).into_keys().collect::<Vec<_>>());
+    assert_eq!(2, status(&rig.out()).unwrap().run_count);
+    check_figures(&rig.out());
+}
+
+#[test]
+fn a_finished_job_asks_nothing_again() {
+    let rig = Rig::numbered(Config::default(), 9);
+    rig.run();
+    let runs = status(&rig.out()).unwrap().run_count;
+    let again = rig.run();
+    let job = figures(&again);
+    assert_eq!((9, 9, 9, true), (rig.requests(), job.done, job.rows_before, job.finished));
+    assert_eq!((0, runs), (again.rows, status(&rig.out()).unwrap().run_count));
+}
+
+#[test]
+fn another_job_does_not_go_on_in_the_place_of_this_one() {
+    let mut rig = Rig::numbered(Config::default(), 9);
+    rig.options.request.headers = vec![("x-token".into(), "secret".into())];
+    rig.options.request.body = Some(b"body".to_vec());
+    rig.run();
+    type Change = fn(&mut JobOptions);
+    let changes: [(&str, Change); 12] = [
+        ("--format was ndjson, now it is parquet", |options| options.sink.format = Format::Parquet),
+        ("--url-column was url, now it is link", |options| options.source.url_column = "link".into()),
+        ("--method-column was method, now it is verb", |options| options.source.method_column = "verb".into()),
+        ("--headers-column was headers, now it is h", |options| options.source.headers_column = "h".into()),
+        ("--body-column was body, now it is b", |options| options.source.body_column = "b".into()),
+        ("--head was not given, now it is 3", |options| options.source.head = Some(3)),
+        ("--method was GET, now it is PUT", |options| options.request.method = "PUT".into()),
+        ("--fail-on was 408,425,429,5xx, now it is 404", |options| {
+            options.request.fail_on = "404".parse().unwrap();
+        }),
+        ("--user-agent was the default, now it is mine", |options| options.request.user_agent = "mine".into()),
+        ("--header was x-token, now it is not given", |options| options.request.headers.clear()),
+        ("a value of --header (x-token) is another one", |options| options.request.headers[0].1 = "other".into()),
+        ("--data is another body", |options| options.request.body = Some(b"other".to_vec())),
+    ];
+    for (difference, change) in changes {
+        let refusal = rig.refusal(change);
+        assert!(refusal.contains(difference), "{difference}: {refusal}");
+        assert!(!refusal.contains("secret") && refusal.contains("--fresh"), "{refusal}");
+    }
+    assert!(rig.refusal(|options| options.sink.resume = false).contains("--no-resume"));
+
+    // How the work is done is no part of the job.
+    rig.options.run = RunOptions { concurrency: 2, threads: Some(2), window: 5, ..RunOptions::default() };
+    rig.options.sink.commit_every = Duration::from_secs(1);
+    rig.options.request.timeout = Duration::from_secs(1);
+    assert_eq!(9, figures(&rig.run()).rows_before);
+    assert_eq!(9, rig.requests());
+
+    let input = rig.options.source.input.clone();
+    let text = fs::read_to_string(&input).unwrap();
+    fs::write(&input, text + "http://127.0.0.1/\n").unwrap();
+    let refusal = rig.refusal(|_| ());
+    assert!(refusal.contains(&format!("the input {input} is not what it was: ")), "{refusal}");
+    assert_eq!(9, rig.requests());
+}
+
+#[test]
+fn a_slow_row_holds_back_the_watermark_and_then_the_input_but_no_row_within_the_window() {
+    let paths = (0..40).map(|row| if row == 2 { "delay/1.5".into() } else { format!("{row}") });
+    let mut rig = Rig::new(Config::default(), paths);
+    rig.options.run.window = 20;
+    let job = rig.start();
+    // Rows 0 to 21: the window behind row 2 and what is before it.
+    eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 21));
+    let held = status(&rig.out()).unwrap();
+    assert_eq!((2, 22), (held.watermark, rig.requests()));
+    rig.end(&job);
+    let done = status(&rig.out()).unwrap();
+    assert_eq!((40, 40, true, 40), (done.watermark, done.done, done.finished, rig.requests()));
+}
+
+#[test]
+fn what_comes_through_a_pipe_cannot_be_gone_on_with_and_says_so() {
+    let mut rig = Rig::numbered(Config::default(), 9);
+    let text = fs::read(&rig.options.source.input).unwrap();
+    let pipe = rig.directory.path().join("pipe.txt");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    rig.options.source.input = pipe.display().to_string();
+    let feeder = thread::spawn({
+        let pipe = pipe.clone();
+        move || std::io::Write::write_all(&mut File::options().write(true).open(pipe).unwrap(), &text).unwrap()
+    });
+    let summary = rig.run();
+    feeder.join().unwrap();
+    let job = figures(&summary);
+    assert_eq!((9, true, false), (job.done, job.finished, job.resumable));
+    assert!(!status(&rig.out()).unwrap().resumable);
+
+    // Somebody must write, or to open it would wait.
+    let feeder = thread::spawn(move || File::options().write(true).open(pipe).map(drop));
+    let refusal = rig.refusal(|_| ());
+    assert!(refusal.contains("pipe.txt, which cannot be read again"), "{refusal}");
+    feeder.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_job_whose_disk_fails_ends_with_the_reason_and_goes_on_when_it_is_gone() {
+    at_every_step(|step| {
+        let rig = Rig::numbered(Config::default(), 12);
+        let disk = Recorder::failing_at(step);
+        let message = match Job::start_on(rig.options.clone(), disk.clone()) {
+            Ok(job) => {
+                assert!(job.wait(PATIENCE));
+                let summary = job.summary();
+                assert_eq!(disk.refused().is_none(), figures(&summary).finished);
+                summary.failure.map(|failure| failure.message)
+            }
+            Err(error) => Some(error.message),
+        };
+        let is_last = disk.refused().is_none();
+        assert_eq!(is_last, message.is_none(), "{message:?}");
+        if let Some(message) = message {
+            let causes = ["no space left on device", "input/output error"];
+            assert!(causes.iter().any(|cause| message.ends_with(cause)), "{message}");
+            assert!(message.contains(&rig.directory.path().display().to_string()), "{message}");
+        }
+        assert!(figures(&rig.run()).finished);
+        assert_eq!((0..12).collect::<Vec<u64>>(), rows(&rig.out()).into_keys().collect::<Vec<_>>());
+        check_figures(&rig.out());
+        is_last
+    });
+}
