@@ -8,9 +8,10 @@ use headgate_engine::error::{JobError, JobErrorKind};
 use headgate_engine::job::status::status;
 use headgate_engine::options::Format;
 
+use crate::check::check_finished;
 use crate::harness::{Bench, FORMATS};
 use crate::power::files_below;
-use crate::storage::Recorder;
+use crate::storage::{Recorder, Step};
 
 /// A job with two commits of its rows, and one that is finished.
 fn jobs(format: Format) -> [Bench; 2] {
@@ -174,4 +175,17 @@ fn an_old_commit_or_a_part_that_was_changed_is_noticed_before_parts_are_replaced
         }
         half_done.run(Recorder::new()).result.unwrap();
     }
+}
+
+#[test]
+fn a_directory_for_parts_that_is_gone_is_made_anew_and_kept() {
+    let [bench, _] = jobs(Format::Ndjson);
+    let own = bench.out().join("_headgate");
+    fs::remove_dir_all(own.join("tmp")).unwrap();
+    let disk = Recorder::new();
+    drop(bench.open(disk.clone()).unwrap());
+    assert!(own.join("tmp").is_dir());
+    assert!(disk.steps().contains(&Step::SyncDirectory(own)));
+    bench.run(Recorder::new()).result.unwrap();
+    check_finished(&bench);
 }

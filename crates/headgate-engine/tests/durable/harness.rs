@@ -106,7 +106,9 @@ impl Bench {
     pub fn batch(&self, rows: &[u64]) -> OutcomeBatch {
         let fail_on = self.options.request.fail_on.clone();
         let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap().with_fail_on(fail_on);
-        rows.iter().for_each(|row| builder.push(outcome(*row, self.edition)));
+        for row in rows {
+            builder.push(outcome(*row, self.edition));
+        }
         builder.take().unwrap()
     }
 

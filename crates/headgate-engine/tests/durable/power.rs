@@ -179,7 +179,7 @@ pub fn files_below(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// SplitMix64.
+/// The generator `SplitMix64`.
 #[derive(Debug)]
 struct Dice(u64);
 

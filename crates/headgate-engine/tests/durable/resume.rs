@@ -19,6 +19,9 @@ use crate::storage::Recorder;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// To options.
+type Change = fn(&mut JobOptions);
+
 struct Rig {
     directory: tempfile::TempDir,
     server: Server,
@@ -61,10 +64,10 @@ impl Rig {
     }
 
     fn run(&self) -> Summary {
-        self.end(&self.start())
+        Self::end(&self.start())
     }
 
-    fn end(&self, job: &Job) -> Summary {
+    fn end(job: &Job) -> Summary {
         assert!(job.wait(PATIENCE), "the job does not end: {:?}", job.snapshot());
         let summary = job.summary();
         assert!(summary.failure.is_none(), "{:?}", summary.failure);
@@ -103,7 +106,7 @@ fn a_job_that_was_stopped_asks_each_row_once_over_all_its_runs() {
     let job = rig.start();
     eventually("some rows are asked", || rig.requests() >= 10);
     job.stop();
-    let first = rig.end(&job);
+    let first = Rig::end(&job);
     drop(job);
     assert!(first.interrupted);
     let done = rig.requests();
@@ -139,7 +142,6 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
     rig.options.request.headers = vec![("x-token".into(), "secret".into())];
     rig.options.request.body = Some(b"body".to_vec());
     rig.run();
-    type Change = fn(&mut JobOptions);
     let changes: [(&str, Change); 12] = [
         ("--format was ndjson, now it is parquet", |options| options.sink.format = Format::Parquet),
         ("--url-column was url, now it is link", |options| options.source.url_column = "link".into()),
@@ -188,7 +190,7 @@ fn a_slow_row_holds_back_the_watermark_and_then_the_input_but_no_row_within_the_
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 21));
     let held = status(&rig.out()).unwrap();
     assert_eq!((2, 22), (held.watermark, rig.requests()));
-    rig.end(&job);
+    Rig::end(&job);
     let done = status(&rig.out()).unwrap();
     assert_eq!((40, 40, true, 40), (done.watermark, done.done, done.finished, rig.requests()));
 }

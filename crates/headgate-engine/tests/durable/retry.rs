@@ -173,3 +173,28 @@ fn a_fault_of_the_disk_ends_a_retry_with_the_reason_and_costs_no_row() {
         is_last
     });
 }
+
+#[test]
+fn a_damaged_part_or_commit_is_noticed_before_a_part_is_replaced() {
+    for format in [Format::Parquet, Format::Ndjson] {
+        let finished = Finished::new(format);
+        let is_needed = |path: &Path| {
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            name.starts_with("failed-") || name == "job.json" || path.parent().unwrap().ends_with("log")
+        };
+        let files = files_below(&finished.bench.out());
+        for damaged in files.iter().filter(|path| is_needed(path)) {
+            let (_parent, out) = finished.copy();
+            let damaged = out.join(damaged.strip_prefix(finished.bench.out()).unwrap());
+            let mut bytes = fs::read(&damaged).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::write(&damaged, &bytes).unwrap();
+
+            let message = retry(&out, Recorder::new()).expect_err("it was not noticed").message;
+            let name = damaged.file_name().unwrap().to_str().unwrap();
+            assert!(message.contains(name), "{damaged:?}: {message}");
+            assert_eq!(bytes, fs::read(&damaged).unwrap());
+        }
+    }
+}

@@ -92,16 +92,12 @@ impl Recorder {
         } else {
             None
         };
-        match error {
-            Some(error) => {
-                script.refused.get_or_insert(step);
-                Err(error)
-            }
-            None => {
-                script.steps.push(step);
-                Ok(())
-            }
+        if let Some(error) = error {
+            script.refused.get_or_insert(step);
+            return Err(error);
         }
+        script.steps.push(step);
+        Ok(())
     }
 }
 
