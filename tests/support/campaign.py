@@ -1,8 +1,8 @@
 """Runs a job, kills it, runs it again, until it is done; and keeps accounts of what that cost.
 
 What a kill may cost, by the server's own count: the rows that it had answered since the last commit, and those that
-were in flight. A row answered just before a commit may not be in it, because workers hand on their results in batches and
-because a commit takes time to write: `_LATE_S` is what that may take, and no more is overlooked.
+were in flight. A row answered just before a commit may not be in it, because workers hand on their results in batches
+and because a commit takes time to write: `_LATE_S` is what that may take, and no more is overlooked.
 """
 
 import random
@@ -17,6 +17,8 @@ from support.killing import Moment, Run, Watched, draw_moment, run_and_kill
 from support.ledger import Ending
 
 EXIT_FAILED_ROWS: Final = 3
+_SHARE: Final = 0.2
+"""Of a whole job: no kill waits longer, so that many of them find something left to be done."""
 _LATE_S: Final = 0.5
 _RESUMING: Final = re.compile(r"^resuming: ([\d,]+)", re.MULTILINE)
 
@@ -85,7 +87,7 @@ def kill_until_done(job: Job, server: Watched, chance: random.Random, *, kills: 
     story = Story()
     rows = len(job.expected)
     while True:
-        left = 1 - commits.done(job.directory) / rows
+        left = min(_SHARE, 1 - commits.done(job.directory) / rows)
         moment = draw_moment(chance, job.seconds * left) if len(story.kills) < kills else None
         before, done_before = server.settled_requests(), commits.done(job.directory)
         run = run_and_kill(job.arguments, job.directory, server, moment, rows=rows)
