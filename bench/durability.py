@@ -39,12 +39,10 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     about["steal"] = environment.steal(before, environment.cpu_times())
-    text = "\n\n".join(
-        [f"# Durability: {about['cpu']}, {about['date']}", _caveats(about), *map(_section, answers.values())]
-    )
-    print(text)
+    head = f"# Durability: {about['cpu']}, {about['date']}\n\n{_caveats(about)}"
+    print("\n\n".join([head, *map(_section, answers.values())]))
     if arguments.save:
-        _save(_RESULTS / f"{about['date']}-{environment.machine_kind(about)}", answers, about, text)
+        _save(_RESULTS / f"{about['date']}-{environment.machine_kind(about)}", answers, about, head)
     return 1 if any(answer.wrong for answer in answers.values()) else 0
 
 
@@ -65,11 +63,13 @@ def _section(answer: Answer) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _save(directory: Path, answers: Mapping[str, Answer], about: Mapping[str, Any], text: str) -> None:
+def _save(directory: Path, answers: Mapping[str, Answer], about: Mapping[str, Any], head: str) -> None:
+    """Two files for each question, so that one can be asked again without the others."""
     directory.mkdir(parents=True, exist_ok=True)
-    found = {name: {"wrong": answer.wrong, "raw": answer.raw} for name, answer in answers.items()}
-    (directory / "durability.json").write_text(json.dumps({"environment": about, **found}, indent=1) + "\n")
-    (directory / "durability.md").write_text(f"{text}\n")
+    for name, answer in answers.items():
+        found = {"environment": about, "wrong": answer.wrong, "raw": answer.raw}
+        (directory / f"durability-{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+        (directory / f"durability-{name}.md").write_text(f"{head}\n\n{_section(answer)}\n")
     print(f"kept in {directory.relative_to(_ROOT)}", file=sys.stderr)
 
 
