@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from headgate._options import Mistake
 
+_WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 _WRITE_HEADERS = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
 
 
@@ -69,6 +70,19 @@ class Arguments:
             else:
                 pairs.append((item[0], item[1]))
         return pairs
+
+    def statuses(self, option: str, value: object) -> str:
+        """Statuses as the text that the options hold; whether each can be is for the options to say."""
+        if isinstance(value, str):
+            return value
+        if isinstance(value, bytes) or not isinstance(value, Iterable):
+            self.wrong(option, f"must be text or a list of statuses, not {_kind(value)}: {_WRITE_STATUSES}")
+            return ""
+        parts = list(value)
+        for part in parts:
+            if not isinstance(part, int | str) or isinstance(part, bool):
+                self.wrong(option, f"must hold numbers and text, not {_kind(part)}: {_WRITE_STATUSES}")
+        return ",".join(map(str, parts))
 
     def data(self, option: str, value: object) -> bytes | None:
         """A request body; text goes as UTF-8."""

@@ -134,10 +134,11 @@ def progress_line(snapshot: Snapshot) -> str:
 
 
 def _rows(snapshot: Snapshot) -> str:
+    done = snapshot.rows_before + snapshot.rows
     if snapshot.rows_known is not None:
-        rows = f"{snapshot.rows:,} of {_format.plural(snapshot.rows_known, 'row')}"
+        rows = f"{done:,} of {_format.plural(snapshot.rows_known, 'row')}"
     else:
-        rows = f"{_format.plural(snapshot.rows, 'row')} so far"
+        rows = f"{_format.plural(done, 'row')} so far"
     return rows if snapshot.fraction is None else f"{rows} ({_format.share(snapshot.fraction)})"
 
 

@@ -1,8 +1,21 @@
+from collections.abc import Sequence
+from os import PathLike
 from typing import Final, final
 
 from headgate._options import FetchOptions
 
-__all__ = ["DEBUG_BUILD", "ERROR_KINDS", "Job", "Server", "__version__", "preview"]
+__all__ = [
+    "DEBUG_BUILD",
+    "ERROR_KINDS",
+    "Job",
+    "RowBatch",
+    "RowBatches",
+    "RowSchema",
+    "RowStream",
+    "Server",
+    "__version__",
+    "preview",
+]
 
 __version__: Final[str]
 DEBUG_BUILD: Final[bool]
@@ -34,5 +47,29 @@ class Server:
     @property
     def address(self) -> str: ...
     def stop(self) -> None: ...
+
+@final
+class RowStream:
+    def __new__(cls, parts: Sequence[str | PathLike[str]]) -> RowStream: ...
+    @property
+    def schema(self) -> RowSchema: ...
+    def __iter__(self) -> RowBatches: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+@final
+class RowBatches:
+    def __iter__(self) -> RowBatches: ...
+    def __next__(self) -> RowBatch: ...
+
+@final
+class RowBatch:
+    @property
+    def num_rows(self) -> int: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+@final
+class RowSchema:
+    def __arrow_c_schema__(self) -> object: ...
 
 def preview(path: str, rows: int) -> tuple[list[str], list[list[str | None]], int | None]: ...

@@ -13,7 +13,7 @@ from headgate._display import display_for
 from headgate._errors import HeadgateError, InputError, InternalError, Interrupted, OutputError, UsageError
 from headgate._native import Job, preview
 from headgate._nearest import nearest
-from headgate._options import FetchOptions, Format, Headers, StrPath
+from headgate._options import FetchOptions, Format, Headers, Statuses, StrPath
 from headgate._summary import Summary
 from headgate._watch import Display, watch
 
@@ -88,6 +88,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
     headers: Headers = (),
     data: str | bytes | None = None,
     max_body_bytes: int = _options.DEFAULT_MAX_BODY_BYTES,
+    fail_on: Statuses = _options.DEFAULT_FAIL_ON,
     user_agent: str = _options.DEFAULT_USER_AGENT,
     cacert: StrPath | None = None,
     insecure: bool = False,
@@ -100,7 +101,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
     """Makes one request for each row of the input and writes what became of each.
 
     Blocks until all is done. Memory does not grow with the input. A request that fails is a row of the result with
-    its `error`, not an exception.
+    its `error` or a status in `fail_on`, not an exception.
 
     Names are those of the flags of `headgate fetch`, except where Python has a better way: a repeated `--header` is
     `headers`, which takes all at once, as `keep` does; `-q` is `progress=False`; and there is no `--summary`, because
@@ -128,6 +129,8 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         headers: Sent with each request; a mapping, or pairs where a name repeats.
         data: Body of rows that bring none. Text is sent as UTF-8.
         max_body_bytes: A response body longer than this, as received or decoded, is a failure.
+        fail_on: Statuses with which a row is given up: it counts as failed and stands in `failed-*`, with its whole
+            answer. Codes and classes, as `"429,5xx"` or `[429, "5xx"]`; `()` or `"none"`: every status is an answer.
         user_agent: The `User-Agent` header.
         cacert: PEM file of certificates to trust instead of the system's.
         insecure: Do not verify certificates: anyone on the way can read and change what is sent.
@@ -170,6 +173,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         headers=given.headers("headers", headers),
         data=body,
         max_body_bytes=max_body_bytes,
+        fail_on=given.statuses("fail_on", fail_on),
         user_agent=user_agent,
         cacert=given.path_or_none("cacert", cacert),
         insecure=insecure,

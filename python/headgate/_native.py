@@ -2,9 +2,9 @@
 
 import warnings
 
-from headgate._headgate import DEBUG_BUILD, ERROR_KINDS, Job, Server, preview
+from headgate._headgate import DEBUG_BUILD, ERROR_KINDS, Job, RowStream, Server, preview
 
-__all__ = ["ERROR_KINDS", "Job", "Server", "preview"]
+__all__ = ["ERROR_KINDS", "Job", "RowStream", "Server", "preview"]
 
 if DEBUG_BUILD:
     warnings.warn(

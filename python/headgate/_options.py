@@ -11,9 +11,11 @@ from headgate._version import __version__
 Format: TypeAlias = Literal["parquet", "ndjson", "none"]
 StrPath: TypeAlias = str | os.PathLike[str]
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
+Statuses: TypeAlias = str | Iterable[int | str]
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 STANDARD_STREAM: Final = "-"
+NO_STATUS: Final = "none"
 
 DEFAULT_FORMAT: Final[Format] = "parquet"
 DEFAULT_URL_COLUMN: Final = "url"
@@ -26,6 +28,7 @@ DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
 DEFAULT_METHOD: Final = "GET"
 DEFAULT_METHOD_WITH_DATA: Final = "POST"
 DEFAULT_MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+DEFAULT_FAIL_ON: Final = "408,425,429,5xx"
 DEFAULT_USER_AGENT: Final = f"headgate/{__version__}"
 DEFAULT_GRACE_S: Final = 10.0
 DEFAULT_PART_BYTES: Final = 128 * 1024 * 1024
@@ -40,6 +43,8 @@ MOST: Final = 2**63 - 1
 
 # RFC 9110 section 5.6.2: what methods and names of headers are made of.
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# RFC 9110 section 15: three digits, the first of which names the class.
+_STATUS = re.compile(r"[1-9](?:[0-9]{2}|xx|XX)")
 _NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -82,6 +87,7 @@ class FetchOptions:
     headers: list[tuple[str, str]] = field(default_factory=list)
     data: bytes | None = None
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    fail_on: str = DEFAULT_FAIL_ON
     user_agent: str = DEFAULT_USER_AGENT
     cacert: str | None = None
     insecure: bool = False
@@ -137,11 +143,20 @@ class FetchOptions:
             yield self._no_text("user_agent")
         elif _NOT_IN_A_HEADER.search(self.user_agent):
             yield "user_agent", "holds a control character"
+        yield from self._status_mistakes()
         for name, value in self.headers:
             if not _TOKEN.fullmatch(name):
                 yield "headers", f"{name!r} is no name of a header"
             elif _NOT_IN_A_HEADER.search(value):
                 yield "headers", f"{name} holds a control character"
+
+    def _status_mistakes(self) -> Iterator[tuple[str, str]]:
+        if not self._is_text("fail_on"):
+            yield self._no_text("fail_on")
+        elif self.fail_on.strip() not in ("", NO_STATUS):
+            for part in map(str.strip, self.fail_on.split(",")):
+                if not _STATUS.fullmatch(part):
+                    yield "fail_on", f"{part!r} is no status: write codes and classes, as 429,5xx, or none"
 
     def _is_text(self, name: str) -> bool:
         return isinstance(getattr(self, name), str)

@@ -21,8 +21,10 @@ def report(summary: Summary) -> str:
     blocks = [_headline(summary), *_aligned(_facts(summary))]
     if summary.rows or _stopped_early(summary):
         blocks.append(summary.bound_by.text)
+    blocks.extend(_in_all(summary))
     blocks.extend(f"note: {note}" for note in summary.notes)
     blocks.extend(_place(summary))
+    blocks.extend(_way_on(summary))
     return "\n".join(_format.printable(line) for line in blocks)
 
 
@@ -33,9 +35,35 @@ def _stopped_early(summary: Summary) -> bool:
 def _headline(summary: Summary) -> str:
     early = _stopped_early(summary)
     rows = _format.plural(summary.rows, "row")
-    if early and summary.rows_known is not None:
+    # Of a run that went on from another, only the whole job is so many of all rows: `_in_all` says that.
+    if early and summary.rows_known is not None and not _went_on(summary):
         rows = f"{summary.rows:,} of {_format.plural(summary.rows_known, 'row')}"
     return f"{'stopped early' if early else 'done'}: {rows} in {_format.duration(summary.elapsed_s)}"
+
+
+def _went_on(summary: Summary) -> bool:
+    return summary.job is not None and summary.job.rows_before > 0
+
+
+def _in_all(summary: Summary) -> Iterator[str]:
+    """The whole job, where this run was not all of it."""
+    if summary.job is None or not _went_on(summary):
+        return
+    done = _format.plural(summary.job.done, "row")
+    if summary.job.rows is not None:
+        done = f"{summary.job.done:,} of {_format.plural(summary.job.rows, 'row')}"
+    yield f"in all {done} done, {summary.job.failed:,} failed"
+
+
+def _way_on(summary: Summary) -> Iterator[str]:
+    """How to have the rest done, where the same command does it."""
+    if summary.job is None or summary.job.finished or not summary.job.resumable:
+        return
+    # An input that was mended is another input: that job cannot go on.
+    if summary.failure is not None and summary.failure.kind == "output":
+        yield "when the cause of the failure is gone, run the same command again to go on"
+    elif summary.failure is None and summary.interrupted:
+        yield "run the same command again to go on"
 
 
 def _place(summary: Summary) -> Iterator[str]:
@@ -43,11 +71,14 @@ def _place(summary: Summary) -> Iterator[str]:
     if summary.output in _NO_PLACE:
         return
     if summary.failure is not None and summary.failure.kind == "output":
-        yield (
-            f"what was written before the failure is in {summary.output}; "
-            "answered rows of the unfinished part are not in it"
-        )
-    elif not summary.rows:
+        if summary.job is not None:
+            yield f"what was committed before the failure is in {summary.output}"
+        else:
+            yield (
+                f"what was written before the failure is in {summary.output}; "
+                "answered rows of the unfinished part are not in it"
+            )
+    elif not (summary.rows or _went_on(summary)):
         yield "no row has ended: there are no results" if _stopped_early(summary) else "there were no rows to ask for"
     else:
         look = f"headgate show {shlex.quote(summary.output)}"

@@ -10,7 +10,8 @@ class BoundBy:
     """What holds a job back.
 
     Attributes:
-        kind: One word, for programs: `concurrency`, `machine`, `input`, `output`, `memory` or `nothing`
+        kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `memory` or
+            `nothing`
         text: One sentence, for people: figures, and the option to turn.
     """
 
@@ -46,8 +47,37 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JobFigures:
+    """A job that remembers how far it got, over all of its runs.
+
+    Attributes:
+        rows: Rows of the input, where that is known.
+        done: Rows that have ended and are written: `answered` and `failed`.
+        rows_before: Those of them that were done before this run.
+        answered: Rows with a whole response whose status is not in `fail_on`.
+        failed: The others.
+        errors: Failed rows by kind of error, or by status as `status:503`.
+        finished: Whether every row of the input is done.
+        resumable: Whether the same command goes on where this run has ended.
+    """
+
+    rows: int | None
+    done: int
+    rows_before: int
+    answered: int
+    failed: int
+    errors: dict[str, int]
+    finished: bool
+    resumable: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """How far a running job is. Latencies are in microseconds; what is not known is `None`."""
+    """How far a running job is.
+
+    Latencies are in microseconds; what is not known is `None`. `rows` are of this run, beyond the `rows_before` of
+    earlier ones; `fraction` and `time_left_s` are of the whole job.
+    """
 
     elapsed_s: float
     rows: int
@@ -65,6 +95,7 @@ class Snapshot:
     time_left_s: float | None
     stopping: bool
     bound_by: BoundBy
+    rows_before: int = 0
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -75,17 +106,17 @@ class Snapshot:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
-    """What a job has done.
+    """What a job has done, in one run; `job` has the figures of all of its runs.
 
     Attributes:
         rows: Rows that have ended, one way or the other: `answered` and `failed`.
-        answered: Rows with a response, whatever its status.
-        failed: Rows without one.
+        answered: Rows with a whole response whose status is not in `fail_on`.
+        failed: The others: with an error, or with a status in `fail_on`.
         rows_known: Rows of the input, where that is known.
         abandoned: Requests in flight that were given up when the grace was over; they are no rows of the result.
-        statuses: Responses by HTTP status.
-        errors: Failed rows by kind of error.
-        error_examples: One failed row for each kind of error.
+        statuses: Answered rows by HTTP status.
+        errors: Failed rows by kind of error, or by status as `status:503`.
+        error_examples: One failed row for each kind of error, and for up to 16 statuses.
         elapsed_s: Wall time in seconds.
         requests_per_s: Rows by wall time.
         latency_us: From the start of an attempt to the last byte, in microseconds.
@@ -97,6 +128,7 @@ class Summary:
         interrupted: Whether it was stopped before the end of its input.
         notes: What the user should know besides.
         failure: Why it ended before its input did, if it did.
+        job: The job over all of its runs; `None` where none is remembered: standard output, or the format `none`.
     """
 
     rows: int
@@ -118,12 +150,18 @@ class Summary:
     failure: Failure | None
     rows_known: int | None = None
     abandoned: int = 0
+    job: JobFigures | None = None
+
+    @property
+    def has_failed_rows(self) -> bool:
+        """Whether any row failed: of the whole job where it is remembered, else of this run."""
+        return (self.failed if self.job is None else self.job.failed) > 0
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Reads what the engine or `to_json` wrote."""
         figures: dict[str, Any] = json.loads(text)
-        failure = figures["failure"]
+        failure, job = figures["failure"], figures.get("job")
         parts = {
             "statuses": {int(status): count for status, count in figures["statuses"].items()},
             "error_examples": {kind: ErrorExample(**row) for kind, row in figures["error_examples"].items()},
@@ -131,6 +169,7 @@ class Summary:
             "bound_by": BoundBy(**figures["bound_by"]),
             "notes": tuple(figures["notes"]),
             "failure": None if failure is None else Failure(**failure),
+            "job": None if job is None else JobFigures(**job),
         }
         return cls(**figures | parts)
 

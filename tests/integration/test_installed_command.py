@@ -40,11 +40,12 @@ def test_a_closed_pipe_is_no_error() -> None:
 
 def test_the_summary_holds_what_was_promised(server: str, tmp_path: Path) -> None:
     out, file = tmp_path / "out", tmp_path / "s.json"
-    headgate("fetch", f"{server}/status/{{200,404,503}}", "-o", out, "--summary", file, check=0)
+    headgate("fetch", f"{server}/status/{{200,404,503}}", "-o", out, "--summary", file, check=3)
     figures = json.loads(file.read_text())
-    assert {"200": 1, "404": 1, "503": 1} == figures["statuses"]
+    assert ({"200": 1, "404": 1}, {"status:503": 1}) == (figures["statuses"], figures["errors"])
     summary = Summary.from_json(file.read_text())
-    assert (3, 3, 0, {}) == (summary.rows, summary.answered, summary.failed, summary.errors)
+    assert (3, 2, 1) == (summary.rows, summary.answered, summary.failed)
+    assert "the server answered 503 Service Unavailable" == summary.error_examples["status:503"].message
     assert str(out) == summary.output
     assert 0 < summary.latency_us.p50 <= summary.latency_us.p90 <= summary.latency_us.p99 <= summary.latency_us.max
     assert summary.peak_rss_bytes > 1_000_000

@@ -6,6 +6,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from support.origin import answering
@@ -80,6 +81,17 @@ def test_failed_rows_stand_in_files_of_their_own(server: str, tmp_path: Path) ->
     assert (3, 1) == (answered.num_rows, len(failed))
     assert [None, "closed", None] == answered["error"].to_pylist()
     assert "closed" in done.stderr, "the summary names the kind of error"
+
+
+@pytest.mark.parametrize(("expected", "fail_on"), [([503], []), ([], ["none"]), ([200, 404], ["200,404"])])
+def test_the_user_says_which_statuses_are_failures(
+    expected: list[int], fail_on: list[str], server: str, tmp_path: Path
+) -> None:
+    out, flags = tmp_path / "out", ["--fail-on", *fail_on] if fail_on else []
+    headgate("fetch", f"{server}/status/{{200,404,503}}", "-o", out, *flags, check=3 if expected else 0)
+    failed = [status for part in out.glob("failed-*") for status in pq.read_table(part)["status"].to_pylist()]
+    assert expected == sorted(failed)
+    assert [None] * 3 == table(out)["error"].to_pylist()
 
 
 def test_kept_columns_come_under_their_own_names_and_types(server: str, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ SNAPSHOT: dict[str, Any] = {
     "p50_us": 8_123,
     "p99_us": 21_456,
     "bytes_received": 1_258_291,
+    "rows_before": 0,
     "time_left_s": 2.07,
     "stopping": False,
     "bound_by": {
@@ -27,12 +28,13 @@ SNAPSHOT: dict[str, Any] = {
 
 SUMMARY: dict[str, Any] = {
     "rows": 100_000,
-    "answered": 99_990,
-    "failed": 10,
-    "statuses": {"200": 99_900, "204": 60, "503": 30},
-    "errors": {"timeout": 7, "closed": 3},
+    "answered": 99_985,
+    "failed": 15,
+    "statuses": {"200": 99_895, "204": 60, "404": 30},
+    "errors": {"timeout": 7, "status:503": 5, "closed": 3},
     "error_examples": {
         "timeout": {"row": 12, "url": "http://127.0.0.1:8080/12", "message": "no answer within 30 s"},
+        "status:503": {"row": 31, "url": "http://127.0.0.1:8080/31", "message": "the server answered 503"},
         "closed": {"row": 400, "url": "http://127.0.0.1:8080/400", "message": "closed in the middle of the body"},
     },
     "elapsed_s": 3.31,
@@ -48,7 +50,20 @@ SUMMARY: dict[str, Any] = {
     "failure": None,
     "rows_known": 200_000,
     "abandoned": 0,
+    "job": None,
 }
+
+RESUMED: dict[str, Any] = {
+    "rows": 200_000,
+    "done": 160_000,
+    "rows_before": 60_000,
+    "answered": 159_940,
+    "failed": 60,
+    "errors": {"timeout": 52, "status:503": 5, "closed": 3},
+    "finished": False,
+    "resumable": True,
+}
+"""A job of which the summary above was the second run."""
 
 
 def snapshot_json(**changes: object) -> str:

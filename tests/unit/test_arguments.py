@@ -4,6 +4,7 @@ import pytest
 
 from headgate._arguments import Arguments
 
+WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 WRITE = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
 
 
@@ -18,6 +19,8 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
     arguments = Arguments()
     assert "a/b.txt" == arguments.path("input", Path("a/b.txt"))
     assert arguments.path_or_none("output", None) is None
+    assert "408,5xx" == arguments.statuses("fail_on", iter([408, "5xx"]))
+    assert ["503, 5xx", "", ""] == [arguments.statuses("fail_on", given) for given in ("503, 5xx", "", ())]
     assert ("id", "name") == arguments.columns("keep", iter(["id", "name"]))
     assert "grün".encode() == arguments.data("data", "grün")
     assert arguments.mistakes == []
@@ -38,6 +41,11 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
         (f"must hold pairs of name and value, not str: {WRITE}", "headers", ["ab"]),
         ("must have values that are text: that of 'A' is int", "headers", {"A": 5}),
         ("must have names that are text, not bytes", "headers", [(b"A", "5")]),
+        (f"must be text or a list of statuses, not int: {WRITE_STATUSES}", "statuses", 503),
+        (f"must be text or a list of statuses, not None: {WRITE_STATUSES}", "statuses", None),
+        (f"must be text or a list of statuses, not bytes: {WRITE_STATUSES}", "statuses", b"503"),
+        (f"must hold numbers and text, not float: {WRITE_STATUSES}", "statuses", [503.0, 1.5]),
+        (f"must hold numbers and text, not bool: {WRITE_STATUSES}", "statuses", [True]),
         ("must be bytes or text, not dict", "data", {"a": 1}),
     ],
 )

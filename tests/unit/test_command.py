@@ -10,7 +10,7 @@ from headgate._errors import InputError, InternalError, OutputError, UsageError
 from headgate._summary import Summary
 from headgate._version import __version__
 from headgate.cli import fetch
-from support.figures import summary_json
+from support.figures import RESUMED, summary_json
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,6 +110,8 @@ def test_an_error_of_the_job_is_one_line_and_an_exit_code(
     [
         (0, {"failed": 0}, None),
         (3, {"failed": 1}, None),
+        (3, {"failed": 0, "job": RESUMED}, None),
+        (0, {"failed": 0, "job": RESUMED | {"failed": 0}}, None),
         (130, {"failed": 1, "interrupted": True}, signal.SIGINT),
         (143, {"failed": 0, "interrupted": True}, signal.SIGTERM),
         (129, {"failed": 0, "interrupted": True}, signal.SIGHUP),

@@ -62,6 +62,11 @@ def test_the_block_fits_into_80_columns_whatever_the_figures() -> None:
         assert fact in shown
 
 
+def test_rows_of_earlier_runs_are_done_too() -> None:
+    assert drawn(width=120, rows=200, rows_before=37_212)[0].startswith("37,412 of 100,000 rows (37 %)  ━")
+    assert "37,412 rows so far" in _display.progress_line(snapshot(rows=200, rows_before=37_212, rows_known=None))
+
+
 def test_a_narrow_terminal_gets_what_matters_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     shown = {}

@@ -1,3 +1,4 @@
+import dataclasses
 import io
 import sys
 from pathlib import Path
@@ -44,6 +45,8 @@ def test_input_and_output_are_enough() -> None:
         ({"max_body_bytes": 1_500_000}, ["--max-body-bytes", "1.5MB"]),
         ({"part_bytes": 1024}, ["--part-bytes", "1KiB"]),
         ({"commit_every_s": 60.0}, ["--commit-every-s", "60"]),
+        ({"fail_on": "404,5xx"}, ["--fail-on", "404,5xx"]),
+        ({"fail_on": ""}, ["--fail-on="]),
         ({"method": "HEAD"}, ["-X", "HEAD"]),
         ({"method": "POST", "data": b"a=1"}, ["-d", "a=1"]),
         ({"method": "PUT", "data": b"a=1"}, ["-d", "a=1", "-X", "PUT"]),
@@ -106,6 +109,7 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ),
         ("--max-body-bytes must be a size in bytes, as 1048576 or 1MiB, not '-1'", ["--max-body-bytes", "-1"]),
         ("--format must be one of parquet, ndjson, none, not 'xml'", ["--format", "xml"]),
+        ("--fail-on '5x' is no status: write codes and classes, as 429,5xx, or none", ["--fail-on", "404,5x"]),
         ("--header 'Accept' is no header: write 'Name: value'", ["-H", "Accept"]),
         ("--header 'a b' is no name of a header", ["-H", "a b: c"]),
         ("--header x holds a control character", ["-H", "x: a\nb"]),
@@ -172,4 +176,7 @@ def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
     _fetch_flags.read(["--help"])
     text = capsys.readouterr().out
     names = set(FetchOptions.__dataclass_fields__) - {"input", "headers"}
-    assert [] == [name for name in names if f"--{name.replace('_', '-')}" not in text]
+    # What is on by default has a flag to turn it off.
+    on = {field.name for field in dataclasses.fields(FetchOptions) if field.default is True}
+    flags = [f"--{'no-' if name in on else ''}{name.replace('_', '-')}" for name in names]
+    assert [] == [flag for flag in flags if flag not in text]

@@ -52,6 +52,11 @@ def test_the_defaults_are_right() -> None:
         ("method must be text, not 5", {"method": 5}),
         ("user_agent must be text, not None", {"user_agent": None}),
         ("user_agent holds a control character", {"user_agent": "a\r\nb"}),
+        ("fail_on '50x' is no status: write codes and classes, as 429,5xx, or none", {"fail_on": "408, 50x"}),
+        ("fail_on '099' is no status: write codes and classes, as 429,5xx, or none", {"fail_on": "099"}),
+        ("fail_on '' is no status: write codes and classes, as 429,5xx, or none", {"fail_on": "408,"}),
+        ("fail_on 'none' is no status: write codes and classes, as 429,5xx, or none", {"fail_on": "408,none"}),
+        ("fail_on must be text, not 503", {"fail_on": 503}),
         ("headers 'a b' is no name of a header", {"headers": [("a b", "c")]}),
         ("headers x-a holds a control character", {"headers": [("x-a", "b\r\nx-c: d")]}),
     ],
@@ -64,6 +69,11 @@ def test_all_mistakes_are_named_at_once() -> None:
     assert ["head", "concurrency", "method"] == [
         mistake.option for mistake in FetchOptions(**GOOD, head=-1, concurrency=0, method="").mistakes()
     ]
+
+
+@pytest.mark.parametrize("fail_on", ["", "none", "503", " 4xx, 5XX ,999"])
+def test_failures_are_statuses_and_classes_or_none(fail_on: str) -> None:
+    assert mistakes(fail_on=fail_on) == []
 
 
 def test_a_grace_of_zero_is_allowed() -> None:
@@ -88,7 +98,7 @@ def test_standard_output_takes_ndjson(expected: str, form: _options.Format | Non
 def test_each_default_is_one_named_constant() -> None:
     named = [value for name, value in vars(_options).items() if name.startswith("DEFAULT_")]
     for field in dataclasses.fields(FetchOptions):
-        if field.default not in (dataclasses.MISSING, None, False, ()):
+        if field.default not in (dataclasses.MISSING, None, False, True, ()):
             assert any(field.default is value for value in named), field.name
 
 

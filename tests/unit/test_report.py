@@ -4,7 +4,7 @@ import pytest
 
 from headgate._report import report
 from headgate._summary import Summary
-from support.figures import summary_json
+from support.figures import RESUMED, summary_json
 
 
 def lines(**changes: object) -> list[str]:
@@ -14,15 +14,16 @@ def lines(**changes: object) -> list[str]:
 def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
     assert lines() == [
         "done: 100,000 rows in 3.3 s",
-        "  answered    99,990  (2xx: 99,960, 5xx: 30)",
-        "  failed      10",
-        "    timeout   7  row 12: http://127.0.0.1:8080/12: no answer within 30 s",
-        "    closed    3  row 400: http://127.0.0.1:8080/400: closed in the middle of the body",
-        "  requests/s  30,211",
-        "  latency     p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s",
-        "  received    1.2 MiB",
-        "  memory      64.0 MiB at the most",
-        "  CPU         5.4 s, 54.2 s for each million requests",
+        "  answered      99,985  (2xx: 99,955, 4xx: 30)",
+        "  failed        15",
+        "    timeout     7  row 12: http://127.0.0.1:8080/12: no answer within 30 s",
+        "    status:503  5  row 31: http://127.0.0.1:8080/31: the server answered 503",
+        "    closed      3  row 400: http://127.0.0.1:8080/400: closed in the middle of the body",
+        "  requests/s    30,211",
+        "  latency       p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s",
+        "  received      1.2 MiB",
+        "  memory        64.0 MiB at the most",
+        "  CPU           5.4 s, 54.2 s for each million requests",
         "bound by this machine: workers 98 % busy",
         "note: only 900 of 1,000 fit below the limit of open files",
         "results are in results: look at them with `headgate show results`",
@@ -65,8 +66,54 @@ def test_a_job_that_did_not_reach_its_end_says_so() -> None:
     assert lines(failure={"kind": "input", "message": "cut short"})[0].startswith("stopped early: 100,000 of ")
 
 
+def test_a_run_that_went_on_from_another_tells_both_what_it_did_and_the_whole() -> None:
+    resumed = lines(job=RESUMED | {"done": 200_000, "rows_before": 100_000, "finished": True})
+    assert "done: 100,000 rows in 3.3 s" == resumed[0]
+    assert [
+        "bound by this machine: workers 98 % busy",
+        "in all 200,000 of 200,000 rows done, 60 failed",
+        "note: only 900 of 1,000 fit below the limit of open files",
+        "results are in results: look at them with `headgate show results`",
+    ] == resumed[-4:]
+    assert "in all 160,000 rows done, 60 failed" in lines(job=RESUMED | {"rows": None})
+    assert [] == [line for line in lines(job=RESUMED | {"rows_before": 0}) if line.startswith("in all")]
+
+
+def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
+    stopped = lines(interrupted=True, job=RESUMED)
+    assert "stopped early: 100,000 rows in 3.3 s" == stopped[0]
+    assert "in all 160,000 of 200,000 rows done, 60 failed" in stopped
+    assert "run the same command again to go on" == stopped[-1]
+    first = lines(interrupted=True, job=RESUMED | {"rows_before": 0})
+    assert ("stopped early: 100,000 of 200,000 rows in 3.3 s", "run the same command again to go on") == (
+        first[0],
+        first[-1],
+    )
+    full = {"kind": "output", "message": "disk full"}
+    assert [
+        "what was committed before the failure is in results",
+        "when the cause of the failure is gone, run the same command again to go on",
+    ] == lines(failure=full, job=RESUMED)[-2:]
+
+
+@pytest.mark.parametrize("job", [None, RESUMED | {"resumable": False}, RESUMED | {"finished": True}])
+def test_nobody_is_told_to_go_on_with_what_cannot_be(job: dict[str, Any] | None) -> None:
+    assert [] == [line for line in lines(interrupted=True, job=job) if "again to go on" in line]
+
+
+def test_an_input_that_broke_off_is_another_once_it_is_mended() -> None:
+    broken = lines(interrupted=True, failure={"kind": "input", "message": "cut short"}, job=RESUMED)
+    assert [] == [line for line in broken if "again to go on" in line]
+
+
+def test_a_run_that_had_nothing_left_to_do_still_says_where_the_results_are() -> None:
+    done = lines(**NO_ROWS, job=RESUMED | {"done": 200_000, "rows_before": 200_000, "finished": True})
+    assert ["done: 0 rows in 0.0 s", "in all 200,000 of 200,000 rows done, 60 failed"] == [done[0], done[-2]]
+    assert "results are in results: look at them with `headgate show results`" == done[-1]
+
+
 def test_what_was_in_flight_when_the_grace_was_over_is_counted() -> None:
-    assert "  given up    1,234  in flight at the end; no rows of the result, they can be asked again" in lines(
+    assert "  given up      1,234  in flight at the end; no rows of the result, they can be asked again" in lines(
         interrupted=True, abandoned=1_234
     )
     assert [] == [line for line in lines(interrupted=True) if "given up" in line]
@@ -80,12 +127,12 @@ def test_after_a_failed_write_nobody_is_told_that_all_results_are_there() -> Non
 
 
 def test_the_cost_of_each_is_told_where_starting_does_not_blur_it() -> None:
-    assert "  CPU         5.4 s, 542.0 s for each million requests" in lines(rows=10_000)
-    assert "  CPU         5.4 s" in lines(rows=9_999)
+    assert "  CPU           5.4 s, 542.0 s for each million requests" in lines(rows=10_000)
+    assert "  CPU           5.4 s" in lines(rows=9_999)
 
 
 def test_attempts_that_failed_have_latencies_too() -> None:
-    assert "  latency     p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s" in lines(answered=0, statuses={})
+    assert "  latency       p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s" in lines(answered=0, statuses={})
 
 
 @pytest.mark.parametrize(

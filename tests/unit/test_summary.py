@@ -1,13 +1,13 @@
 import json
 
-from headgate._summary import BoundBy, ErrorExample, Failure, Latency, Snapshot, Summary
-from support.figures import SUMMARY, snapshot_json, summary_json
+from headgate._summary import BoundBy, ErrorExample, Failure, JobFigures, Latency, Snapshot, Summary
+from support.figures import RESUMED, SNAPSHOT, SUMMARY, snapshot_json, summary_json
 
 
 def test_a_summary_is_read_with_its_parts() -> None:
     summary = Summary.from_json(summary_json(failure={"kind": "input", "message": "rows.csv.gz: cut short"}))
 
-    assert {200: 99_900, 204: 60, 503: 30} == summary.statuses
+    assert {200: 99_895, 204: 60, 404: 30} == summary.statuses
     assert Latency(p50=8_123, p90=12_010, p99=21_456, max=1_503_000) == summary.latency_us
     assert summary.error_examples["timeout"] == ErrorExample(
         row=12, url="http://127.0.0.1:8080/12", message="no answer within 30 s"
@@ -21,16 +21,31 @@ def test_a_summary_is_written_under_the_names_it_was_read_from() -> None:
 
 
 def test_a_summary_survives_writing_and_reading() -> None:
-    summary = Summary.from_json(summary_json(failure={"kind": "output", "message": "disk full"}))
+    summary = Summary.from_json(summary_json(failure={"kind": "output", "message": "disk full"}, job=RESUMED))
+    assert summary.job == JobFigures(**RESUMED)
     assert summary == Summary.from_json(summary.to_json())
 
 
 def test_a_summary_of_an_earlier_engine_is_read() -> None:
-    older = {name: value for name, value in SUMMARY.items() if name not in ("abandoned", "rows_known")}
+    older = {name: value for name, value in SUMMARY.items() if name not in ("abandoned", "rows_known", "job")}
     summary = Summary.from_json(json.dumps(older))
-    assert (0, None) == (summary.abandoned, summary.rows_known)
+    assert (0, None, None) == (summary.abandoned, summary.rows_known, summary.job)
+    earlier = {name: value for name, value in SNAPSHOT.items() if name != "rows_before"}
+    assert 0 == Snapshot.from_json(json.dumps(earlier)).rows_before
 
 
 def test_what_a_snapshot_does_not_know_is_none() -> None:
     snapshot = Snapshot.from_json(snapshot_json(rows_known=None, fraction=None, time_left_s=None))
     assert (None, None, None) == (snapshot.rows_known, snapshot.fraction, snapshot.time_left_s)
+
+
+def test_a_row_that_failed_in_an_earlier_run_is_a_failed_row_of_the_job() -> None:
+    def has_failed_rows(failed: int, job: dict[str, object] | None) -> bool:
+        return Summary.from_json(summary_json(failed=failed, job=job)).has_failed_rows
+
+    assert has_failed_rows(0, RESUMED | {"failed": 1})
+    assert not has_failed_rows(0, RESUMED | {"failed": 0})
+    # A row that failed first and was answered then is counted as answered.
+    assert not has_failed_rows(1, RESUMED | {"failed": 0})
+    assert has_failed_rows(1, None)
+    assert not has_failed_rows(0, None)

@@ -5,9 +5,10 @@
 //!
 //! ```text
 //! run -> worker -> http -> outcome
+//! run -> worker -> in_flight -> row
 //! run -> stats -> source, outcome
 //! run -> source, sink; preview -> sink -> outcome
-//! outcome, source -> limit, kept, row, headers, failure, clock, options, error
+//! outcome, source -> limit, kept, row, headers, failure, clock, options, status_set, error
 //! ```
 
 pub mod clock;
@@ -15,6 +16,8 @@ pub mod error;
 pub mod failure;
 pub mod headers;
 pub mod http;
+pub mod in_flight;
+pub mod job;
 pub mod kept;
 pub mod limit;
 pub mod options;
@@ -25,4 +28,5 @@ pub mod run;
 pub mod sink;
 pub mod source;
 pub mod stats;
+pub mod status_set;
 pub mod worker;

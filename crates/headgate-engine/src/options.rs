@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::status_set::StatusSet;
+
 pub const DEFAULT_CONCURRENCY: usize = 256;
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,6 +18,8 @@ pub const DEFAULT_PART_BYTES: u64 = 128 * 1024 * 1024;
 pub const DEFAULT_COMMIT_EVERY: Duration = Duration::from_secs(10);
 /// Rows between the oldest that is not done and the newest that was read: 512 KiB of memory, a bit for each.
 pub const DEFAULT_WINDOW: u64 = 4_000_000;
+/// Statuses that say "not now", after which a row is worth another try (RFC 9110 section 15, RFC 6585, RFC 8470).
+pub const DEFAULT_FAIL_ON: &str = "408,425,429,5xx";
 pub const DEFAULT_USER_AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 
 /// Everything about one job.
@@ -111,6 +115,8 @@ pub struct RequestOptions {
     pub connect_timeout: Duration,
     pub max_body_bytes: u64,
     pub body_memory_bytes: u64,
+    /// Statuses with which a row is given up and not answered.
+    pub fail_on: StatusSet,
     /// PEM file of certificates to trust instead of the system's and the bundled ones.
     pub cacert: Option<PathBuf>,
     /// Do not verify certificates.
@@ -128,6 +134,7 @@ impl Default for RequestOptions {
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
             body_memory_bytes: DEFAULT_BODY_MEMORY_BYTES,
+            fail_on: DEFAULT_FAIL_ON.parse().expect("the default is a set of statuses"),
             cacert: None,
             insecure: false,
         }

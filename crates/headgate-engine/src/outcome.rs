@@ -16,6 +16,7 @@ use crate::headers::Headers;
 use crate::kept::{KeptCodec, hydrated};
 use crate::limit::memory::Reservation;
 use crate::row::Row;
+use crate::status_set::StatusSet;
 
 /// Rows after which a batch goes to the sink.
 pub const BATCH_ROWS: usize = 1024;
@@ -36,6 +37,13 @@ pub struct Outcome {
     pub elapsed_us: u64,
     pub answer: Option<Answer>,
     pub failure: Option<Failure>,
+}
+
+impl Outcome {
+    /// Whether the row is given up: no whole answer, or one whose status is among `fail_on`.
+    pub fn is_failed(&self, fail_on: &StatusSet) -> bool {
+        self.failure.is_some() || self.answer.as_ref().is_some_and(|answer| fail_on.contains(answer.status))
+    }
 }
 
 /// What of a response arrived.
@@ -105,6 +113,7 @@ pub fn schema(kept: &Fields) -> SchemaRef {
 /// Gathers outcomes into an [`OutcomeBatch`]. One for each worker.
 pub struct OutcomeBuilder {
     schema: SchemaRef,
+    fail_on: StatusSet,
     kept_codec: Option<KeptCodec>,
     columns: Columns,
     rows: usize,
@@ -204,12 +213,19 @@ impl OutcomeBuilder {
     pub fn new(kept: &Fields) -> Result<Self, ArrowError> {
         Ok(Self {
             schema: schema(kept),
+            fail_on: StatusSet::default(),
             kept_codec: if kept.is_empty() { None } else { Some(KeptCodec::new(kept)?) },
             columns: Columns::new(),
             rows: 0,
             bytes: 0,
             reservation: Reservation::default(),
         })
+    }
+
+    /// Answers with these statuses are failed rows.
+    #[must_use]
+    pub fn with_fail_on(self, fail_on: StatusSet) -> Self {
+        Self { fail_on, ..self }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -222,6 +238,7 @@ impl OutcomeBuilder {
 
     pub fn push(&mut self, outcome: Outcome) {
         self.bytes += outcome.row.bytes() + outcome.answer.as_ref().map_or(0, |answer| answer.headers.bytes());
+        let failed = outcome.is_failed(&self.fail_on);
         let columns = &mut self.columns;
         columns.row.append_value(outcome.row.ordinal as i64);
         columns.url.append_value(&outcome.row.url);
@@ -232,8 +249,8 @@ impl OutcomeBuilder {
         columns.final_url.append_null();
         columns.started_at.append_value(outcome.started_at_us);
         columns.elapsed_us.append_value(outcome.elapsed_us as i64);
-        columns.failed.append(outcome.failure.is_some());
-        columns.any_failed |= outcome.failure.is_some();
+        columns.failed.append(failed);
+        columns.any_failed |= failed;
 
         columns.headers.append(outcome.answer.as_ref().map(|answer| &answer.headers));
         if let Some(answer) = outcome.answer {

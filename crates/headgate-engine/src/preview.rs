@@ -9,7 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::JobError;
-use crate::sink::{OWN_DIRECTORY, PartName, cause};
+use crate::job::OWN_DIRECTORY;
+use crate::sink::{PartName, cause};
 
 /// The first rows of a result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,6 +9,12 @@ pub const MAX_BATCH_BYTES: usize = 1024 * 1024;
 /// A URL longer than this is an `invalid_request`; servers refuse far shorter ones.
 pub const MAX_URL_BYTES: usize = 64 * 1024;
 
+/// As many rows as make a batch, going by their mean size where so many bytes are so many rows.
+pub(crate) fn rows_of_a_batch(bytes: u64, rows: u64) -> usize {
+    let row_bytes = bytes / rows.max(1);
+    (MAX_BATCH_BYTES / usize::try_from(row_bytes).unwrap_or(usize::MAX).max(1)).clamp(1, MAX_BATCH_ROWS)
+}
+
 /// One row of the input, known by its ordinal. Small on purpose: most rows are a URL and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
@@ -58,3 +64,17 @@ impl Row {
 
 /// Consecutive rows, as a source hands them on.
 pub type RowBatch = Vec<Row>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_rows_are_read_at_a_time_as_make_a_batch() {
+        let cases =
+            [(1024, 0, 0), (1024, 100, 50), (1024, 1 << 30, 1 << 20), (102, 10_240_000, 1000), (1, 1 << 40, 1000)];
+        for (expected, bytes, rows) in cases {
+            assert_eq!(expected, rows_of_a_batch(bytes, rows), "{bytes} bytes in {rows} rows");
+        }
+    }
+}

@@ -5,6 +5,8 @@
 //! from a queue that all workers share, a few at a time, so that no worker sits on rows that another could start: at
 //! most an eighth of its lanes (see [`chunk_rows`]).
 
+mod guards;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -17,16 +19,21 @@ use tokio::sync::{Notify, watch};
 use tokio::task::spawn_local;
 use tokio::time::timeout_at;
 
+use self::guards::{LaneGuard, Waiting};
 use crate::clock::Clock;
 use crate::error::JobError;
-use crate::failure::{FirstFailure, PanicGuard};
+use crate::failure::FirstFailure;
 use crate::http::client::{Client, ClientOptions, Line};
 use crate::http::request::{Defaults, Preparer};
+use crate::http::target::TargetParser;
+use crate::in_flight::{InFlight, Place};
 use crate::limit::rows::{NoRows, RowReceiver};
+use crate::limit::window::Window;
 use crate::outcome::{Answer, Outcome, OutcomeBatch, OutcomeBuilder};
 use crate::row::Row;
 use crate::stats::lanes::Wait;
-use crate::stats::worker::WorkerStats;
+use crate::stats::worker::{SlowRow, WorkerStats};
+use crate::status_set::StatusSet;
 
 /// Outcomes that have waited this long go to the sink, however few.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
@@ -56,11 +63,23 @@ pub struct Shared {
     pub clock: Clock,
     pub client: Arc<ClientOptions>,
     pub defaults: Defaults,
+    /// Statuses with which a row is given up.
+    pub fail_on: StatusSet,
     pub kept: Fields,
     pub rows: RowReceiver,
+    /// What the source waits for besides room in `rows`.
+    pub window: Arc<Window>,
     pub outcomes: async_channel::Sender<OutcomeBatch>,
     pub phase: watch::Receiver<Phase>,
     pub failure: Arc<FirstFailure>,
+}
+
+impl Shared {
+    /// Nobody wants rows any more.
+    fn end_rows(&self) {
+        self.rows.stop();
+        self.window.close();
+    }
 }
 
 /// An event loop for the calling thread.
@@ -80,18 +99,20 @@ pub fn run(shared: &Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>
     let _guard = shared.failure.on_panic("worker");
     if let Err(error) = try_run(shared.clone(), max_lanes, stats) {
         shared.failure.set(error);
-        shared.rows.stop();
+        shared.end_rows();
     }
 }
 
 fn try_run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>) -> Result<(), JobError> {
     let builder = OutcomeBuilder::new(&shared.kept).map_err(|error| JobError::input(format!("--keep: {error}")))?;
+    let builder = builder.with_fail_on(shared.fail_on.clone());
     let runtime = runtime()?;
     let worker = Rc::new(Worker {
         preparer: RefCell::new(Preparer::new(shared.defaults.clone())),
         client: Client::new(shared.client.clone(), max_lanes),
         builder: RefCell::new(builder),
         queue: RefCell::default(),
+        in_flight: InFlight::default(),
         available: Notify::new(),
         wanted: Notify::new(),
         lane_ended: Notify::new(),
@@ -120,6 +141,7 @@ struct Worker {
     builder: RefCell<OutcomeBuilder>,
     /// Rows drawn and not started: at most one chunk.
     queue: RefCell<VecDeque<Row>>,
+    in_flight: InFlight,
     /// A row is in the queue, or there will be none.
     available: Notify,
     /// A lane could take a row.
@@ -209,7 +231,7 @@ impl Worker {
     /// No row is started any more.
     fn stop(&self) {
         // For all workers: what stops one, stops the job.
-        self.shared.rows.stop();
+        self.shared.end_rows();
         self.queue.borrow_mut().clear();
         self.end_rows();
     }
@@ -221,14 +243,15 @@ impl Worker {
         self.wanted.notify_one();
     }
 
-    async fn lane(self: Rc<Self>, _guard: LaneGuard) {
+    async fn lane(self: Rc<Self>, guard: LaneGuard) {
         let mut line = self.client.line();
         while let Some(row) = self.next_row(&mut line).await {
-            let outcome = self.attempt(row, &mut line).await;
+            self.in_flight.put(guard.place, row);
+            let outcome = self.attempt(guard.place, &mut line).await;
             if self.over.get() {
                 return;
             }
-            self.stats().figures.record(&outcome);
+            self.stats().figures.record(&outcome, &self.shared.fail_on);
             self.builder.borrow_mut().push(outcome);
             if self.builder.borrow().is_full() {
                 self.waiting(Wait::Sink, self.flush(true)).await;
@@ -266,15 +289,18 @@ impl Worker {
         }
     }
 
-    /// What becomes of a row.
-    async fn attempt(&self, row: Row, line: &mut Line) -> Outcome {
+    /// What becomes of the row at `place`. It stays there meanwhile, so that others can see what is in flight.
+    async fn attempt(&self, place: Place, line: &mut Line) -> Outcome {
         let started = Instant::now();
-        let prepared = self.preparer.borrow_mut().prepare(&row);
-        let method = match (&prepared, &row.extra) {
-            (Ok(prepared), _) => prepared.method.as_str().into(),
-            (Err(_), Some(extra)) if extra.method.is_some() => extra.method.clone().unwrap_or_default(),
-            (Err(_), _) => self.shared.defaults.method.as_str().into(),
-        };
+        let (prepared, method) = self.in_flight.look(place, |row| {
+            let prepared = self.preparer.borrow_mut().prepare(row);
+            let method = match (&prepared, &row.extra) {
+                (Ok(prepared), _) => prepared.method.as_str().into(),
+                (Err(_), Some(extra)) if extra.method.is_some() => extra.method.clone().unwrap_or_default(),
+                (Err(_), _) => self.shared.defaults.method.as_str().into(),
+            };
+            (prepared, method)
+        });
         let (attempts, answered) = match prepared {
             Ok(prepared) => (1, self.client.ask(&prepared, started, line).await),
             Err(failure) => (0, Err(failure)),
@@ -304,6 +330,7 @@ impl Worker {
             }
             Err(failure) => (None, Some(failure)),
         };
+        let row = self.in_flight.take(place);
         Outcome { row, method, attempts, started_at_us, elapsed_us, answer, failure }
     }
 
@@ -336,9 +363,19 @@ impl Worker {
         let mut interval = tokio::time::interval(FLUSH_EVERY);
         loop {
             interval.tick().await;
+            self.name_slow_row();
             self.flush(false).await;
             self.client.sweep();
         }
+    }
+
+    /// Says whom the row asks that the window is full behind, if it is one of ours.
+    fn name_slow_row(&self) {
+        let slow_row = self.shared.window.full_at().and_then(|ordinal| {
+            let target = TargetParser::default().parse(&self.in_flight.url_of(ordinal)?).ok()?;
+            Some(SlowRow { ordinal, host: target.origin.authority().into() })
+        });
+        self.stats().slow_row = slow_row;
     }
 
     async fn waiting<T>(&self, wait: Wait, future: impl Future<Output = T>) -> T {
@@ -348,50 +385,5 @@ impl Worker {
 
     fn stats(&self) -> MutexGuard<'_, WorkerStats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Counts a lane as waiting as long as it lives: a lane may be given up while it waits.
-struct Waiting<'a> {
-    worker: &'a Worker,
-    wait: Wait,
-}
-
-impl<'a> Waiting<'a> {
-    fn new(worker: &'a Worker, wait: Wait) -> Self {
-        worker.stats().lanes.enter(wait, Instant::now());
-        Self { worker, wait }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.worker.stats().lanes.leave(self.wait, Instant::now());
-    }
-}
-
-/// Counts a lane as long as it lives, however it ends.
-struct LaneGuard {
-    worker: Rc<Worker>,
-    _panic: PanicGuard,
-}
-
-impl LaneGuard {
-    fn new(worker: Rc<Worker>) -> Self {
-        worker.lanes.set(worker.lanes.get() + 1);
-        worker.stats().lanes.start(Instant::now());
-        let panic = worker.shared.failure.on_panic("lane");
-        Self { worker, _panic: panic }
-    }
-}
-
-impl Drop for LaneGuard {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.worker.stop();
-        }
-        self.worker.lanes.set(self.worker.lanes.get() - 1);
-        self.worker.stats().lanes.end(Instant::now());
-        self.worker.lane_ended.notify_one();
     }
 }

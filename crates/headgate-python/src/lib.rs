@@ -4,6 +4,7 @@ mod error;
 mod job;
 mod options;
 mod preview;
+mod rows;
 mod server;
 
 use pyo3::prelude::*;
@@ -17,6 +18,8 @@ mod _headgate {
     use super::job::Job;
     #[pymodule_export]
     use super::preview::preview;
+    #[pymodule_export]
+    use super::rows::{RowBatch, RowBatches, RowSchema, RowStream};
     #[pymodule_export]
     use super::server::Server;
 

@@ -152,6 +152,12 @@ def _add_output(parser: Parser) -> None:
         metavar="FORMAT",
         text=f"{', '.join(_options.FORMATS)}: none counts and drops (default: {_options.DEFAULT_FORMAT})",
     )
+    parser.value(
+        "fail_on",
+        "--fail-on",
+        metavar="STATUSES",
+        text=f"rows with these are failed; codes, classes or none (default: {_options.DEFAULT_FAIL_ON})",
+    )
     parser.switch("fresh", "--fresh", text="start over: replace what an earlier job left in OUT")
     parser.switch("no_resume", "--no-resume", text="do not go on with a job that was begun in OUT")
     parser.value(
@@ -208,6 +214,7 @@ def _fetch_options(values: Values) -> FetchOptions:
         headers=_headers(values),
         data=data,
         max_body_bytes=values.size("max_body_bytes", _options.DEFAULT_MAX_BODY_BYTES),
+        fail_on=_text(values, "fail_on", _options.DEFAULT_FAIL_ON),
         user_agent=_text(values, "user_agent", _options.DEFAULT_USER_AGENT),
         cacert=values.text("cacert"),
         insecure=values.switch("insecure"),

@@ -63,7 +63,7 @@ def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:
         return 2 if summary.failure.kind in ("usage", "input") else 1
     if stopped_by is not None:
         return _SIGNAL_EXIT_BASE + stopped_by
-    return EXIT_FAILED_ROWS if summary.failed else 0
+    return EXIT_FAILED_ROWS if summary.has_failed_rows else 0
 
 
 def _reader_is_gone(options: "FetchOptions") -> bool:

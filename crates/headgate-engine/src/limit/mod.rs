@@ -3,3 +3,4 @@
 pub mod machine;
 pub mod memory;
 pub mod rows;
+pub mod window;

@@ -103,6 +103,13 @@ impl RowSender {
     }
 }
 
+impl RowSender {
+    /// Whether nobody wants rows any more.
+    pub fn is_closed(&self) -> bool {
+        self.shared.state().closed
+    }
+}
+
 impl Drop for RowSender {
     fn drop(&mut self) {
         self.shared.close();

@@ -1,12 +1,12 @@
 //! Where outcomes go. A sink runs on a thread of its own and writes whole batches; what it has not taken yet
 //! holds back the workers.
 
-mod directory;
+mod checksum;
 mod ndjson;
 mod none;
 mod parquet;
 mod part;
-mod parts;
+mod read;
 mod stream;
 mod time;
 
@@ -22,9 +22,13 @@ use crate::error::JobError;
 use crate::options::{Format, Output, SinkOptions};
 use crate::outcome::OutcomeBatch;
 
-pub(crate) use self::directory::OWN_DIRECTORY;
-pub(crate) use self::part::PartName;
-pub(crate) use self::time::in_utc;
+pub(crate) use self::checksum::open_verified;
+pub(crate) use self::ndjson::{LineEncoder, NdjsonPart};
+pub(crate) use self::parquet::ParquetPart;
+pub(crate) use self::part::{FinishedPart, PartKind, PartName, PartWriter};
+pub(crate) use self::read::read_part;
+pub use self::read::{PartRows, schema_of_parts};
+pub(crate) use self::time::{in_utc, now_text};
 
 /// Takes outcomes, batch by batch.
 pub trait Sink: Send {
@@ -39,32 +43,28 @@ pub trait Sink: Send {
 
     /// Makes everything written so far final. Nothing is written after it. After an error of `write` or `tick` it
     /// still saves what that error left intact.
-    fn finish(&mut self) -> Result<(), JobError>;
+    fn finish(&mut self, ending: &Ending) -> Result<(), JobError>;
 }
 
-/// Tells the time by which parts grow old.
+/// How a run came to its end.
+pub struct Ending<'a> {
+    /// Rows of the input, if its end was reached.
+    pub input_rows: Option<u64>,
+    /// Whether the job was asked to stop: work that can wait for the next run is then left.
+    pub stopped: &'a dyn Fn() -> bool,
+}
+
+/// Tells the time by which commits are due.
 pub type Clock = Box<dyn Fn() -> Instant + Send>;
 
-/// Opens the sink that the options ask for; `schema` is that of the batches to come.
+/// Opens the sink of a job whose outcomes pass through; one with a directory is opened by [`crate::job`].
 ///
 /// # Errors
-/// `Output`: a directory that is not ours and not empty, holds another job, or cannot be written.
 /// `Usage`: a format that does not go with the output, or input columns that cannot be kept.
 pub fn open(options: &SinkOptions, schema: &SchemaRef) -> Result<Box<dyn Sink>, JobError> {
-    open_with_clock(options, schema, Box::new(Instant::now))
-}
-
-/// [`open`], with the time from elsewhere.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_with_clock(options: &SinkOptions, schema: &SchemaRef, clock: Clock) -> Result<Box<dyn Sink>, JobError> {
     check_names(schema)?;
     match (&options.output, options.format) {
         (_, Format::None) => Ok(Box::new(none::NoneSink)),
-        (Output::Directory(path), Format::Parquet | Format::Ndjson) => {
-            Ok(Box::new(parts::DirectorySink::open(path, options, schema, clock)?))
-        }
         (Output::Stdout, Format::Ndjson) => {
             let encoder = Arc::new(ndjson::LineEncoder::new(schema)?);
             Ok(Box::new(stream::StreamSink::standard_output(encoder)?))
@@ -75,11 +75,12 @@ pub fn open_with_clock(options: &SinkOptions, schema: &SchemaRef, clock: Clock) 
         (Output::Nowhere, Format::Parquet | Format::Ndjson) => {
             Err(JobError::usage("there is nowhere to write the results to: give a directory with -o, or --format none"))
         }
+        (Output::Directory(_), _) => Err(JobError::internal("a directory was opened as a pipe")),
     }
 }
 
 /// A kept column beside a result column of the same name would make files that no reader takes.
-fn check_names(schema: &SchemaRef) -> Result<(), JobError> {
+pub(crate) fn check_names(schema: &SchemaRef) -> Result<(), JobError> {
     let mut names = HashSet::new();
     match schema.fields().iter().find(|field| !names.insert(field.name())) {
         None => Ok(()),

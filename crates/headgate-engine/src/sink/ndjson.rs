@@ -5,7 +5,8 @@
 //! memory however long its body is.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
@@ -15,18 +16,22 @@ use arrow_array::{
     new_empty_array,
 };
 use arrow_json::writer::{EncoderOptions, NullableEncoder, make_encoder};
-use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, SchemaRef, TimeUnit};
 use base64::prelude::BASE64_STANDARD;
 use base64::write::EncoderWriter;
+use memchr::memchr_iter;
 
-use super::part::PartWriter;
+use super::checksum::{Checksummed, open_verified};
+use super::part::{FinishedPart, PartWriter};
+use super::read::LineDecoder;
 use super::time::{TimeText, UTC_OFFSET, in_utc};
 use crate::error::JobError;
 
+/// Written to a file, or read from it, at once.
 pub(super) const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Turns batches of one schema into lines.
-pub(super) struct LineEncoder {
+pub(crate) struct LineEncoder {
     columns: Vec<Column>,
     options: EncoderOptions,
 }
@@ -59,14 +64,11 @@ struct Headers<'a> {
 impl LineEncoder {
     /// # Errors
     /// `Usage`: an input column to keep has a type that JSON cannot hold.
-    pub(super) fn new(schema: &SchemaRef) -> Result<Self, JobError> {
+    pub(crate) fn new(schema: &SchemaRef) -> Result<Self, JobError> {
         let columns = schema.fields().iter().enumerate().map(|(index, field)| {
             let before = if index == 0 { '{' } else { ',' };
-            let key = |suffix| {
-                let name = format!("{}{suffix}", field.name());
-                format!("{before}{}:", serde_json::Value::from(name))
-            };
-            Column { field: field.clone(), key: key(""), base64_key: key("_base64") }
+            let key = |name: String| format!("{before}{}:", serde_json::Value::from(name));
+            Column { field: field.clone(), key: key(field.name().clone()), base64_key: key(base64_name(field)) }
         });
         let encoder = Self { columns: columns.collect(), options: EncoderOptions::default().with_explicit_nulls(true) };
         for column in &encoder.columns {
@@ -75,7 +77,22 @@ impl LineEncoder {
                 |error| JobError::usage(format!("the input column {:?} cannot be kept: {error}", column.field.name())),
             )?;
         }
+        encoder.check_keys()?;
         Ok(encoder)
+    }
+
+    /// No object may have a key twice.
+    fn check_keys(&self) -> Result<(), JobError> {
+        for bytes in self.columns.iter().filter(|column| column.field.data_type() == &DataType::Binary) {
+            let key = base64_name(&bytes.field);
+            if self.columns.iter().any(|column| *column.field.name() == key) {
+                return Err(JobError::usage(format!(
+                    "the input column {key:?} cannot be kept in NDJSON: what is no text of {:?} stands under that name; use --format parquet",
+                    bytes.field.name()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// # Errors
@@ -95,6 +112,21 @@ impl LineEncoder {
         }
         Ok(())
     }
+}
+
+/// Where bytes of this column stand that are no text.
+pub(super) fn base64_name(field: &Field) -> String {
+    format!("{}_base64", field.name())
+}
+
+/// The item of a list of headers, and the fields of one header: nothing else is written as headers are.
+pub(super) fn headers_of(data_type: &DataType) -> Option<(&FieldRef, &Fields)> {
+    let DataType::List(item) = data_type else { return None };
+    let DataType::Struct(fields) = item.data_type() else { return None };
+    let expected = [("name", &DataType::Utf8), ("value", &DataType::Binary)];
+    let found = fields.iter().map(|field| (field.name().as_str(), field.data_type()));
+    let has_nulls = item.is_nullable() || fields.iter().any(|field| field.is_nullable());
+    (found.eq(expected) && !has_nulls).then_some((item, fields))
 }
 
 impl<'a> Values<'a> {
@@ -158,14 +190,10 @@ impl<'a> Values<'a> {
 impl<'a> Headers<'a> {
     /// `None`: not a column of headers.
     fn of(array: &'a dyn Array) -> Option<Self> {
+        headers_of(array.data_type())?;
         let lists: &ListArray = array.as_list_opt()?;
         let pairs = lists.values().as_struct_opt()?;
-        match (pairs.column_names().as_slice(), pairs.columns()) {
-            (["name", "value"], [names, values]) => {
-                Some(Self { lists, names: names.as_string_opt()?, values: values.as_binary_opt()? })
-            }
-            _ => None,
-        }
+        Some(Self { lists, names: pairs.column(0).as_string_opt()?, values: pairs.column(1).as_binary_opt()? })
     }
 
     fn write(&self, row: usize, out: &mut impl Write) -> io::Result<()> {
@@ -204,31 +232,24 @@ fn write_bytes(bytes: &[u8], key: &str, base64_key: &str, out: &mut impl Write) 
 }
 
 /// A part as lines.
-pub(super) struct NdjsonPart {
-    out: BufWriter<Counted>,
+pub(crate) struct NdjsonPart {
+    out: BufWriter<Checksummed>,
     encoder: Arc<LineEncoder>,
 }
 
-struct Counted {
-    file: File,
-    bytes: u64,
-}
-
-impl Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.bytes += written as u64;
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
 impl NdjsonPart {
-    pub(super) fn new(file: File, encoder: Arc<LineEncoder>) -> Self {
-        Self { out: BufWriter::with_capacity(BUFFER_BYTES, Counted { file, bytes: 0 }), encoder }
+    /// An encoder for parts, all of which can be read back.
+    ///
+    /// # Errors
+    /// `Usage`: an input column to keep has a type that JSON cannot hold, or from which it does not come back.
+    pub(crate) fn checked_encoder(schema: &SchemaRef) -> Result<Arc<LineEncoder>, JobError> {
+        let encoder = LineEncoder::new(schema)?;
+        LineDecoder::new(schema)?;
+        Ok(Arc::new(encoder))
+    }
+
+    pub(crate) fn new(file: File, encoder: Arc<LineEncoder>) -> Self {
+        Self { out: BufWriter::with_capacity(BUFFER_BYTES, Checksummed::new(file)), encoder }
     }
 }
 
@@ -238,10 +259,26 @@ impl PartWriter for NdjsonPart {
     }
 
     fn bytes(&self) -> u64 {
-        self.out.get_ref().bytes + self.out.buffer().len() as u64
+        self.out.get_ref().bytes() + self.out.buffer().len() as u64
     }
 
-    fn finish(self: Box<Self>) -> io::Result<File> {
-        Ok(self.out.into_inner().map_err(io::IntoInnerError::into_error)?.file)
+    fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64> {
+        let mut lines = BufReader::with_capacity(BUFFER_BYTES, open_verified(part, crc32)?);
+        let mut rows = 0;
+        loop {
+            let bytes = lines.fill_buf()?;
+            if bytes.is_empty() {
+                return Ok(rows);
+            }
+            rows += memchr_iter(b'\n', bytes).count() as u64;
+            self.out.write_all(bytes)?;
+            let length = bytes.len();
+            lines.consume(length);
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<FinishedPart> {
+        self.out.flush()?;
+        self.out.get_ref().finished()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::Sink;
+use super::{Ending, Sink};
 use crate::error::JobError;
 use crate::outcome::OutcomeBatch;
 
@@ -18,7 +18,7 @@ impl Sink for NoneSink {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), JobError> {
+    fn finish(&mut self, _ending: &Ending) -> Result<(), JobError> {
         Ok(())
     }
 }

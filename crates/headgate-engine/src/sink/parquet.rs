@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{Array as _, RecordBatch};
@@ -16,7 +17,9 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use super::part::PartWriter;
+use super::checksum::{Checksummed, open_verified};
+use super::part::{FinishedPart, PartWriter};
+use super::read;
 use crate::error::JobError;
 
 /// Rows in a row group at the most.
@@ -29,25 +32,27 @@ const MAX_GROUP_PLAIN_BYTES: usize = 64 * 1024 * 1024;
 /// The lowest level: a third of the CPU time of the default one, for files a tenth larger.
 const ZSTD_LEVEL: i32 = 1;
 
-pub(super) struct ParquetPart {
-    writer: ArrowWriter<File>,
+pub(crate) struct ParquetPart {
+    writer: ArrowWriter<Checksummed>,
+    schema: SchemaRef,
     /// Of the row group that is being gathered.
     plain_bytes: usize,
 }
 
 impl ParquetPart {
     /// The schema, if Parquet can hold it.
-    pub(super) fn checked_schema(schema: &SchemaRef) -> Result<SchemaRef, JobError> {
+    pub(crate) fn checked_schema(schema: &SchemaRef) -> Result<SchemaRef, JobError> {
         match ArrowWriter::try_new(io::sink(), schema.clone(), None) {
             Ok(_) => Ok(schema.clone()),
             Err(error) => Err(JobError::usage(format!("the input columns to keep do not fit into Parquet: {error}"))),
         }
     }
 
-    pub(super) fn new(file: File, schema: &SchemaRef) -> io::Result<Self> {
+    pub(crate) fn new(file: File, schema: &SchemaRef) -> io::Result<Self> {
         let options = ArrowWriterOptions::new().with_properties(properties()?);
+        let file = Checksummed::new(file);
         let writer = ArrowWriter::try_new_with_options(file, Arc::clone(schema), options).map_err(io_error)?;
-        Ok(Self { writer, plain_bytes: 0 })
+        Ok(Self { writer, schema: Arc::clone(schema), plain_bytes: 0 })
     }
 }
 
@@ -69,10 +74,22 @@ impl PartWriter for ParquetPart {
         (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
     }
 
-    fn finish(mut self: Box<Self>) -> io::Result<File> {
+    fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64> {
+        let file = open_verified(part, crc32)?;
+        let unreadable = |error: JobError| io::Error::new(io::ErrorKind::InvalidData, error.message);
+        let mut rows = 0;
+        for batch in read::parquet_batches(file, part, &self.schema).map_err(unreadable)? {
+            let batch = batch.map_err(unreadable)?;
+            rows += batch.num_rows() as u64;
+            self.write(&batch)?;
+        }
+        Ok(rows)
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<FinishedPart> {
         self.writer.finish().map_err(io_error)?;
         // Not `into_inner`: that hides the cause of an I/O error in a text.
-        self.writer.inner().try_clone()
+        self.writer.inner().finished()
     }
 }
 

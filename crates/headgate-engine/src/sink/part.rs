@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use arrow_array::RecordBatch;
 
@@ -26,7 +27,7 @@ pub(crate) struct PartName {
 const EXTENSIONS: [&str; 2] = ["parquet", "ndjson"];
 
 impl PartName {
-    pub(super) fn new(kind: PartKind, number: u64, format: Format) -> Self {
+    pub(crate) fn new(kind: PartKind, number: u64, format: Format) -> Self {
         let extension = EXTENSIONS[usize::from(format == Format::Ndjson)];
         Self { kind, number, extension }
     }
@@ -57,14 +58,29 @@ impl fmt::Display for PartName {
 }
 
 /// Writes one part in one format.
-pub(super) trait PartWriter: Send {
+pub(crate) trait PartWriter: Send {
     fn write(&mut self, records: &RecordBatch) -> io::Result<()>;
 
     /// The size of the file, were it finished now; about.
     fn bytes(&self) -> u64;
 
+    /// Adds all rows of a finished part of the same format and columns, in little memory however large it is. The
+    /// answer is how many they are.
+    ///
+    /// # Errors
+    /// `InvalidData`: the part is not the one that was committed; nothing of it was added.
+    fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64>;
+
     /// Writes what is still buffered. The file is complete, but not yet on the disk for certain.
-    fn finish(self: Box<Self>) -> io::Result<File>;
+    fn finish(self: Box<Self>) -> io::Result<FinishedPart>;
+}
+
+/// A part that is whole.
+pub(crate) struct FinishedPart {
+    pub(crate) file: File,
+    pub(crate) bytes: u64,
+    /// Of the whole file.
+    pub(crate) crc32: u32,
 }
 
 #[cfg(test)]

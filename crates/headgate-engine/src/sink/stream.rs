@@ -7,7 +7,7 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use super::ndjson::{BUFFER_BYTES, LineEncoder};
-use super::{Sink, cause};
+use super::{Ending, Sink, cause};
 use crate::error::JobError;
 use crate::outcome::OutcomeBatch;
 
@@ -53,7 +53,7 @@ impl<W: Write + Send> Sink for StreamSink<W> {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), JobError> {
+    fn finish(&mut self, _ending: &Ending) -> Result<(), JobError> {
         let flushed = self.out.flush();
         self.checked(flushed).map(|_| ())
     }
@@ -105,7 +105,7 @@ mod tests {
         drop(reader);
         let mut sink = sink(writer);
         assert_eq!(Ok(ControlFlow::Break(())), sink.write(batch()));
-        assert_eq!(Ok(()), sink.finish());
+        assert_eq!(Ok(()), sink.finish(&Ending { input_rows: None, stopped: &|| true }));
     }
 
     #[test]

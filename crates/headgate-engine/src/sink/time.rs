@@ -1,7 +1,9 @@
 //! Points in time as text: RFC 3339 in UTC, to the microsecond.
 
 use std::fmt::Write as _;
+use std::io;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow_array::temporal_conversions::timestamp_s_to_datetime;
 use arrow_array::{Array as _, ArrayRef};
@@ -17,6 +19,13 @@ pub(crate) fn in_utc(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         DataType::Timestamp(unit, Some(_)) => cast(column, &DataType::Timestamp(*unit, Some(UTC_OFFSET.into()))),
         _ => Ok(Arc::clone(column)),
     }
+}
+
+/// Now, as `2026-05-14T09:30:00.000000Z`.
+pub(crate) fn now_text() -> io::Result<String> {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
+    let mut time = TimeText::new();
+    time.format(elapsed.as_micros() as i64).map(str::to_owned).ok_or_else(|| io::Error::other("the clock is wrong"))
 }
 
 /// Formats points in time that are mostly of the same second, as those of one batch are.

@@ -11,6 +11,10 @@ pub(super) trait Rows: Send {
     /// The next row, which is to have this ordinal, or `None` at the end of the input.
     fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError>;
 
+    /// Passes over so many rows, the first of which has this ordinal: how many there were, fewer only at the end of the
+    /// input. Called between batches.
+    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError>;
+
     fn size(&self) -> SourceSize;
 
     /// Whether a batch that has rows should be handed on before the next row is asked for.
@@ -74,6 +78,21 @@ impl<R: Rows> Source for Batches<R> {
         Ok(Some(batch))
     }
 
+    fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let to = self.end.map_or(ordinal, |end| end.min(ordinal));
+        let Some(count) = to.checked_sub(self.next_ordinal) else { return Err(passed(ordinal, self.next_ordinal)) };
+        let skipped =
+            self.rows.skip(self.next_ordinal, count).inspect_err(|error| self.failed = Some(error.clone()))?;
+        self.next_ordinal += skipped;
+        if skipped < count {
+            self.end = Some(self.next_ordinal);
+        }
+        Ok(())
+    }
+
     fn size(&self) -> SourceSize {
         let mut size = self.rows.size();
         if let Some(end) = self.end {
@@ -90,6 +109,13 @@ impl<R: Rows> Source for Batches<R> {
     fn kept_fields(&self) -> Fields {
         self.rows.kept_fields()
     }
+}
+
+/// The error of going back, which no source can.
+pub(super) fn passed(ordinal: u64, next: u64) -> JobError {
+    JobError::internal(format!(
+        "row {ordinal} was asked for where the next one is row {next}: an input is read forward only"
+    ))
 }
 
 fn row_bytes(row: &Row) -> usize {

@@ -73,6 +73,20 @@ impl Rows for Delimited {
         }
     }
 
+    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
+        if self.header.is_none() {
+            return Ok(0);
+        }
+        for skipped in 0..count {
+            match self.records.next_record() {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(skipped),
+                Err(error) => return Err(self.input.failed(&error, ordinal + skipped)),
+            }
+        }
+        Ok(count)
+    }
+
     fn size(&self) -> SourceSize {
         self.input.size()
     }

@@ -63,6 +63,31 @@ impl Form {
         Err(JobError::input(format!("{input}: {trouble}")))
     }
 
+    /// What the input is read as.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Stdin => "standard input",
+            Self::Pattern => "a URL with ranges",
+            Self::Text(_) => "a list of URLs",
+            Self::Delimited(b'\t', _) => "TSV",
+            Self::Delimited(..) => "CSV",
+            Self::Ndjson(_) => "NDJSON",
+            Self::Parquet => "Parquet",
+        }
+    }
+
+    /// As `CSV, gzip`.
+    pub(super) fn name_with_compression(self) -> String {
+        match self {
+            Self::Text(compression) | Self::Delimited(_, compression) | Self::Ndjson(compression)
+                if compression != Compression::None =>
+            {
+                format!("{}, {}", self.name(), compression.name())
+            }
+            _ => self.name().to_owned(),
+        }
+    }
+
     pub(super) fn has_columns(self) -> bool {
         match self {
             Self::Stdin | Self::Pattern | Self::Text(_) => false,

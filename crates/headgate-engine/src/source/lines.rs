@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
+use memchr::memchr_iter;
+
 use super::READ_BYTES;
 
 pub(super) struct Lines<R> {
@@ -17,6 +19,30 @@ pub(super) enum Line<'a> {
     Whole(&'a [u8]),
     /// The beginning of a line that has more than the most bytes.
     TooLong(&'a [u8]),
+}
+
+/// What is known of a line that is passed over, of which the buffer may hold only a piece.
+struct Passed {
+    bytes: usize,
+    blank: bool,
+    ends_in_cr: bool,
+}
+
+impl Passed {
+    const NOTHING: Self = Self { bytes: 0, blank: true, ends_in_cr: false };
+
+    fn extend(&mut self, piece: &[u8]) {
+        if let Some(last) = piece.last() {
+            self.bytes += piece.len();
+            self.blank = self.blank && piece.iter().all(u8::is_ascii_whitespace);
+            self.ends_in_cr = *last == b'\r';
+        }
+    }
+
+    /// A line that is too long is a row whatever it holds, since its end is never looked at.
+    fn is_row(&self, max_bytes: usize) -> bool {
+        !self.blank || self.bytes - usize::from(self.ends_in_cr) > max_bytes
+    }
 }
 
 impl<R: Read> Lines<R> {
@@ -47,7 +73,43 @@ impl<R: Read> Lines<R> {
         }))
     }
 
-    /// Of the line that was returned last, from 1.
+    /// Passes over so many lines that are not blank, and the blank ones between them: how many there were, also with
+    /// the error that ended them. Nothing is copied.
+    pub(super) fn skip_rows(&mut self, count: u64) -> Result<u64, (io::Error, u64)> {
+        let mut skipped = 0;
+        let mut line = Passed::NOTHING;
+        while skipped < count {
+            let buffer = match self.reader.fill_buf() {
+                Ok(buffer) => buffer,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err((error, skipped)),
+            };
+            if buffer.is_empty() {
+                self.number += u64::from(line.bytes > 0);
+                skipped += u64::from(line.is_row(self.max_bytes));
+                break;
+            }
+            let mut used = 0;
+            for end in memchr_iter(b'\n', buffer) {
+                line.extend(&buffer[used..end]);
+                used = end + 1;
+                self.number += 1;
+                skipped += u64::from(line.is_row(self.max_bytes));
+                line = Passed::NOTHING;
+                if skipped == count {
+                    break;
+                }
+            }
+            if skipped < count {
+                line.extend(&buffer[used..]);
+                used = buffer.len();
+            }
+            self.reader.consume(used);
+        }
+        Ok(skipped)
+    }
+
+    /// Of the line that was returned last, or passed over, from 1.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -107,6 +169,39 @@ mod tests {
             }
             prop_assert_eq!(naive(&bytes, max_bytes), read.clone());
             prop_assert_eq!(read.len() as u64, lines.number());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lines_after_a_skip_are_those_after_so_many_that_are_not_blank(
+            bytes in proptest::collection::vec(prop_oneof![Just(b'a'), Just(b' '), Just(b'\r'), Just(b'\n')], 0..200),
+            lengths in proptest::collection::vec(1_usize..20, 1..5),
+            max_bytes in 1_usize..12,
+            count in 0_usize..60,
+        ) {
+            let lines = naive(&bytes, max_bytes);
+            let rows: Vec<usize> = lines
+                .iter()
+                .enumerate()
+                .filter(|(_, (too_long, line))| *too_long || !line.trim_ascii().is_empty())
+                .map(|(index, _)| index)
+                .collect();
+            // At the end of the input the blank lines behind its last row are passed over, too.
+            let passed = match count {
+                0 => 0,
+                _ => rows.get(count - 1).map_or(lines.len(), |last| last + 1),
+            };
+
+            let pieces = Pieces { bytes: &bytes, lengths: lengths.into_iter().cycle() };
+            let mut read = Lines::new(pieces, max_bytes);
+            prop_assert_eq!(count.min(rows.len()) as u64, read.skip_rows(count as u64).expect("no error in memory"));
+            prop_assert_eq!(passed as u64, read.number());
+            for (too_long, line) in &lines[passed..] {
+                let expected = if *too_long { Line::TooLong(line) } else { Line::Whole(line) };
+                prop_assert_eq!(Some(expected), read.next_line().expect("no error in memory"));
+            }
+            prop_assert_eq!(None, read.next_line().expect("no error in memory"));
         }
     }
 

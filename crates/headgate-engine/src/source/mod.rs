@@ -11,6 +11,7 @@ mod chunk;
 mod columns;
 mod compressed;
 mod delimited;
+pub mod fingerprint;
 mod form;
 mod header_column;
 mod header_json;
@@ -22,6 +23,7 @@ mod parquet;
 mod pattern;
 pub mod peek;
 mod records;
+pub mod selected;
 mod text;
 
 use arrow_schema::Fields;
@@ -46,6 +48,15 @@ pub trait Source: Send {
     /// The input cannot be read further: the message names the file and the place. Rows before the place have
     /// been returned by earlier calls.
     fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError>;
+
+    /// Passes over rows, so that the next batch begins at this ordinal, or the input is at its end. Forward only.
+    ///
+    /// Of text all bytes up to there are read: whoever may be told to stop meanwhile asks in steps, of a million rows at
+    /// the most.
+    ///
+    /// # Errors
+    /// As [`Source::next_batch`]. `Internal`: the row was passed already.
+    fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError>;
 
     /// How long the input is, as far as it is known without reading it.
     fn size(&self) -> SourceSize;

@@ -23,9 +23,11 @@ use super::keep;
 use crate::error::JobError;
 use crate::kept::{KeptCodec, hydrated, without_dictionaries};
 use crate::options::SourceOptions;
-use crate::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
+use crate::row::{Row, RowBatch, rows_of_a_batch};
 
 const MAGIC: &[u8] = b"PAR1";
+/// A skip of no more record batches than this reads them: that costs less than to open the row group anew.
+const NEAR_BATCHES: u64 = 16;
 
 pub(super) struct Parquet {
     name: String,
@@ -33,8 +35,11 @@ pub(super) struct Parquet {
     size: SourceSize,
     metadata: ArrowReaderMetadata,
     used: Used,
-    next_group: usize,
-    group: Option<ParquetRecordBatchReader>,
+    /// The row group to go on in, and its row to go on at: behind the current record batch.
+    group: usize,
+    group_row: u64,
+    /// Reads on from there, once it is open.
+    reader: Option<ParquetRecordBatchReader>,
     /// The current record batch.
     chunk: Option<Chunk>,
     /// Its next row, and the first one that has not got its kept columns yet.
@@ -86,8 +91,9 @@ impl Parquet {
             size,
             metadata,
             used,
-            next_group: 0,
-            group: None,
+            group: 0,
+            group_row: 0,
+            reader: None,
             chunk: None,
             at: 0,
             kept_from: 0,
@@ -97,70 +103,134 @@ impl Parquet {
         })
     }
 
+    /// Goes on to the next record batch, before which there are so many rows.
+    fn read_chunk(&mut self, rows: u64) -> Result<(), JobError> {
+        self.chunk = self.next_chunk().map_err(|trouble| {
+            JobError::input(format!(
+                "{}: damaged: it cannot be read further than row group {} of {}, after {rows} rows ({trouble}); get a sound copy and start over with --fresh",
+                self.name,
+                self.group + 1,
+                self.metadata.metadata().num_row_groups()
+            ))
+        })?;
+        self.at = 0;
+        self.kept_from = 0;
+        Ok(())
+    }
+
+    /// Passes over so many rows of the current record batch: how many it had.
+    fn skip_in_chunk(&mut self, count: u64) -> u64 {
+        let left = self.chunk.as_ref().map_or(0, |chunk| chunk.rows() - self.at);
+        let skipped = left.min(usize::try_from(count).unwrap_or(usize::MAX));
+        self.at += skipped;
+        self.kept_from = self.at;
+        skipped as u64
+    }
+
     /// The next record batch that has rows, or `None` at the end of the file.
     fn next_chunk(&mut self) -> Result<Option<Chunk>, String> {
         loop {
-            let Some(group) = &mut self.group else {
-                if self.next_group == self.metadata.metadata().num_row_groups() {
-                    self.size.bytes_read = self.size.bytes.unwrap_or_default();
-                    return Ok(None);
-                }
-                self.group = Some(self.open_group(self.next_group)?);
-                self.next_group += 1;
+            if self.is_at_end() {
+                return Ok(None);
+            }
+            let Some(reader) = &mut self.reader else {
+                self.reader = Some(self.open_group()?);
                 continue;
             };
-            match group.next().transpose().map_err(|error| error.to_string())? {
-                Some(batch) if batch.num_rows() > 0 => {
+            let batch = reader.next().transpose().map_err(|error| error.to_string())?;
+            let rows = batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+            self.group_row += rows;
+            // Skipping counts rows by the footer: their ordinals must be the same when they are read.
+            let by_footer = self.group_rows();
+            if self.group_row > by_footer || batch.is_none() && self.group_row < by_footer {
+                return Err(format!("its rows are not the {by_footer} that the footer tells of"));
+            }
+            match batch {
+                Some(batch) if rows > 0 => {
                     return Chunk::new(&self.used, self.metadata.schema(), batch.columns()).map(Some);
                 }
                 Some(_) => {}
-                None => {
-                    self.group = None;
-                    let group = self.metadata.metadata().row_group(self.next_group - 1);
-                    self.size.bytes_read += u64::try_from(group.compressed_size()).unwrap_or_default();
-                }
+                None => self.end_group(),
             }
         }
     }
 
-    fn open_group(&self, index: usize) -> Result<ParquetRecordBatchReader, String> {
+    /// A reader of the current row group from the current row on.
+    fn open_group(&self) -> Result<ParquetRecordBatchReader, String> {
         let file = self.file.try_clone().map_err(|error| error.to_string())?;
-        ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
-            .with_row_groups(vec![index])
+        let mut reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_row_groups(vec![self.group])
             .with_projection(self.used.projection.clone())
-            .with_batch_size(self.rows_at_a_time(index))
-            .build()
-            .map_err(|error| error.to_string())
+            .with_batch_size(self.rows_at_a_time());
+        // An offset of none would still have it go by a selection of rows.
+        if self.group_row > 0 {
+            reader = reader.with_offset(usize::try_from(self.group_row).unwrap_or(usize::MAX));
+        }
+        reader.build().map_err(|error| error.to_string())
     }
 
-    fn rows_at_a_time(&self, group: usize) -> usize {
-        let group = self.metadata.metadata().row_group(group);
+    fn rows_at_a_time(&self) -> usize {
+        let group = self.metadata.metadata().row_group(self.group);
         let leaves = group.columns().iter().enumerate();
         let used = leaves.filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
         let bytes = used.map(|(_, column)| u64::try_from(column.uncompressed_size()).unwrap_or_default()).sum();
-        rows_of_a_batch(bytes, u64::try_from(group.num_rows()).unwrap_or_default())
+        rows_of_a_batch(bytes, self.group_rows())
+    }
+
+    /// Whether all row groups are behind us; if so, the whole file counts as read.
+    fn is_at_end(&mut self) -> bool {
+        let at_end = self.group == self.metadata.metadata().num_row_groups();
+        if at_end {
+            self.size.bytes_read = self.size.bytes.unwrap_or_default();
+        }
+        at_end
+    }
+
+    /// Rows of the current row group, by the footer.
+    fn group_rows(&self) -> u64 {
+        u64::try_from(self.metadata.metadata().row_group(self.group).num_rows()).unwrap_or_default()
+    }
+
+    fn end_group(&mut self) {
+        let group = self.metadata.metadata().row_group(self.group);
+        self.size.bytes_read += u64::try_from(group.compressed_size()).unwrap_or_default();
+        self.reader = None;
+        self.group += 1;
+        self.group_row = 0;
     }
 }
 
 impl Rows for Parquet {
     fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError> {
         if self.ends_batch() {
-            self.chunk = self.next_chunk().map_err(|trouble| {
-                JobError::input(format!(
-                    "{}: damaged: it cannot be read further than row group {} of {}, after {ordinal} rows ({trouble}); get a sound copy and start over with --fresh",
-                    self.name,
-                    self.next_group,
-                    self.metadata.metadata().num_row_groups()
-                ))
-            })?;
-            self.at = 0;
-            self.kept_from = 0;
+            self.read_chunk(ordinal)?;
         }
         let Some(chunk) = &self.chunk else { return Ok(None) };
         self.kept_bytes += chunk.kept_bytes(self.at);
         let row = chunk.row(ordinal, self.at);
         self.at += 1;
         Ok(Some(row))
+    }
+
+    /// Row groups by the footer alone. To a row in the middle of one the reader goes: near ones by reading on, as it
+    /// begins at the head of the group each time that it is opened; far ones by passing over whole pages.
+    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
+        let mut left = count - self.skip_in_chunk(count);
+        while left > 0 && !self.is_at_end() {
+            let in_group = self.group_rows() - self.group_row;
+            if left >= in_group {
+                self.end_group();
+                left -= in_group;
+            } else if self.reader.is_some() && left <= NEAR_BATCHES * self.rows_at_a_time() as u64 {
+                self.read_chunk(ordinal + (count - left))?;
+                left -= self.skip_in_chunk(left);
+            } else {
+                self.reader = None;
+                self.group_row += left;
+                left = 0;
+            }
+        }
+        Ok(count - left)
     }
 
     fn size(&self) -> SourceSize {
@@ -193,12 +263,6 @@ impl Rows for Parquet {
         self.kept_bytes = 0;
         keep::attach(codec, &columns, batch)
     }
-}
-
-/// As many rows as make a batch, going by the mean size in a row group of so many bytes and rows.
-fn rows_of_a_batch(group_bytes: u64, group_rows: u64) -> usize {
-    let row_bytes = group_bytes / group_rows.max(1);
-    (MAX_BATCH_BYTES / usize::try_from(row_bytes).unwrap_or(usize::MAX).max(1)).clamp(1, MAX_BATCH_ROWS)
 }
 
 /// Whether all column chunks lie within a file of so many bytes: the reader panics where a place is negative.
@@ -235,18 +299,4 @@ fn views(schema: &Schema) -> SchemaRef {
         })
         .collect();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn as_many_rows_are_read_at_a_time_as_make_a_batch() {
-        let cases =
-            [(1024, 0, 0), (1024, 100, 50), (1024, 1 << 30, 1 << 20), (102, 10_240_000, 1000), (1, 1 << 40, 1000)];
-        for (expected, bytes, rows) in cases {
-            assert_eq!(expected, rows_of_a_batch(bytes, rows), "{bytes} bytes in {rows} rows");
-        }
-    }
 }

@@ -83,6 +83,10 @@ impl Rows for Pattern {
         Ok((ordinal < self.count).then(|| url_row(ordinal, Place::Row(ordinal), self.url(ordinal).as_bytes())))
     }
 
+    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
+        Ok(self.count.saturating_sub(ordinal).min(count))
+    }
+
     fn size(&self) -> SourceSize {
         SourceSize { rows: Some(self.count), ..SourceSize::default() }
     }

@@ -7,6 +7,7 @@ use arrow_schema::Fields;
 
 use crate::error::JobError;
 use crate::row::RowBatch;
+use crate::source::batches::passed;
 use crate::source::{Source, SourceSize};
 
 pub struct Peeked {
@@ -31,6 +32,21 @@ impl Source for Peeked {
             Some(first) => Ok(Some(first)),
             None => self.source.next_batch(),
         }
+    }
+
+    fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
+        let Some(first) = &mut self.first else { return self.source.skip_to(ordinal) };
+        if let Some(next) = first.first().map(|row| row.ordinal)
+            && ordinal < next
+        {
+            return Err(passed(ordinal, next));
+        }
+        first.drain(..first.partition_point(|row| row.ordinal < ordinal));
+        if first.is_empty() {
+            self.first = None;
+            return self.source.skip_to(ordinal);
+        }
+        Ok(())
     }
 
     fn size(&self) -> SourceSize {

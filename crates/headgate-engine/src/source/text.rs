@@ -53,6 +53,10 @@ impl Rows for Text {
         }
     }
 
+    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
+        self.lines.skip_rows(count).map_err(|(error, skipped)| self.input.failed(&error, ordinal + skipped))
+    }
+
     fn size(&self) -> SourceSize {
         self.input.size()
     }

@@ -28,6 +28,8 @@ pub enum BoundKind {
     Concurrency,
     Machine,
     Input,
+    /// No row is read, because one read long before has not ended.
+    Window,
     Output,
     Memory,
     /// Too little happened to tell.
@@ -41,8 +43,27 @@ pub struct BoundBy {
     pub text: String,
 }
 
+/// How the window held back the input.
+#[derive(Debug, Clone, Default)]
+pub struct WindowStretch {
+    /// Its size, in rows.
+    pub rows: u64,
+    /// How long the source waited for it.
+    pub full: Duration,
+    /// What the source waits for now, if it does.
+    pub behind: Option<Behind>,
+}
+
+/// The row that the window is full behind.
+#[derive(Debug, Clone)]
+pub struct Behind {
+    pub row: u64,
+    /// Whom it asks, as far as that is known: it may have ended and not be written yet.
+    pub host: Option<Box<str>>,
+}
+
 /// What happened in a stretch of time.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Stretch {
     pub wall: Duration,
     /// Attempts that ended, and their time added up.
@@ -61,6 +82,7 @@ pub struct Stretch {
     pub cores: usize,
     pub output_is_pipe: bool,
     pub input_is_pipe: bool,
+    pub window: WindowStretch,
 }
 
 impl Stretch {
@@ -82,12 +104,8 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
     } else if waiting(Wait::Memory) >= HELD_BACK {
         let share = percent(waiting(Wait::Memory));
         (BoundKind::Memory, format!("bound by memory for bodies: requests wait for it {share} of the time"))
-    } else if waiting(Wait::Input) >= HELD_BACK {
-        (BoundKind::Input, input(stretch, waiting(Wait::Input)))
-    } else if let Some(rows) = stretch.rows_known.filter(|rows| *rows <= stretch.concurrency as u64) {
-        (BoundKind::Input, format!("bound by the input: its {} rows are all in flight at once", thousands(rows as f64)))
-    } else if in_flight(stretch) < FEW * stretch.concurrency as f64 {
-        (BoundKind::Input, few_rows(stretch))
+    } else if let Some(input) = input(stretch) {
+        window(stretch).map_or((BoundKind::Input, input), |window| (BoundKind::Window, window))
     } else if let Some(cores) = stretch.cores_busy.filter(|cores| *cores >= CORES_SATURATED && busy >= CONTENDING) {
         (BoundKind::Machine, shared_machine(cores, busy))
     } else {
@@ -114,6 +132,43 @@ fn shared_machine(cores: f64, busy: f64) -> String {
     format!("bound by this machine: its cores are {} busy, our workers {} of the time", percent(cores), percent(busy))
 }
 
+/// What keeps rows from being started, where that is what they wait for.
+fn input(stretch: &Stretch) -> Option<String> {
+    let share = stretch.share(stretch.lane_time.waiting(Wait::Input));
+    if share >= HELD_BACK {
+        let what = if stretch.input_is_pipe { "whoever writes the input" } else { "the input" };
+        return Some(format!("bound by {what}: {} of the time there was no row to start", percent(share)));
+    }
+    if let Some(rows) = stretch.rows_known.filter(|rows| *rows <= stretch.concurrency as u64) {
+        return Some(format!("bound by the input: its {} rows are all in flight at once", thousands(rows as f64)));
+    }
+    (in_flight(stretch) < FEW * stretch.concurrency as f64).then(|| few_rows(stretch))
+}
+
+/// What keeps the input from being read, where that is the window.
+fn window(stretch: &Stretch) -> Option<String> {
+    let WindowStretch { rows, full, behind } = &stretch.window;
+    let size = thousands(*rows as f64);
+    if let Some(Behind { row, host }) = behind {
+        let row = thousands(*row as f64);
+        return Some(match host {
+            Some(host) => format!(
+                "bound by row {row} ({host}): until it ends, no more than the window of {size} rows is read; \
+                 raise --window or lower --timeout-s"
+            ),
+            None => format!(
+                "bound by row {row}: until it is done, no more than the window of {size} rows is read; \
+                 raise --window"
+            ),
+        });
+    }
+    let share = full.as_secs_f64() / stretch.wall.as_secs_f64().max(1e-9);
+    (share >= HELD_BACK).then(|| {
+        let share = percent(share);
+        format!("bound by the window: {share} of the time {size} rows waited for the oldest; raise --window or lower --timeout-s")
+    })
+}
+
 fn few_rows(stretch: &Stretch) -> String {
     let (mean, allowed) = (thousands(in_flight(stretch).ceil()), thousands(stretch.concurrency as f64));
     format!("bound by the input: it gave rows for {mean} in flight, of {allowed} allowed")
@@ -122,11 +177,6 @@ fn few_rows(stretch: &Stretch) -> String {
 /// Mean number of attempts in flight.
 fn in_flight(stretch: &Stretch) -> f64 {
     stretch.lane_time.in_flight().as_secs_f64() / stretch.wall.as_secs_f64().max(1e-9)
-}
-
-fn input(stretch: &Stretch, share: f64) -> String {
-    let what = if stretch.input_is_pipe { "whoever writes the input" } else { "the input" };
-    format!("bound by {what}: {} of the time there was no row to start", percent(share))
 }
 
 fn concurrency(stretch: &Stretch) -> String {
@@ -199,7 +249,13 @@ mod tests {
             cores: 2,
             output_is_pipe: false,
             input_is_pipe: false,
+            window: WindowStretch { rows: 4_000_000, full: Duration::from_secs(2), behind: None },
         }
+    }
+
+    fn behind(row: u64, host: Option<&str>) -> WindowStretch {
+        let behind = Some(Behind { row, host: host.map(Into::into) });
+        WindowStretch { rows: 4_000_000, full: Duration::ZERO, behind }
     }
 
     #[test]
@@ -245,6 +301,32 @@ mod tests {
                 BoundKind::Input,
                 "bound by the input: 80 % of the time there was no row to start",
                 stretch(10, Some((Wait::Input, 8)), 1.0),
+            ),
+            (
+                BoundKind::Window,
+                "bound by row 1,234 (slow.example): until it ends, no more than the window of 4,000,000 rows is read; \
+                 raise --window or lower --timeout-s",
+                Stretch { window: behind(1234, Some("slow.example")), ..stretch(10, Some((Wait::Input, 8)), 1.0) },
+            ),
+            (
+                BoundKind::Window,
+                "bound by row 1,234: until it is done, no more than the window of 4,000,000 rows is read; \
+                 raise --window",
+                Stretch { window: behind(1234, None), concurrency: 256, ..stretch(10, None, 1.0) },
+            ),
+            (
+                BoundKind::Window,
+                "bound by the window: 50 % of the time 4,000,000 rows waited for the oldest; \
+                 raise --window or lower --timeout-s",
+                Stretch {
+                    window: WindowStretch { rows: 4_000_000, full: Duration::from_secs(5), behind: None },
+                    ..stretch(10, Some((Wait::Input, 8)), 1.0)
+                },
+            ),
+            (
+                BoundKind::Concurrency,
+                "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise --concurrency",
+                Stretch { window: behind(1234, Some("slow.example")), ..stretch(1000, None, 1.0) },
             ),
             (
                 BoundKind::Output,

@@ -1,7 +1,9 @@
 //! What a job does, in figures of constant size: counters and histograms, never a list of latencies.
 
 pub mod bottleneck;
+pub mod failures;
 pub mod lanes;
 pub mod monitor;
+pub mod progress;
 pub mod report;
 pub mod worker;

@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::limit::machine::{CoreTime, Usage};
+use crate::limit::window::Window;
 use crate::source::SourceSize;
-use crate::stats::bottleneck::{Stretch, bound_by};
+use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
 use crate::stats::lanes::LaneTime;
+use crate::stats::progress::Progress;
 use crate::stats::report::{Latency, Snapshot, Summary};
 use crate::stats::worker::{Figures, WorkerStats};
 
@@ -24,6 +26,8 @@ pub struct Setting {
     pub cores: usize,
     pub input_is_pipe: bool,
     pub output_is_pipe: bool,
+    /// Rows done by earlier runs of the job.
+    pub rows_before: u64,
 }
 
 #[derive(Debug)]
@@ -32,6 +36,7 @@ pub struct Monitor {
     setting: Setting,
     workers: Vec<Arc<Mutex<WorkerStats>>>,
     source: Arc<Mutex<SourceSize>>,
+    window: Arc<Window>,
     usage_before: Usage,
     cores_before: Option<CoreTime>,
     samples: VecDeque<Sample>,
@@ -46,6 +51,7 @@ struct Sample {
     attempt_time: Duration,
     lane_time: LaneTime,
     busy: Duration,
+    window_full: Duration,
     cores: Option<CoreTime>,
 }
 
@@ -55,12 +61,14 @@ impl Monitor {
         setting: Setting,
         workers: Vec<Arc<Mutex<WorkerStats>>>,
         source: Arc<Mutex<SourceSize>>,
+        window: Arc<Window>,
     ) -> Self {
         Self {
             started,
             setting,
             workers,
             source,
+            window,
             usage_before: Usage::now(),
             cores_before: CoreTime::now(),
             samples: VecDeque::new(),
@@ -70,36 +78,28 @@ impl Monitor {
     pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
         let (figures, in_flight, sample) = self.add_up(now);
         let recent = self.recent(sample);
-        let elapsed_s = now.saturating_duration_since(self.started).as_secs_f64();
+        let elapsed = now.saturating_duration_since(self.started);
         let requests_per_s = per_second(sample.rows - recent.rows, now.saturating_duration_since(recent.at));
         let size = self.source_size();
         let rows = figures.rows();
-        let fraction = match (size.rows, size.bytes) {
-            (Some(known), _) if known > 0 => Some(rows as f64 / known as f64),
-            // Rows that are read and not done yet count as done here: a few thousand.
-            (None, Some(bytes)) if bytes > 0 => Some((size.bytes_read as f64 / bytes as f64).min(1.0)),
-            _ => None,
-        };
-        let time_left_s = match (size.rows, fraction) {
-            (Some(known), _) if requests_per_s > 0.0 => Some(known.saturating_sub(rows) as f64 / requests_per_s),
-            (None, Some(fraction)) if fraction > 0.0 => Some(elapsed_s * (1.0 - fraction) / fraction),
-            _ => None,
-        };
+        let rows_before = self.setting.rows_before;
+        let progress = Progress { size, rows_before, rows, elapsed, rows_per_s: requests_per_s };
         Snapshot {
-            elapsed_s,
+            elapsed_s: elapsed.as_secs_f64(),
             rows,
+            rows_before,
             rows_known: size.rows,
-            fraction,
+            fraction: progress.fraction(),
             answered: figures.answered,
             failed: figures.failed,
             in_flight,
             concurrency: self.setting.concurrency as u64,
             requests_per_s,
-            requests_per_s_mean: per_second(rows, now.saturating_duration_since(self.started)),
+            requests_per_s_mean: per_second(rows, elapsed),
             p50_us: figures.latency_us.value_at_quantile(0.5),
             p99_us: figures.latency_us.value_at_quantile(0.99),
             bytes_received: figures.bytes_received,
-            time_left_s: time_left_s.filter(|_| !stopping),
+            time_left_s: progress.time_left_s().filter(|_| !stopping),
             stopping,
             bound_by: bound_by(&self.stretch(&recent, &sample)),
         }
@@ -116,8 +116,8 @@ impl Monitor {
             failed: figures.failed,
             abandoned: figures.abandoned,
             statuses: figures.statuses(),
-            errors: figures.errors(),
-            error_examples: figures.examples(),
+            errors: figures.failures.counts(),
+            error_examples: figures.failures.examples(),
             elapsed_s: elapsed.as_secs_f64(),
             requests_per_s: per_second(figures.rows(), elapsed),
             latency_us: Latency::from(&figures.latency_us),
@@ -129,6 +129,7 @@ impl Monitor {
             interrupted: false,
             notes: Vec::new(),
             failure: None,
+            job: None,
         }
     }
 
@@ -149,6 +150,7 @@ impl Monitor {
                 worker.runtime.as_ref().map_or(Duration::ZERO, |runtime| runtime.worker_total_busy_duration(0));
         }
         sample.cores = CoreTime::now();
+        sample.window_full = self.window.full_for(now);
         sample.rows = figures.rows();
         sample.attempts = figures.attempted;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
@@ -187,7 +189,20 @@ impl Monitor {
             cores: self.setting.cores,
             output_is_pipe: self.setting.output_is_pipe,
             input_is_pipe: self.setting.input_is_pipe,
+            window: WindowStretch {
+                rows: self.window.size(),
+                full: to.window_full.saturating_sub(from.window_full),
+                behind: self.window.full_at().map(|row| Behind { row, host: self.host_of(row) }),
+            },
         }
+    }
+
+    /// Whom a row asks, if a worker has named it as the one that the window is full behind.
+    fn host_of(&self, row: u64) -> Option<Box<str>> {
+        self.workers.iter().find_map(|worker| {
+            let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            worker.slow_row.as_ref().filter(|slow| slow.ordinal == row).map(|slow| slow.host.clone())
+        })
     }
 }
 
@@ -200,6 +215,7 @@ impl Sample {
             attempt_time: Duration::ZERO,
             lane_time: LaneTime::default(),
             busy: Duration::ZERO,
+            window_full: Duration::ZERO,
             cores: None,
         }
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::{JobError, JobErrorKind};
 use crate::stats::bottleneck::BoundBy;
-use crate::stats::worker::FailureExample;
+use crate::stats::failures::FailureExample;
 
 /// How a job is right now.
 #[derive(Debug, Clone, Serialize)]
@@ -16,6 +16,8 @@ pub struct Snapshot {
     pub elapsed_s: f64,
     /// Rows done.
     pub rows: u64,
+    /// Rows done by earlier runs of the job; `rows` are beyond them.
+    pub rows_before: u64,
     /// Rows there are, where that is known.
     pub rows_known: Option<u64>,
     /// Share of the input that is done, where that is known.
@@ -36,19 +38,22 @@ pub struct Snapshot {
     pub bound_by: BoundBy,
 }
 
-/// What a job has done.
+/// What one run of a job has done.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     pub rows: u64,
     /// Rows there are, where that is known.
     pub rows_known: Option<u64>,
     pub answered: u64,
+    /// Rows given up: with an error, or answered with a status in `--fail-on`.
     pub failed: u64,
     /// Requests that were in flight when the grace was over: they have no result, and can be asked again.
     pub abandoned: u64,
+    /// Answered rows by status.
     pub statuses: BTreeMap<u16, u64>,
-    pub errors: BTreeMap<&'static str, u64>,
-    pub error_examples: BTreeMap<&'static str, FailureExample>,
+    /// Failed rows by kind of error, or by status as `status:503`.
+    pub errors: BTreeMap<String, u64>,
+    pub error_examples: BTreeMap<String, FailureExample>,
     pub elapsed_s: f64,
     pub requests_per_s: f64,
     pub latency_us: Latency,
@@ -63,6 +68,27 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// Why it could not go on, if it could not.
     pub failure: Option<FailureReport>,
+    /// The job that this was a run of, if it is one that remembers how far it got.
+    pub job: Option<JobFigures>,
+}
+
+/// A durable job, over all of its runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct JobFigures {
+    /// Rows there are, where that is known.
+    pub rows: Option<u64>,
+    /// Rows that have ended and are written: `answered` and `failed`.
+    pub done: u64,
+    /// Those of them that were done before this run.
+    pub rows_before: u64,
+    pub answered: u64,
+    pub failed: u64,
+    /// Failed rows by kind of error, or by status as `status:503`.
+    pub errors: BTreeMap<String, u64>,
+    /// Every row of the input is done.
+    pub finished: bool,
+    /// The same command goes on where this run has ended.
+    pub resumable: bool,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]

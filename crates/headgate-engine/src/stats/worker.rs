@@ -6,22 +6,13 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use tokio::runtime::RuntimeMetrics;
 
-use crate::error::ErrorKind;
 use crate::outcome::Outcome;
+use crate::stats::failures::{Failures, STATUS_CODES};
 use crate::stats::lanes::LaneClock;
+use crate::status_set::StatusSet;
 
 /// The longest latency told apart, in microseconds: one hour.
 const MAX_LATENCY_US: u64 = 3_600_000_000;
-/// Status codes there can be: three digits.
-const STATUS_CODES: usize = 1000;
-
-/// The first failure of a kind, as an example of it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct FailureExample {
-    pub row: u64,
-    pub url: Box<str>,
-    pub message: Box<str>,
-}
 
 /// Counters and a histogram: some 200 KB, however many rows.
 #[derive(Debug, Clone)]
@@ -34,9 +25,10 @@ pub struct Figures {
     pub elapsed_us: u64,
     /// How many went out.
     pub attempted: u64,
+    /// Of answered rows.
     statuses: Box<[u64; STATUS_CODES]>,
-    errors: [u64; ErrorKind::ALL.len()],
-    examples: [Option<FailureExample>; ErrorKind::ALL.len()],
+    /// Of rows that were given up.
+    pub failures: Failures,
     pub latency_us: Histogram<u64>,
 }
 
@@ -50,8 +42,7 @@ impl Default for Figures {
             elapsed_us: 0,
             attempted: 0,
             statuses: Box::new([0; STATUS_CODES]),
-            errors: [0; ErrorKind::ALL.len()],
-            examples: std::array::from_fn(|_| None),
+            failures: Failures::default(),
             latency_us: Histogram::new_with_max(MAX_LATENCY_US, 3).expect("3 digits up to an hour can be told apart"),
         }
     }
@@ -62,21 +53,16 @@ impl Figures {
         self.answered + self.failed
     }
 
-    pub fn record(&mut self, outcome: &Outcome) {
+    /// Counts a row; answers with a status among `fail_on` as given up.
+    pub fn record(&mut self, outcome: &Outcome, fail_on: &StatusSet) {
+        let failed = outcome.is_failed(fail_on);
         if let Some(answer) = &outcome.answer {
             self.bytes_received += answer.body_bytes;
-            if outcome.failure.is_none() {
-                self.statuses[usize::from(answer.status) % STATUS_CODES] += 1;
-            }
+            self.statuses[usize::from(answer.status) % STATUS_CODES] += u64::from(!failed);
         }
-        if let Some(failure) = &outcome.failure {
+        if failed {
             self.failed += 1;
-            self.errors[failure.kind as usize] += 1;
-            self.examples[failure.kind as usize].get_or_insert_with(|| FailureExample {
-                row: outcome.row.ordinal,
-                url: outcome.row.url.clone(),
-                message: failure.message.as_str().into(),
-            });
+            self.failures.record(outcome);
         } else {
             self.answered += 1;
         }
@@ -97,14 +83,7 @@ impl Figures {
         for (mine, theirs) in self.statuses.iter_mut().zip(other.statuses.iter()) {
             *mine += theirs;
         }
-        for (mine, theirs) in self.errors.iter_mut().zip(other.errors) {
-            *mine += theirs;
-        }
-        for (mine, theirs) in self.examples.iter_mut().zip(&other.examples) {
-            if mine.is_none() {
-                mine.clone_from(theirs);
-            }
-        }
+        self.failures.add(&other.failures);
         // Both have the same range, so that nothing can fall outside.
         let _ = self.latency_us.add(&other.latency_us);
     }
@@ -114,17 +93,13 @@ impl Figures {
         let counts = self.statuses.iter().enumerate();
         counts.filter(|(_, count)| **count > 0).map(|(status, count)| (status as u16, *count)).collect()
     }
+}
 
-    /// Rows that failed with each kind of error that occurred.
-    pub fn errors(&self) -> BTreeMap<&'static str, u64> {
-        let kinds = ErrorKind::ALL.iter();
-        kinds.map(|kind| (kind.name(), self.errors[*kind as usize])).filter(|(_, count)| *count > 0).collect()
-    }
-
-    pub fn examples(&self) -> BTreeMap<&'static str, FailureExample> {
-        let kinds = ErrorKind::ALL.iter();
-        kinds.filter_map(|kind| Some((kind.name(), self.examples[*kind as usize].clone()?))).collect()
-    }
+/// A row that others wait for, and whom it asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowRow {
+    pub ordinal: u64,
+    pub host: Box<str>,
 }
 
 /// What a worker shares with whoever wants to know how it is. Locked for each row by the worker, a few times a second by others.
@@ -132,12 +107,14 @@ impl Figures {
 pub struct WorkerStats {
     pub figures: Figures,
     pub lanes: LaneClock,
+    /// The row that the window is full behind, if this worker has it in flight.
+    pub slow_row: Option<SlowRow>,
     /// The event loop's own figures, once it runs.
     pub runtime: Option<RuntimeMetrics>,
 }
 
 impl WorkerStats {
     pub fn new(now: Instant) -> Self {
-        Self { figures: Figures::default(), lanes: LaneClock::new(now), runtime: None }
+        Self { figures: Figures::default(), lanes: LaneClock::new(now), slow_row: None, runtime: None }
     }
 }

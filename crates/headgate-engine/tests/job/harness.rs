@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use headgate_engine::options::{Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions};
 use headgate_engine::run::Job;
 use headgate_engine::stats::report::Summary;
+use headgate_engine::status_set::StatusSet;
 use headgate_testserver::{Config, Server};
 use serde::Deserialize;
 use tempfile::TempDir;
@@ -69,6 +70,11 @@ impl ResultRow {
 
     pub fn message(&self) -> &str {
         self.error_message.as_deref().unwrap_or_default()
+    }
+
+    /// Whether it belongs to the rows given up.
+    pub fn is_failed(&self, fail_on: &StatusSet) -> bool {
+        self.error.is_some() || self.status.is_some_and(|status| fail_on.contains(status))
     }
 
     /// The request as the server's `/echo` saw it.
@@ -178,7 +184,7 @@ impl Rig {
 
     /// What has been written so far, in the order of the input.
     pub fn results(&self) -> Vec<ResultRow> {
-        read_results(&self.path("out"))
+        read_results(&self.path("out"), &self.options.request.fail_on)
     }
 
     /// Runs the job to its end.
@@ -208,7 +214,7 @@ impl Rig {
 }
 
 /// Rows of all parts, answered and failed, in the order of the input.
-fn read_results(directory: &Path) -> Vec<ResultRow> {
+fn read_results(directory: &Path, fail_on: &StatusSet) -> Vec<ResultRow> {
     let mut rows: Vec<ResultRow> = Vec::new();
     for entry in fs::read_dir(directory).expect("the output directory") {
         let path = entry.expect("an entry").path();
@@ -216,7 +222,7 @@ fn read_results(directory: &Path) -> Vec<ResultRow> {
             let failed = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("failed-"));
             for line in fs::read_to_string(&path).expect("a part").lines() {
                 let row: ResultRow = serde_json::from_str(line).expect("a line of results");
-                assert_eq!(failed, row.error.is_some(), "{}: {line}", path.display());
+                assert_eq!(failed, row.is_failed(fail_on), "{}: {line}", path.display());
                 rows.push(row);
             }
         }

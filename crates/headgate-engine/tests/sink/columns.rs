@@ -1,6 +1,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int64Type, TimestampMicrosecondType};
@@ -12,10 +13,9 @@ use headgate_engine::options::Format;
 use headgate_engine::outcome::{OutcomeBuilder, schema};
 use headgate_engine::preview::preview;
 use headgate_engine::row::RowExtra;
-use headgate_engine::sink;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::outcomes::{STARTED_AT_US, answered, batch, failed, names, options, refusal, write};
+use crate::outcomes::{STARTED_AT_US, answered, batch, end, failed, names, open_with, options, refusal, write};
 
 fn read(path: &Path) -> RecordBatch {
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().build().unwrap();
@@ -114,9 +114,9 @@ fn kept_columns_stand_last_and_keep_their_types() {
         builder.push(with_kept);
         builder.push(answered(1, b""));
         let directory = tempfile::tempdir().unwrap();
-        let mut sink = sink::open(&options(directory.path(), format), &schema(&kept)).unwrap();
+        let mut sink = open_with(&options(directory.path(), format), &schema(&kept), Box::new(Instant::now)).unwrap();
         assert!(sink.write(builder.take().unwrap()).unwrap().is_continue());
-        sink.finish().unwrap();
+        end(sink.as_mut()).unwrap();
 
         let path = directory.path().join(name);
         if format == Format::Parquet {
@@ -145,7 +145,7 @@ fn an_input_column_cannot_be_kept_under_the_name_of_a_result_column() {
     let directory = tempfile::tempdir().unwrap();
     let kept = Fields::from(vec![Field::new("status", DataType::Utf8, true)]);
 
-    let error = refusal(sink::open(&options(directory.path(), Format::Parquet), &schema(&kept)));
+    let error = refusal(open_with(&options(directory.path(), Format::Parquet), &schema(&kept), Box::new(Instant::now)));
 
     assert_eq!(JobErrorKind::Usage, error.kind);
     assert_eq!("the input column \"status\" cannot be kept: the results have a column of that name", error.message);

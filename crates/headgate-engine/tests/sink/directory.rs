@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use headgate_engine::error::JobErrorKind;
 use headgate_engine::options::{Format, SinkOptions};
-use headgate_engine::sink;
 
-use crate::outcomes::{answered, batch, names, open_error, options, plain_schema, write};
+use crate::outcomes::{answered, batch, end, names, open, open_error, options, write};
 
 fn finished_job() -> (tempfile::TempDir, PathBuf) {
     let parent = tempfile::tempdir().unwrap();
@@ -67,7 +66,7 @@ fn fresh_removes_what_is_ours_and_nothing_else() {
     fs::create_dir(out.join("part-00000002.parquet")).unwrap();
     fs::write(out.join("_headgate/tmp/part-00000002.parquet"), "half").unwrap();
 
-    drop(sink::open(&fresh(&out, Format::Ndjson), &plain_schema()).unwrap());
+    drop(open(&fresh(&out, Format::Ndjson)).unwrap());
 
     assert_eq!(["_headgate", "notes.txt", "part-00000002.parquet", "part-1.parquet"], names(&out).as_slice());
     assert_eq!(Vec::<String>::new(), names(&out.join("_headgate/tmp")));
@@ -83,7 +82,7 @@ fn fresh_follows_no_links_out_of_the_directory() {
     fs::remove_dir_all(out.join("_headgate/tmp")).unwrap();
     symlink(&theirs, out.join("_headgate/tmp")).unwrap();
 
-    drop(sink::open(&fresh(&out, Format::Parquet), &plain_schema()).unwrap());
+    drop(open(&fresh(&out, Format::Parquet)).unwrap());
 
     assert_eq!(["precious"], names(&theirs).as_slice());
     assert!(out.join("_headgate/tmp").symlink_metadata().unwrap().is_dir());
@@ -148,7 +147,7 @@ fn a_job_file_that_is_not_ours_keeps_the_directory_as_it_is() {
 #[test]
 fn two_jobs_cannot_write_to_one_directory() {
     let out = tempfile::tempdir().unwrap();
-    let mut first = sink::open(&options(out.path(), Format::Parquet), &plain_schema()).unwrap();
+    let mut first = open(&options(out.path(), Format::Parquet)).unwrap();
 
     let error = open_error(&fresh(out.path(), Format::Parquet));
 
@@ -162,9 +161,9 @@ fn two_jobs_cannot_write_to_one_directory() {
         error.message
     );
     let _ = first.write(batch([answered(0, b"")])).unwrap();
-    first.finish().unwrap();
+    end(first.as_mut()).unwrap();
     drop(first);
-    drop(sink::open(&fresh(out.path(), Format::Parquet), &plain_schema()).unwrap());
+    drop(open(&fresh(out.path(), Format::Parquet)).unwrap());
 }
 
 #[test]

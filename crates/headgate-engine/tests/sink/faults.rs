@@ -3,16 +3,15 @@ use std::os::unix::fs::symlink;
 
 use headgate_engine::error::JobErrorKind;
 use headgate_engine::options::{Format, Output, SinkOptions};
-use headgate_engine::sink;
 
-use crate::outcomes::{answered, batch, failed, names, open_error, options, plain_schema};
+use crate::outcomes::{answered, batch, end, failed, names, open, open_error, options};
 
 #[test]
 fn a_full_disk_is_named_and_what_was_published_stays() {
     for (format, extension) in [(Format::Parquet, "parquet"), (Format::Ndjson, "ndjson")] {
         let out = tempfile::tempdir().unwrap();
         let options = SinkOptions { part_bytes: 1, ..options(out.path(), format) };
-        let mut sink = sink::open(&options, &plain_schema()).unwrap();
+        let mut sink = open(&options).unwrap();
         let _ = sink.write(batch([answered(0, b"")])).unwrap();
         let second = format!("part-00000002.{extension}");
         symlink("/dev/full", out.path().join("_headgate/tmp").join(&second)).unwrap();
@@ -31,7 +30,7 @@ fn a_full_disk_is_named_and_what_was_published_stays() {
 #[test]
 fn a_part_that_cannot_be_begun_is_named() {
     let out = tempfile::tempdir().unwrap();
-    let mut sink = sink::open(&options(out.path(), Format::Parquet), &plain_schema()).unwrap();
+    let mut sink = open(&options(out.path(), Format::Parquet)).unwrap();
     fs::remove_dir(out.path().join("_headgate/tmp")).unwrap();
 
     let error = sink.write(batch([answered(0, b"")])).unwrap_err();
@@ -44,11 +43,11 @@ fn a_part_that_cannot_be_begun_is_named() {
 #[test]
 fn a_fault_of_one_kind_of_part_does_not_cost_the_other() {
     let out = tempfile::tempdir().unwrap();
-    let mut sink = sink::open(&options(out.path(), Format::Ndjson), &plain_schema()).unwrap();
+    let mut sink = open(&options(out.path(), Format::Ndjson)).unwrap();
     symlink("/dev/full", out.path().join("_headgate/tmp/part-00000001.ndjson")).unwrap();
     let _ = sink.write(batch([answered(0, b""), failed(1)])).unwrap();
 
-    let error = sink.finish().unwrap_err();
+    let error = end(sink.as_mut()).unwrap_err();
 
     assert!(error.message.ends_with("part-00000001.ndjson: no space left on device"), "{}", error.message);
     assert_eq!(["_headgate", "failed-00000001.ndjson"], names(out.path()).as_slice());
@@ -79,9 +78,9 @@ fn format_none_takes_everything_and_leaves_nothing() {
     let parent = tempfile::tempdir().unwrap();
     for output in [Output::Nowhere, Output::Stdout, Output::Directory(parent.path().join("results"))] {
         let options = SinkOptions { output, format: Format::None, ..SinkOptions::default() };
-        let mut sink = sink::open(&options, &plain_schema()).unwrap();
+        let mut sink = open(&options).unwrap();
         assert!(sink.write(batch([answered(0, b"")])).unwrap().is_continue());
-        sink.finish().unwrap();
+        end(sink.as_mut()).unwrap();
     }
     assert_eq!(Vec::<String>::new(), names(parent.path()));
 }

@@ -2,14 +2,18 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow_schema::{Fields, SchemaRef};
 use headgate_engine::error::{ErrorKind, Failure, JobError};
 use headgate_engine::headers::Headers;
-use headgate_engine::options::{Format, Output, SinkOptions};
+use headgate_engine::job::OpenJob;
+use headgate_engine::job::storage::Disk;
+use headgate_engine::limit::window::Window;
+use headgate_engine::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
 use headgate_engine::outcome::{Answer, Body, Outcome, OutcomeBatch, OutcomeBuilder, schema};
 use headgate_engine::row::Row;
-use headgate_engine::sink::{self, Sink};
+use headgate_engine::sink::{self, Clock, Ending, Sink};
 use http::Version;
 
 /// 2026-05-14T09:30:00.000042Z
@@ -61,15 +65,37 @@ pub fn options(directory: &Path, format: Format) -> SinkOptions {
 
 /// What a whole job of these batches leaves.
 pub fn write(options: &SinkOptions, batches: impl IntoIterator<Item = OutcomeBatch>) {
-    let mut sink = sink::open(options, &plain_schema()).unwrap();
+    let mut sink = open(options).unwrap();
     for batch in batches {
         assert!(sink.write(batch).unwrap().is_continue());
     }
-    sink.finish().unwrap();
+    end(sink.as_mut()).unwrap();
+}
+
+/// The sink of a new job without kept columns.
+pub fn open(options: &SinkOptions) -> Result<Box<dyn Sink>, JobError> {
+    open_with(options, &plain_schema(), Box::new(Instant::now))
+}
+
+pub fn open_with(options: &SinkOptions, schema: &SchemaRef, clock: Clock) -> Result<Box<dyn Sink>, JobError> {
+    let Output::Directory(path) = &options.output else { return sink::open(options, schema) };
+    if options.format == Format::None {
+        return sink::open(options, schema);
+    }
+    let source = SourceOptions { input: "http://127.0.0.1/[0-999999]".into(), ..SourceOptions::default() };
+    let job = JobOptions { sink: options.clone(), source, ..JobOptions::default() };
+    let open = OpenJob::open(path, &job, schema, None, Arc::new(Disk))?;
+    let window = Arc::new(Window::new(job.run.window, open.progress().watermark()));
+    Ok(open.start(&job, window, clock)?.sink)
+}
+
+/// Ends a run that did not come to the end of its input.
+pub fn end(sink: &mut dyn Sink) -> Result<(), JobError> {
+    sink.finish(&Ending { input_rows: None, stopped: &|| false })
 }
 
 pub fn open_error(options: &SinkOptions) -> JobError {
-    refusal(sink::open(options, &plain_schema()))
+    refusal(open(options))
 }
 
 pub fn refusal(opened: Result<Box<dyn Sink>, JobError>) -> JobError {

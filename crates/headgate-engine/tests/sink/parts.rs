@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use headgate_engine::options::{Format, SinkOptions};
-use headgate_engine::sink;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
-use crate::outcomes::{answered, batch, failed, names, options, plain_schema, write};
+use crate::outcomes::{answered, batch, end, failed, names, open, open_with, options, plain_schema, write};
 
 /// Bytes that do not compress, another sequence for each seed.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
@@ -47,7 +46,7 @@ fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
     let (start, passed) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let clock = passed.clone();
     let clock = Box::new(move || start + Duration::from_secs(clock.load(Ordering::Relaxed)));
-    let mut sink = sink::open_with_clock(&options, &plain_schema(), clock).unwrap();
+    let mut sink = open_with(&options, &plain_schema(), clock).unwrap();
 
     passed.store(1000, Ordering::Relaxed);
     sink.tick().unwrap();
@@ -63,14 +62,14 @@ fn a_part_ends_when_it_is_old_enough_even_if_nothing_more_comes() {
     let published = ["_headgate", "failed-00000001.parquet", "part-00000001.parquet"];
     assert_eq!(published, names(directory.path()).as_slice());
 
-    sink.finish().unwrap();
+    end(sink.as_mut()).unwrap();
     assert_eq!(published, names(directory.path()).as_slice(), "there was nothing left to publish");
 }
 
 #[test]
 fn a_part_is_not_visible_before_it_is_whole() {
     let directory = tempfile::tempdir().unwrap();
-    let mut sink = sink::open(&options(directory.path(), Format::Parquet), &plain_schema()).unwrap();
+    let mut sink = open(&options(directory.path(), Format::Parquet)).unwrap();
     let _ = sink.write(batch([answered(0, b"")])).unwrap();
 
     assert_eq!(["_headgate"], names(directory.path()).as_slice());

@@ -4,9 +4,8 @@ use std::path::Path;
 use headgate_engine::error::JobErrorKind;
 use headgate_engine::options::{Format, SinkOptions};
 use headgate_engine::preview::{Preview, preview};
-use headgate_engine::sink;
 
-use crate::outcomes::{answered, batch, failed, options, plain_schema, write};
+use crate::outcomes::{answered, batch, failed, open, options, write};
 
 fn values<'a>(preview: &'a Preview, column: &str) -> Vec<Option<&'a str>> {
     let column = preview.columns.iter().position(|name| name == column).unwrap();
@@ -82,7 +81,7 @@ fn what_cannot_be_shown_is_said_plainly() {
     fs::create_dir(parent.path().join("foreign")).unwrap();
     assert_eq!("foreign holds no results: it is not an output directory of headgate", message("foreign"));
 
-    let running = sink::open(&options(&parent.path().join("running"), Format::Parquet), &plain_schema()).unwrap();
+    let running = open(&options(&parent.path().join("running"), Format::Parquet)).unwrap();
     assert_eq!(
         "running holds no results yet: the first appear when a part is full or old enough, or the job ends",
         message("running")

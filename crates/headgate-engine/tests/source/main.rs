@@ -3,10 +3,13 @@
 mod compressed;
 mod delimited;
 mod errors;
+mod fingerprint;
 mod keep;
 mod ndjson;
 mod parquet;
 mod pattern;
+mod selected;
+mod skip;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -56,6 +59,11 @@ fn open_error(options: &SourceOptions) -> JobError {
 
 /// All rows, and the error that ended them if one did; the promises of every batch are checked on the way.
 fn drain(source: &mut dyn Source) -> (Vec<Row>, Option<JobError>) {
+    drain_from(source, 0)
+}
+
+/// As [`drain`], of a source whose next row is to have the ordinal `first`.
+fn drain_from(source: &mut dyn Source, first: u64) -> (Vec<Row>, Option<JobError>) {
     let mut rows: Vec<Row> = Vec::new();
     loop {
         match source.next_batch() {
@@ -68,7 +76,7 @@ fn drain(source: &mut dyn Source) -> (Vec<Row>, Option<JobError>) {
         }
     }
     for (index, row) in rows.iter().enumerate() {
-        assert_eq!(index as u64, row.ordinal);
+        assert_eq!(first + index as u64, row.ordinal);
     }
     (rows, None)
 }

@@ -8,10 +8,12 @@ use arrow_array::{
     NullArray, RecordBatch, StringArray, StringViewArray, StructArray,
 };
 use arrow_schema::{DataType, Field, Schema};
+use bytes::Bytes;
 use headgate_engine::options::SourceOptions;
 use headgate_engine::row::MAX_BATCH_BYTES;
 use headgate_engine::source::SourceSize;
 use parquet::arrow::ArrowWriter;
+use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
 use parquet::file::properties::WriterProperties;
 
 use crate::keep::kept;
@@ -229,6 +231,31 @@ fn a_damaged_row_group_ends_the_job_after_the_rows_before_it() {
     let message = files.message(&error.expect("a damaged file"));
     let start = "urls.parquet: damaged: it cannot be read further than row group 3 of 4, after 2000 rows (";
     assert!(message.starts_with(start), "{message}");
+}
+
+/// Rows are counted by the footer where they are skipped: read ones must have the same ordinals.
+#[test]
+fn a_row_group_of_other_rows_than_the_footer_tells_of_is_damaged() {
+    let files = Files::new();
+    let options = write(&files, &batch(vec![("url", url_column(2000))]), 1000);
+    let bytes = std::fs::read(&options.input).expect("a file");
+    let whole = ParquetMetaDataReader::new().parse_and_finish(&Bytes::from(bytes.clone())).expect("a footer");
+    for (rows, expected) in [(999, 1000), (1001, 2000)] {
+        let mut builder = whole.clone().into_builder();
+        let mut groups = builder.take_row_groups();
+        groups[1] = groups[1].clone().into_builder().set_num_rows(rows).build().expect("a row group");
+        let metadata = builder.set_row_groups(groups).build();
+        // The first footer stays where it is, as bytes that nobody reads.
+        let mut lying = bytes.clone();
+        ParquetMetaDataWriter::new(&mut lying, &metadata).finish().expect("a footer");
+        let (read, error) = drain(open(&files.write("urls.parquet", lying)).as_mut());
+        assert_eq!(expected, read.len());
+        let message = files.message(&error.expect("a damaged file"));
+        let end = format!(
+            "row group 2 of 2, after {expected} rows (its rows are not the {rows} that the footer tells of); get a sound copy and start over with --fresh"
+        );
+        assert!(message.ends_with(&end), "{message}");
+    }
 }
 
 #[test]

@@ -1,0 +1,146 @@
+//! One commit: which parts count from now on, which do not any more, and which rows are done by that.
+
+use std::collections::BTreeMap;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde::{Deserialize, Serialize};
+
+use super::progress::Progress;
+
+/// Runs that are remembered one by one; of older ones only how many there were.
+const MAX_RUNS: usize = 32;
+
+/// The rows that a commit speaks of: from `first` up to `end`, which is not one of them. Today all of the input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowRange {
+    pub first: u64,
+    /// `None`: the end of the input, which has not been reached.
+    pub end: Option<u64>,
+}
+
+/// A finished part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartRecord {
+    pub name: String,
+    pub rows: u64,
+    pub bytes: u64,
+    /// Of all its bytes.
+    pub crc32: u32,
+}
+
+/// What all runs of a job did together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    pub answered: u64,
+    pub failed: u64,
+    /// Rows that failed, by kind of error, or by status as `status:503`.
+    pub errors: BTreeMap<String, u64>,
+    /// Parts there are, and their bytes.
+    pub parts: u64,
+    pub bytes: u64,
+}
+
+/// One run of the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// `fetch` or `retry`.
+    pub command: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    pub committed_at: String,
+    /// Rows that it did.
+    pub rows: u64,
+    /// Whether it came to an orderly end.
+    pub ended: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commit {
+    pub number: u64,
+    pub headgate_version: String,
+    pub range: RowRange,
+    /// Rows that are done.
+    pub done: u64,
+    /// All rows below it are done.
+    pub watermark: u64,
+    /// Those above it: a Roaring bitmap (64-bit, portable format) as base64.
+    pub above: String,
+    pub adds: Vec<PartRecord>,
+    pub removes: Vec<String>,
+    /// The numbers of the next parts; none is given twice.
+    pub next_part: u64,
+    pub next_failed: u64,
+    pub totals: Totals,
+    /// Every row is done, and small parts are put together.
+    pub finished: bool,
+    /// Runs before those in `runs`.
+    pub earlier_runs: u64,
+    pub runs: Vec<RunRecord>,
+}
+
+impl Commit {
+    /// What there is before the first commit.
+    pub(super) fn zero() -> Self {
+        Self { next_part: 1, next_failed: 1, ..Self::default() }
+    }
+
+    pub fn progress(&self) -> Result<Progress, String> {
+        let above = BASE64_STANDARD.decode(&self.above).map_err(|error| error.to_string())?;
+        Progress::new(self.watermark, &above).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn set_progress(&mut self, progress: &Progress) -> std::io::Result<()> {
+        self.done = progress.rows_done();
+        self.watermark = progress.watermark();
+        self.above = BASE64_STANDARD.encode(progress.above_bytes()?);
+        Ok(())
+    }
+
+    /// Adds a run that begins now, forgetting the oldest where there are too many.
+    pub(super) fn begin_run(&mut self, run: RunRecord) {
+        if self.runs.len() == MAX_RUNS {
+            self.runs.remove(0);
+            self.earlier_runs += 1;
+        }
+        self.runs.push(run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record;
+    use super::*;
+
+    fn commit() -> Commit {
+        let mut progress = Progress::default();
+        progress.finish(&[0, 1, 7]).expect("each once");
+        let part = PartRecord { name: "part-00000001.parquet".into(), rows: 3, bytes: 400, crc32: 7 };
+        let mut commit = Commit { number: 1, adds: vec![part], ..Commit::zero() };
+        commit.set_progress(&progress).expect("memory");
+        commit
+    }
+
+    #[test]
+    fn it_is_read_as_it_was_written() {
+        let commit = commit();
+        let bytes = record::encode(&commit).expect("JSON");
+        assert_eq!(Ok(commit.clone()), record::decode(&bytes));
+        assert_eq!(Ok((2, 3)), commit.progress().map(|progress| (progress.watermark(), progress.rows_done())));
+    }
+
+    #[test]
+    fn the_runs_that_are_remembered_are_bounded() {
+        let mut commit = Commit::zero();
+        for index in 0..40 {
+            let started_at = index.to_string();
+            commit.begin_run(RunRecord {
+                command: "fetch".into(),
+                committed_at: started_at.clone(),
+                started_at,
+                rows: 0,
+                ended: false,
+            });
+        }
+        assert_eq!((8, 32, "8"), (commit.earlier_runs, commit.runs.len(), commit.runs[0].started_at.as_str()));
+    }
+}

@@ -1,0 +1,347 @@
+//! The directory of a job: whose it is, who writes to it now, and how its parts and commits come to be there.
+//!
+//! ```text
+//! OUT/part-00000001.parquet …    rows that were answered; complete at every moment
+//! OUT/failed-00000001.parquet …  rows that were given up
+//! OUT/_headgate/job.json         what was asked
+//! OUT/_headgate/log/             the commits
+//! OUT/_headgate/lock             held by the process that writes
+//! OUT/_headgate/tmp/             parts being written
+//! ```
+//!
+//! The order of a commit: parts are written in `tmp` and synced; then the commit is, in one step; then what it removes is
+//! removed and what it adds is renamed into place. Who reads while that happens may miss the newest rows, and never sees a
+//! row twice. A commit whose last steps are missing is redone when the job is opened.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::commit::{Commit, PartRecord};
+use super::lock;
+use super::log::{CommitLog, WAYS_ON};
+use super::manifest::Manifest;
+use super::record;
+use super::storage::{Storage, remove_if_there, write_file};
+use crate::error::JobError;
+use crate::sink::{PartName, cause};
+
+pub(crate) const OWN_DIRECTORY: &str = "_headgate";
+
+/// A job's directory that this process alone writes to, until it is dropped.
+#[derive(Debug)]
+pub struct JobDirectory {
+    root: PathBuf,
+    log: CommitLog,
+    storage: Arc<dyn Storage>,
+    /// The lock lives as long as the open file.
+    _lock: File,
+}
+
+impl JobDirectory {
+    /// Takes the directory, which is made if it is not there. Nothing in it is changed.
+    pub(super) fn claim(root: &Path, fresh: bool, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+        if root.as_os_str().is_empty() {
+            return Err(JobError::usage("the output directory has no name: give one with -o"));
+        }
+        let shown = root.display();
+        match fs::metadata(root) {
+            Ok(metadata) if !metadata.is_dir() => {
+                return Err(JobError::output(format!("{shown} is not a directory: choose another -o")));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                create_with_parents(root, storage.as_ref()).map_err(|error| {
+                    JobError::output(format!("cannot create the directory {shown}: {}", cause(&error)))
+                })?;
+            }
+            Err(error) => return Err(unusable(root, &error)),
+        }
+        refuse_foreign(root, fresh)?;
+        let own = root.join(OWN_DIRECTORY);
+        create_dir(&own).map_err(|error| unusable(root, &error))?;
+        let lock = lock::acquire(&own.join("lock"))?;
+        Ok(Self { root: root.to_owned(), log: CommitLog::new(own.join("log")), storage, _lock: lock })
+    }
+
+    /// What was asked of the job that is there; `None`: there is none.
+    pub(super) fn manifest(&self) -> Result<Option<Manifest>, JobError> {
+        read_manifest(&self.root)
+    }
+
+    /// Begins a job, removing what an earlier one left. A crash in between is made good by the next start.
+    pub(super) fn begin(&self, manifest: &Manifest) -> Result<(), JobError> {
+        let began = || -> io::Result<()> {
+            let (tmp, log) = (self.tmp(), self.log.path());
+            for directory in [&tmp, log] {
+                // A link out of here is not followed, but replaced.
+                if fs::symlink_metadata(directory).is_ok_and(|metadata| !metadata.is_dir()) {
+                    self.storage.remove(directory)?;
+                }
+                create_dir(directory)?;
+            }
+            let mut manifest = manifest.clone();
+            manifest.clearing = true;
+            self.write_manifest(&manifest)?;
+            for part in part_files(&self.root)?.keys() {
+                self.storage.remove(&self.root.join(part))?;
+            }
+            self.storage.sync_directory(&self.root)?;
+            for directory in [log, &tmp] {
+                self.clear(directory)?;
+                self.storage.sync_directory(directory)?;
+            }
+            manifest.clearing = false;
+            self.write_manifest(&manifest)
+        };
+        began().map_err(|error| unusable(&self.root, &error))
+    }
+
+    /// Brings the directory to where the newest commit says it is, and checks that nothing is missing. If something is,
+    /// nothing is changed.
+    pub(super) fn recover(&self) -> Result<Commit, JobError> {
+        let commit = self.log.newest()?.unwrap_or_else(Commit::zero);
+        for part in &commit.adds {
+            if is_whole(&self.root.join(&part.name), part) || is_whole(&self.tmp().join(&part.name), part) {
+                continue;
+            }
+            let path = self.root.join(&part.name);
+            return Err(JobError::output(format!("{} is missing or not whole; {WAYS_ON}", path.display())));
+        }
+        self.check_parts(&commit)?;
+        create_dir(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
+        create_dir(self.log.path()).map_err(|error| unusable(&self.root, &error))?;
+        self.apply(&commit)?;
+        self.clear(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
+        Ok(commit)
+    }
+
+    /// A new file for the part, where no reader looks.
+    pub(super) fn create_part(&self, name: &str) -> io::Result<File> {
+        self.storage.create(&self.tmp().join(name))
+    }
+
+    /// Makes a part durable that a commit is to name.
+    pub(super) fn sync_part(&self, file: &File, name: &str) -> io::Result<()> {
+        self.storage.sync_file(file, &self.tmp().join(name))
+    }
+
+    /// Removes a part that no commit will name. What stays behind is swept when the job is opened again.
+    pub(super) fn discard(&self, name: &str) {
+        let _ = self.storage.remove(&self.tmp().join(name));
+    }
+
+    pub(super) fn path_of(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The parts there are. Reads all commits.
+    pub(super) fn parts(&self) -> Result<BTreeMap<String, PartRecord>, JobError> {
+        self.log.parts()
+    }
+
+    /// Makes the parts that the commit adds count, and those that it removes count no more: all of it or nothing, also if the machine
+    /// stops in between.
+    pub(super) fn commit(&self, commit: &Commit) -> Result<(), JobError> {
+        self.storage.sync_directory(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
+        self.log.append(commit, self.storage.as_ref(), &self.tmp())?;
+        self.apply(commit)
+    }
+
+    /// The steps that follow a commit, as far as they were not taken yet. What is removed goes first, so that no row is there twice.
+    fn apply(&self, commit: &Commit) -> Result<(), JobError> {
+        let applied = || -> io::Result<()> {
+            for name in &commit.removes {
+                remove_if_there(self.storage.as_ref(), &self.root.join(name))?;
+            }
+            for part in &commit.adds {
+                match self.storage.rename(&self.tmp().join(&part.name), &self.root.join(&part.name)) {
+                    // It was renamed before.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    result => result?,
+                }
+            }
+            self.storage.sync_directory(&self.root)
+        };
+        applied().map_err(|error| unusable(&self.root, &error))
+    }
+
+    /// Removes what is in one of our directories; of `tmp`: what no commit names.
+    fn clear(&self, directory: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                self.storage.remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the parts are those that count, by number and size; reading all commits would take too long.
+    fn check_parts(&self, commit: &Commit) -> Result<(), JobError> {
+        let mut found = part_files(&self.root).map_err(|error| unusable(&self.root, &error))?;
+        for name in &commit.removes {
+            found.remove(name);
+        }
+        found.extend(commit.adds.iter().map(|part| (part.name.clone(), part.bytes)));
+        let bytes: u64 = found.values().sum();
+        if (found.len() as u64, bytes) == (commit.totals.parts, commit.totals.bytes) {
+            return Ok(());
+        }
+        let expected = self.log.parts()?;
+        let missing = expected.values().find(|part| found.get(&part.name) != Some(&part.bytes));
+        let unknown = found.keys().find(|name| !expected.contains_key(*name));
+        let trouble = match (missing, unknown) {
+            (Some(part), _) if found.contains_key(&part.name) => {
+                let (then, now) = (part.bytes, found[&part.name]);
+                format!("{} has {now} bytes and should have {then}", self.path_of(&part.name).display())
+            }
+            (Some(part), _) => format!("{} is missing", self.path_of(&part.name).display()),
+            (None, Some(name)) => format!("{} is there, and no commit names it", self.path_of(name).display()),
+            (None, None) => format!("the newest commit in {} does not go with the others", self.log.path().display()),
+        };
+        Err(JobError::output(format!("{trouble}; {WAYS_ON}")))
+    }
+
+    fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
+        let (written, placed) = (self.tmp().join("job.json"), self.own().join("job.json"));
+        write_file(self.storage.as_ref(), &written, &record::encode(manifest)?)?;
+        self.storage.rename(&written, &placed)?;
+        self.storage.sync_directory(&self.own())?;
+        self.storage.sync_directory(&self.root)
+    }
+
+    fn own(&self) -> PathBuf {
+        self.root.join(OWN_DIRECTORY)
+    }
+
+    fn tmp(&self) -> PathBuf {
+        self.own().join("tmp")
+    }
+}
+
+/// What was asked of the job in a directory; `None`: there is none.
+pub(super) fn read_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
+    let path = root.join(OWN_DIRECTORY).join("job.json");
+    let damaged = |trouble: &str| JobError::output(format!("{} {trouble}; {WAYS_ON}", path.display()));
+    match record::read(&path) {
+        Ok(bytes) => record::decode(&bytes).map(Some).map_err(|trouble| damaged(&trouble)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(JobError::output(format!("cannot read {}: {}", path.display(), cause(&error)))),
+    }
+}
+
+/// The newest commit of the job in a directory.
+pub(super) fn newest_commit(root: &Path) -> Result<Option<Commit>, JobError> {
+    CommitLog::new(root.join(OWN_DIRECTORY).join("log")).newest()
+}
+
+/// Files with the names of parts, and their sizes. A directory or a link with such a name is not one of ours.
+pub(super) fn part_files(root: &Path) -> io::Result<BTreeMap<String, u64>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        let Some(name) = entry.file_name().to_str().filter(|name| PartName::parse(name).is_some()).map(str::to_owned)
+        else {
+            continue;
+        };
+        if entry.file_type()?.is_file() {
+            files.insert(name, entry.metadata()?.len());
+        }
+    }
+    Ok(files)
+}
+
+/// Refuses a directory with somebody else's files. Ours has a `job.json`, or is empty but for a start that was cut short.
+fn refuse_foreign(root: &Path, fresh: bool) -> Result<(), JobError> {
+    let own = root.join(OWN_DIRECTORY);
+    if fresh && let Ok(bytes) = record::read(&own.join("job.json")) {
+        // What is to be removed must be ours, at least.
+        return match record::version(&bytes) {
+            Ok(_) => Ok(()),
+            Err(trouble) => {
+                let (path, shown) = (own.join("job.json"), root.display());
+                Err(JobError::output(format!(
+                    "{} {trouble}; choose another -o, or empty {shown} yourself",
+                    path.display()
+                )))
+            }
+        };
+    }
+    let looked = || -> io::Result<Option<String>> {
+        let is_ours = own.try_exists()?;
+        if own.join("job.json").try_exists()? || is_ours && fresh {
+            return Ok(None);
+        }
+        let shown = root.display();
+        let has_parts = !part_files(root)?.is_empty();
+        Ok(
+            if is_ours
+                && (has_parts || holds_others(&own, &["lock", "tmp", "log"])? || holds_others(&own.join("log"), &[])?)
+            {
+                Some(format!("{} is missing; {WAYS_ON}", own.join("job.json").display()))
+            } else if has_parts {
+                Some(format!(
+                    "{shown} holds results, but not the directory {OWN_DIRECTORY} that belongs to them: bring it back from a copy, choose another -o, or empty {shown} yourself"
+                ))
+            } else if holds_others(root, &[OWN_DIRECTORY])? {
+                Some(format!(
+                    "{shown} is not empty and was not made by headgate: choose another -o, or empty it yourself"
+                ))
+            } else {
+                None
+            },
+        )
+    };
+    match looked() {
+        Ok(None) => Ok(()),
+        Ok(Some(trouble)) => Err(JobError::output(trouble)),
+        Err(error) => Err(unusable(root, &error)),
+    }
+}
+
+/// Whether a directory holds anything but these names; one that is not there holds nothing.
+fn holds_others(path: &Path, names: &[&str]) -> io::Result<bool> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        if !names.iter().any(|known| *known == name) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn is_whole(path: &Path, part: &PartRecord) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == part.bytes)
+}
+
+/// Makes a directory and those above it, durable by name.
+fn create_with_parents(path: &Path, storage: &dyn Storage) -> io::Result<()> {
+    let is_there = |path: &Path| path.as_os_str().is_empty() || path.exists();
+    let missing: Vec<_> = path.ancestors().take_while(|path| !is_there(path)).collect();
+    fs::create_dir_all(path)?;
+    for made in missing {
+        let parent = made.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        storage.sync_directory(parent)?;
+    }
+    Ok(())
+}
+
+fn create_dir(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        result => result,
+    }
+}
+
+fn unusable(root: &Path, error: &io::Error) -> JobError {
+    JobError::output(format!("cannot write to {}: {}", root.display(), cause(error)))
+}

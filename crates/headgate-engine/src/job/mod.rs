@@ -1,0 +1,140 @@
+//! What makes a run durable: the job's directory, its commits, and what goes on from them.
+//!
+//! `storage` is the seam to the disk; `record`, `commit`, `log`, `progress` and `manifest` are what is written down; `directory` is
+//! the order in which that happens; `writer` and `sink` bring outcomes there; `retry` asks failed rows again; `status` looks.
+
+mod commit;
+mod directory;
+mod lock;
+mod log;
+mod manifest;
+mod progress;
+mod record;
+pub mod retry;
+mod sink;
+pub mod status;
+pub mod storage;
+mod writer;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use arrow_schema::SchemaRef;
+
+use self::directory::JobDirectory;
+use self::manifest::Manifest;
+use self::sink::DurableSink;
+use self::storage::Storage;
+use self::writer::{Form, JobWriter};
+use crate::error::JobError;
+use crate::limit::window::Window;
+use crate::options::JobOptions;
+use crate::sink::{Clock, Sink, check_names, now_text};
+use crate::source::fingerprint::Fingerprint;
+
+pub use self::commit::{Commit, PartRecord, RowRange, RunRecord, Totals};
+pub(crate) use self::directory::OWN_DIRECTORY;
+pub use self::progress::Progress;
+
+/// A job's directory, taken by this process, that holds the job which the options ask for, or none.
+pub struct OpenJob {
+    directory: JobDirectory,
+    form: Form,
+    manifest: Manifest,
+    is_new: bool,
+    last: Commit,
+    progress: Progress,
+}
+
+/// A job that results can be written to.
+pub struct RunningJob {
+    pub sink: Box<dyn Sink>,
+    /// How far it is, as of the last commit.
+    pub committed: Arc<Mutex<Commit>>,
+}
+
+impl OpenJob {
+    /// Takes the directory and brings it to where its newest commit says it is. Of a new job nothing is written yet.
+    ///
+    /// `schema` is that of the results, `input_rows` the rows of the input where they are known.
+    ///
+    /// # Errors
+    /// `Output`: the directory is somebody else's, is written to by another process, is damaged, or holds another job.
+    /// `Usage`: the options do not go with what is kept. `Input`: the input cannot be read.
+    pub fn open(
+        path: &Path,
+        options: &JobOptions,
+        schema: &SchemaRef,
+        input_rows: Option<u64>,
+        storage: Arc<dyn Storage>,
+    ) -> Result<Self, JobError> {
+        check_names(schema)?;
+        let form = Form::new(options.sink.format, schema)?;
+        let fingerprint = Fingerprint::of(&options.source)?;
+        let fresh = options.sink.fresh;
+        let directory = JobDirectory::claim(path, fresh, storage)?;
+        let found = if fresh { None } else { directory.manifest()? };
+        if let Some(manifest) = found.filter(|manifest| !manifest.clearing) {
+            let last = directory.recover()?;
+            if last.number > 0 {
+                check_resume(path, &manifest, options, fingerprint.as_ref())?;
+                let progress = last.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))?;
+                return Ok(Self { directory, form, manifest, is_new: false, last, progress });
+            }
+            // It was begun and nothing came of it: as good as none.
+        }
+        let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
+        let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at);
+        Ok(Self { directory, form, manifest, is_new: true, last: Commit::zero(), progress: Progress::default() })
+    }
+
+    /// Whether nothing of it was done before.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    pub fn is_resumable(&self) -> bool {
+        self.manifest.input.fingerprint.is_some()
+    }
+
+    /// How far it is.
+    pub fn last_commit(&self) -> &Commit {
+        &self.last
+    }
+
+    /// Which rows are done.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Begins the run. What an earlier job left is removed now.
+    pub fn start(self, options: &JobOptions, window: Arc<Window>, clock: Clock) -> Result<RunningJob, JobError> {
+        if self.is_new {
+            self.directory.begin(&self.manifest)?;
+        }
+        let writer = JobWriter::new(self.directory, self.form, &options.sink, self.last, "fetch", clock)?;
+        let committed = writer.committed();
+        Ok(RunningJob { sink: Box::new(DurableSink::new(writer, self.progress, window)), committed })
+    }
+}
+
+fn check_resume(
+    path: &Path,
+    manifest: &Manifest,
+    options: &JobOptions,
+    fingerprint: Option<&Fingerprint>,
+) -> Result<(), JobError> {
+    let shown = path.display();
+    if !options.sink.resume {
+        return Err(JobError::output(format!(
+            "{shown} already holds the results of a job: go on with it (without --no-resume), replace them with --fresh, or choose another -o"
+        )));
+    }
+    if manifest.input.fingerprint.is_none() && fingerprint.is_none() {
+        let name = if manifest.input.name == "-" { "standard input" } else { &manifest.input.name };
+        return Err(JobError::output(format!(
+            "{shown} already holds the results of a job that read {name}, which cannot be read again to go on: replace them with --fresh, or choose another -o"
+        )));
+    }
+    manifest.check(options, fingerprint, path)
+}

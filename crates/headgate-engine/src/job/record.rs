@@ -1,0 +1,99 @@
+//! How a job writes down what it must read again: JSON in an envelope with a version that is understood before all
+//! else, and a checksum over every byte of the rest.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// Rises when an older headgate could misread a job.
+const FORMAT_VERSION: u32 = 2;
+/// Far beyond any record of ours: the largest names the parts that a merge removes, 30 bytes each.
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
+
+#[derive(Serialize, Deserialize)]
+struct Envelope {
+    format_version: u32,
+    /// Of the bytes of `record`.
+    crc32: u32,
+    record: Box<RawValue>,
+}
+
+/// What is understood of any format.
+#[derive(Deserialize)]
+struct Versioned {
+    format_version: u32,
+}
+
+pub(super) fn encode(record: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let record = RawValue::from_string(serde_json::to_string(record)?)?;
+    let crc32 = crc32fast::hash(record.get().as_bytes());
+    let mut bytes = serde_json::to_vec(&Envelope { format_version: FORMAT_VERSION, crc32, record })?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// # Errors
+/// What is wrong with the bytes, as the end of a sentence that begins with the file.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    if version(bytes)? < FORMAT_VERSION {
+        return Err("was written by an older headgate, whose jobs could not be resumed".into());
+    }
+    let damaged = |error: serde_json::Error| format!("is damaged ({error})");
+    let envelope: Envelope = serde_json::from_slice(bytes).map_err(damaged)?;
+    if crc32fast::hash(envelope.record.get().as_bytes()) != envelope.crc32 {
+        return Err("is damaged (its checksum is wrong)".into());
+    }
+    serde_json::from_str(envelope.record.get()).map_err(damaged)
+}
+
+/// The version of the format, if it is one of ours that is not newer than this one.
+///
+/// # Errors
+/// As [`decode`].
+pub(super) fn version(bytes: &[u8]) -> Result<u32, String> {
+    let Versioned { format_version } = serde_json::from_slice(bytes)
+        .map_err(|error| format!("is damaged, or was not written by headgate ({error})"))?;
+    if format_version > FORMAT_VERSION {
+        return Err("was written by a newer headgate: go on with that one".into());
+    }
+    Ok(format_version)
+}
+
+/// The bytes of a file of records.
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_byte_of_a_record_can_be_lost_or_changed_unnoticed() {
+        let record = vec!["part-00000001.parquet".to_owned(), "7".to_owned()];
+        let bytes = encode(&record).expect("JSON");
+        assert_eq!(Ok(record), decode(&bytes));
+        for at in 0..bytes.len() - 1 {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            assert!(decode::<Vec<String>>(&changed).is_err(), "byte {at} was changed");
+            assert!(decode::<Vec<String>>(&bytes[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn another_version_is_told_from_damage() {
+        let newer = br#"{"format_version":99,"something":"else"}"#;
+        let message = "was written by a newer headgate: go on with that one";
+        assert_eq!(Err(message.into()), decode::<Vec<String>>(newer));
+        let older = br#"{"format_version":1,"headgate_version":"0.1.0"}"#;
+        let message = "was written by an older headgate, whose jobs could not be resumed";
+        assert_eq!(Err(message.into()), decode::<Vec<String>>(older));
+    }
+}

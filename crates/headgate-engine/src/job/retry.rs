@@ -1,0 +1,302 @@
+//! Asking failed rows again: one `failed-*` part after another is read, its rows are asked, and it is replaced by one commit. Rows
+//! answered this time move to a `part-*`; the others keep their history: their attempts add up.
+//!
+//! Source and sink of such a run take turns: the source gives the rows of one part, and those of the next only when the sink
+//! has replaced the first. What is held is the numbers of one part's rows.
+
+mod only;
+mod turns;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int16Type;
+use arrow_array::{ArrayRef, BooleanArray, Int16Array, RecordBatch};
+use arrow_schema::{Fields, SchemaRef};
+
+use super::RunningJob;
+use super::commit::{Commit, PartRecord};
+use super::directory::JobDirectory;
+use super::log::WAYS_ON;
+use super::manifest::Manifest;
+use super::progress::Progress;
+use super::sink::{rows, select};
+use super::status;
+use super::storage::Storage;
+use super::writer::{Change, Form, JobWriter, kinds};
+use crate::error::JobError;
+use crate::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
+use crate::outcome::{self, OutcomeBatch};
+use crate::sink::{Clock, Ending, PartKind, PartName, Sink, cause, open_verified, read_part};
+use crate::source::fingerprint::Fingerprint;
+use crate::source::selected::Selected;
+use crate::source::{self, Source, SourceSize};
+
+pub use self::only::Only;
+use self::turns::{Turn, Turns};
+
+/// Which rows to ask again, and how.
+#[derive(Debug, Clone, Default)]
+pub struct RetryOptions {
+    /// The job's directory.
+    pub output: PathBuf,
+    /// Empty: all rows that failed.
+    pub only: Vec<Only>,
+    /// How the work is done. What belongs to the job (input, columns, method …) is the job's own, but for headers and body, whose values are
+    /// not stored: they must be those of the job.
+    pub job: JobOptions,
+}
+
+/// A job's directory, taken by this process, with rows to be asked again.
+pub struct OpenRetry {
+    directory: JobDirectory,
+    form: Form,
+    schema: SchemaRef,
+    last: Commit,
+    progress: Progress,
+    turns: Arc<Turns>,
+}
+
+/// What a retry needs: where outcomes go, where rows come from, and how.
+pub struct Retry {
+    pub job: OpenRetry,
+    pub source: Box<dyn Source>,
+    pub options: JobOptions,
+}
+
+impl OpenRetry {
+    /// # Errors
+    /// `Output`: there is no job, another process writes to it, or it is damaged. `Input`: its input cannot be read any more.
+    /// `Usage`: headers or body are not those of the job.
+    pub fn open(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Retry, JobError> {
+        let RetryOptions { output, only, job } = options;
+        let manifest = status::manifest(&output)?;
+        let job = with_manifest(job, &manifest, &output)?;
+        let fingerprint = Fingerprint::of(&job.source)?;
+        let directory = JobDirectory::claim(&output, false, storage)?;
+        let last = directory.recover()?;
+        manifest.check(&job, fingerprint.as_ref(), &output)?;
+        let progress = last.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))?;
+        let first = source::open(&job.source)?;
+        let kept = first.kept_fields();
+        let schema = outcome::schema(&kept);
+        let form = Form::new(job.sink.format, &schema)?;
+
+        let is_failed =
+            |part: &PartRecord| PartName::parse(&part.name).is_some_and(|name| name.kind == PartKind::Failed);
+        let mut parts: Vec<_> = directory.parts()?.into_values().filter(is_failed).collect();
+        parts.sort_by_key(|part| PartName::parse(&part.name));
+        let turns = Arc::<Turns>::default();
+        let source = RetrySource {
+            options: job.source.clone(),
+            root: output,
+            schema: schema.clone(),
+            rows: matching(&last.totals.errors, &only),
+            only,
+            kept,
+            parts: parts.into_iter(),
+            input: Selected::new(first, &job.source.input, Vec::new()),
+            in_turn: false,
+            turns: turns.clone(),
+        };
+        let open = Self { directory, form, schema, last, progress, turns };
+        Ok(Retry { job: open, source: Box::new(source), options: job })
+    }
+
+    pub(crate) fn start(self, options: &JobOptions, clock: Clock) -> Result<RunningJob, JobError> {
+        let writer = JobWriter::new(self.directory, self.form, &options.sink, self.last, "retry", clock)?;
+        let committed = writer.committed();
+        let sink = RetrySink { writer, progress: self.progress, schema: self.schema, turns: self.turns, failed: false };
+        Ok(RunningJob { sink: Box::new(sink), committed })
+    }
+}
+
+/// The options of the job, with those of the retry for how the work is done.
+fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &std::path::Path) -> Result<JobOptions, JobError> {
+    if manifest.input.fingerprint.is_none() {
+        return Err(JobError::output(format!(
+            "the job in {} read {}, which cannot be read again: its failed rows cannot be asked again",
+            output.display(),
+            manifest.input.name
+        )));
+    }
+    let asked = &manifest.asked;
+    let path = manifest.input.path.as_ref().map(|path| path.display().to_string());
+    job.source = SourceOptions {
+        input: path.unwrap_or_else(|| manifest.input.name.clone()),
+        url_column: asked.url_column.clone(),
+        method_column: asked.method_column.clone(),
+        headers_column: asked.headers_column.clone(),
+        body_column: asked.body_column.clone(),
+        keep: asked.keep.clone(),
+        head: asked.head,
+    };
+    job.sink.output = Output::Directory(output.to_owned());
+    job.sink.format = manifest.format();
+    job.request.method.clone_from(&asked.method);
+    job.request.fail_on = asked.fail_on.parse()?;
+    job.request.user_agent = asked.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
+    Ok(job)
+}
+
+/// How many failed rows there are of those that are wanted.
+fn matching(errors: &BTreeMap<String, u64>, only: &[Only]) -> u64 {
+    errors.iter().filter(|(kind, _)| Only::any(only, kind)).map(|(_, count)| count).sum()
+}
+
+/// Failed rows, taken from the input again.
+struct RetrySource {
+    options: SourceOptions,
+    root: PathBuf,
+    schema: SchemaRef,
+    rows: u64,
+    only: Vec<Only>,
+    kept: Fields,
+    /// Parts that are not begun.
+    parts: std::vec::IntoIter<PartRecord>,
+    input: Selected,
+    /// The rows of a part were begun.
+    in_turn: bool,
+    turns: Arc<Turns>,
+}
+
+impl Source for RetrySource {
+    fn next_batch(&mut self) -> Result<Option<crate::row::RowBatch>, JobError> {
+        loop {
+            if self.in_turn {
+                if let Some(batch) = self.input.next_batch()? {
+                    return Ok(Some(batch));
+                }
+                if !self.turns.wait_until_replaced() {
+                    return Ok(None);
+                }
+                self.in_turn = false;
+            }
+            let Some(part) = self.parts.next() else { return Ok(None) };
+            let attempts = self.attempts(&part)?;
+            let Some((first, _)) = attempts.first() else { continue };
+            if *first < self.input.position() {
+                // Parts are not in the order of the input, and a source goes forward only.
+                self.input = Selected::new(source::open(&self.options)?, &self.options.input, Vec::new());
+            }
+            self.input.select(attempts.iter().map(|(row, _)| *row).collect())?;
+            self.turns.begin(Turn::new(part, attempts));
+            self.in_turn = true;
+        }
+    }
+
+    fn skip_to(&mut self, _ordinal: u64) -> Result<(), JobError> {
+        Err(JobError::internal("failed rows are not skipped"))
+    }
+
+    fn size(&self) -> SourceSize {
+        SourceSize { rows: Some(self.rows), ..SourceSize::default() }
+    }
+
+    fn kept_fields(&self) -> Fields {
+        self.kept.clone()
+    }
+}
+
+impl RetrySource {
+    /// The rows of a part that are to be asked again, in their order, and how often each was tried.
+    fn attempts(&self, part: &PartRecord) -> Result<Vec<(u64, i16)>, JobError> {
+        let mut attempts = Vec::new();
+        let path = self.root.join(&part.name);
+        // Its rows are written anew: damage must not get a checksum of its own.
+        open_verified(&path, part.crc32).map_err(|error| JobError::output(format!("{}; {WAYS_ON}", cause(&error))))?;
+        for batch in read_part(&path, &self.schema)? {
+            let batch = batch?;
+            let tried = attempts_column(&batch)?.values().to_vec();
+            let wanted = kinds(&batch).into_iter().map(|kind| Only::any(&self.only, &kind));
+            let rows = rows(&batch)?.into_iter().zip(tried).zip(wanted);
+            attempts.extend(rows.filter(|(_, wanted)| *wanted).map(|((row, tried), _)| (row as u64, tried)));
+        }
+        attempts.sort_unstable();
+        Ok(attempts)
+    }
+}
+
+struct RetrySink {
+    writer: JobWriter,
+    progress: Progress,
+    schema: SchemaRef,
+    turns: Arc<Turns>,
+    /// Something could not be written, and nothing may be committed any more.
+    failed: bool,
+}
+
+impl RetrySink {
+    fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
+        let rows = rows(&batch.records)?;
+        let tried = self.turns.record(&rows)?;
+        let records = with_attempts(&batch.records, &tried)?;
+        match &batch.failed {
+            None => self.writer.write_answered(&records)?,
+            Some(failed) => {
+                let answered = BooleanArray::new(!failed.values(), None);
+                self.writer.write_answered(&select(&records, &answered)?)?;
+                self.writer.write_failed(&select(&records, failed)?)?;
+            }
+        }
+        if self.turns.is_complete() { self.replace() } else { Ok(()) }
+    }
+
+    /// Replaces the part whose turn it is: rows that were not asked, or have no outcome yet, stay as they are.
+    fn replace(&mut self) -> Result<(), JobError> {
+        let Some(turn) = self.turns.take() else { return Ok(()) };
+        for batch in read_part(&self.writer.directory.path_of(&turn.part.name), &self.schema)? {
+            let batch = batch?;
+            self.writer.forget_failed(&batch);
+            let stays: BooleanArray = rows(&batch)?.iter().map(|row| Some(!turn.is_done(*row as u64))).collect();
+            self.writer.carry_failed(&select(&batch, &stays)?)?;
+        }
+        self.writer.commit(&self.progress, &Change { removes: vec![turn.part], ..Change::default() })?;
+        self.turns.replaced();
+        Ok(())
+    }
+}
+
+impl Sink for RetrySink {
+    fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
+        let added = self.add(&batch);
+        self.failed |= added.is_err();
+        added.map(|()| ControlFlow::Continue(()))
+    }
+
+    fn tick(&mut self) -> Result<(), JobError> {
+        Ok(())
+    }
+
+    fn finish(&mut self, ending: &Ending) -> Result<(), JobError> {
+        let ended = if self.failed {
+            self.writer.give_up();
+            Ok(())
+        } else {
+            let input_rows = self.writer.last_commit().range.end;
+            self.replace().and_then(|()| self.writer.end(&self.progress, input_rows, ending.stopped))
+        };
+        self.turns.close();
+        ended
+    }
+}
+
+fn attempts_column(records: &RecordBatch) -> Result<&Int16Array, JobError> {
+    let column = records.column_by_name("attempts").and_then(|column| column.as_primitive_opt::<Int16Type>());
+    column.ok_or_else(|| JobError::internal("results have no column of attempts"))
+}
+
+/// The records with so many attempts more in each row.
+fn with_attempts(records: &RecordBatch, tried: &[i16]) -> Result<RecordBatch, JobError> {
+    let now = attempts_column(records)?;
+    let sum: Int16Array = now.values().iter().zip(tried).map(|(now, before)| now.saturating_add(*before)).collect();
+    let schema = records.schema();
+    let columns = schema.fields().iter().zip(records.columns()).map(|(field, column)| {
+        if field.name() == "attempts" { Arc::new(sum.clone()) as ArrayRef } else { column.clone() }
+    });
+    RecordBatch::try_new(schema.clone(), columns.collect())
+        .map_err(|error| JobError::internal(format!("attempts cannot be added up: {error}")))
+}

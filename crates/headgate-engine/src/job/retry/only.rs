@@ -1,0 +1,75 @@
+//! Which failed rows are meant: `timeout`, `status:503`, `status:5xx`.
+
+use std::str::FromStr;
+
+use crate::error::{ErrorKind, JobError};
+
+/// A kind of failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Only {
+    Error(ErrorKind),
+    Status(u16),
+    /// `status:5xx`.
+    StatusClass(u16),
+}
+
+impl Only {
+    /// Whether a failure of this kind, as it is counted, is meant by any of `only`; by none if there are none to choose from, all.
+    pub(super) fn any(only: &[Self], kind: &str) -> bool {
+        only.is_empty() || only.iter().any(|only| only.matches(kind))
+    }
+
+    fn matches(self, kind: &str) -> bool {
+        let status = || kind.strip_prefix("status:").and_then(|status| status.parse::<u16>().ok());
+        match self {
+            Self::Error(error) => error.name() == kind,
+            Self::Status(wanted) => status() == Some(wanted),
+            Self::StatusClass(class) => status().is_some_and(|status| status / 100 == class),
+        }
+    }
+}
+
+impl FromStr for Only {
+    type Err = JobError;
+
+    fn from_str(text: &str) -> Result<Self, JobError> {
+        let error = ErrorKind::ALL.iter().find(|kind| kind.name() == text).map(|kind| Self::Error(*kind));
+        error.or_else(|| status(text.strip_prefix("status:")?)).ok_or_else(|| {
+            let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
+            JobError::usage(format!("--only {text}: it is one of {}, status:503, status:5xx", kinds.join(", ")))
+        })
+    }
+}
+
+fn status(text: &str) -> Option<Only> {
+    match text.as_bytes() {
+        [class @ b'1'..=b'9', b'x', b'x'] => Some(Only::StatusClass(u16::from(class - b'0'))),
+        [b'1'..=b'9', _, _] => text.parse().ok().map(Only::Status),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_and_statuses_are_told_apart() {
+        let timeout: Only = "timeout".parse().expect("a kind");
+        let unavailable: Only = "status:503".parse().expect("a status");
+        let class: Only = "status:5xx".parse().expect("a class of statuses");
+        assert_eq!([true, false, false], [timeout, unavailable, class].map(|only| only.matches("timeout")));
+        assert_eq!([false, true, true], [timeout, unavailable, class].map(|only| only.matches("status:503")));
+        assert_eq!([false, false, true], [timeout, unavailable, class].map(|only| only.matches("status:500")));
+        assert!(Only::any(&[], "anything"));
+        assert!(!Only::any(&[timeout], "connect"));
+    }
+
+    #[test]
+    fn what_is_no_kind_of_failure_is_refused_with_those_there_are() {
+        for text in ["timeouts", "503", "status:", "status:50", "status:5xxx", "status:xxx", ""] {
+            let error = text.parse::<Only>().expect_err(text);
+            assert!(error.message.starts_with(&format!("--only {text}: it is one of invalid_request, ")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Outcomes into a job that survives: written, counted, committed.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Int64Type;
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_schema::ArrowError;
+use arrow_select::filter::filter_record_batch;
+
+use super::progress::Progress;
+use super::writer::{Change, JobWriter};
+use crate::error::JobError;
+use crate::limit::window::Window;
+use crate::outcome::OutcomeBatch;
+use crate::sink::{Ending, Sink};
+
+pub(super) struct DurableSink {
+    writer: JobWriter,
+    progress: Progress,
+    window: Arc<Window>,
+    /// Something could not be written: rows count as done that are not on the disk, and nothing may be committed any more.
+    failed: bool,
+}
+
+impl DurableSink {
+    pub(super) fn new(writer: JobWriter, progress: Progress, window: Arc<Window>) -> Self {
+        Self { writer, progress, window, failed: false }
+    }
+
+    fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
+        let rows = rows(&batch.records)?;
+        self.progress.finish(&rows).map_err(|row| JobError::internal(format!("row {row} ended twice")))?;
+        match &batch.failed {
+            None => self.writer.write_answered(&batch.records)?,
+            Some(failed) => {
+                let answered = BooleanArray::new(!failed.values(), None);
+                self.writer.write_answered(&select(&batch.records, &answered)?)?;
+                self.writer.write_failed(&select(&batch.records, failed)?)?;
+            }
+        }
+        self.window.advance(self.progress.watermark());
+        self.commit_if_due()
+    }
+
+    fn commit_if_due(&mut self) -> Result<(), JobError> {
+        if self.writer.is_due() { self.writer.commit(&self.progress, &Change::default()) } else { Ok(()) }
+    }
+}
+
+impl Sink for DurableSink {
+    fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
+        let added = self.add(&batch);
+        self.failed |= added.is_err();
+        added.map(|()| ControlFlow::Continue(()))
+    }
+
+    fn tick(&mut self) -> Result<(), JobError> {
+        let committed = self.commit_if_due();
+        self.failed |= committed.is_err();
+        committed
+    }
+
+    fn finish(&mut self, ending: &Ending) -> Result<(), JobError> {
+        if self.failed {
+            self.writer.give_up();
+            return Ok(());
+        }
+        self.writer.end(&self.progress, ending.input_rows, ending.stopped)
+    }
+}
+
+pub(super) fn rows(records: &RecordBatch) -> Result<Vec<i64>, JobError> {
+    let rows = records.column_by_name("row").and_then(|column| column.as_primitive_opt::<Int64Type>());
+    rows.map(|rows| rows.values().to_vec()).ok_or_else(|| JobError::internal("results have no column of rows"))
+}
+
+pub(super) fn select(records: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch, JobError> {
+    if mask.true_count() == records.num_rows() {
+        return Ok(records.clone());
+    }
+    filter_record_batch(records, mask)
+        .map_err(|error: ArrowError| JobError::internal(format!("a batch of results cannot be split: {error}")))
+}

@@ -1,0 +1,51 @@
+//! What of a job can be refused before anything is opened.
+
+use crate::error::JobError;
+use crate::http::target::TargetParser;
+use crate::limit::machine;
+use crate::options::JobOptions;
+
+/// The largest body that fits a column of a batch, with room for others beside it.
+const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
+
+pub(super) fn check(options: &JobOptions) -> Result<(), JobError> {
+    let run = &options.run;
+    let request = &options.request;
+    if run.concurrency == 0 {
+        return Err(JobError::usage("--concurrency 0: at least 1 request must be in flight"));
+    }
+    if run.threads == Some(0) {
+        return Err(JobError::usage("--threads 0: at least 1 thread must work"));
+    }
+    if run.window == 0 {
+        return Err(JobError::usage("--window 0: at least 1 row must be read beyond those that are done"));
+    }
+    if request.timeout.is_zero() || request.connect_timeout.is_zero() {
+        return Err(JobError::usage("--timeout-s and --connect-timeout-s must be above 0"));
+    }
+    if request.max_body_bytes > MAX_MAX_BODY_BYTES {
+        return Err(JobError::usage(format!(
+            "--max-body-bytes {}: the largest body a column can hold is {MAX_MAX_BODY_BYTES} bytes (1 GiB)",
+            request.max_body_bytes
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the connections find local ports. A URL with ranges in its path alone goes to one address, and is refused if they do
+/// not; of other inputs nobody knows before they are read, and the user is told.
+pub(super) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Option<String>, JobError> {
+    let Some(ports) = machine::local_ports() else { return Ok(None) };
+    let authority = options.source.input.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
+    match authority {
+        // With a range in it, it is no host that can be parsed; an IPv6 address in brackets is.
+        Some(authority) if TargetParser::default().parse(&format!("http://{authority}/")).is_ok() => {
+            machine::check_ports(concurrency, authority, ports)?;
+            Ok(None)
+        }
+        _ if concurrency as u64 > ports => Ok(Some(format!(
+            "if all rows go to one address, {ports} connections fit, not {concurrency}: that many local ports there are"
+        ))),
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,110 @@
+//! The sink's thread: takes what the workers have, until they end or it fails.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::{spawn, stop_at};
+use crate::error::JobError;
+use crate::failure::FirstFailure;
+use crate::limit::rows::RowReceiver;
+use crate::limit::window::Window;
+use crate::outcome::OutcomeBatch;
+use crate::sink::{Ending, Sink};
+use crate::worker::{self, Phase};
+
+/// Set once, when everything has ended.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    at: Mutex<Option<Instant>>,
+    changed: Condvar,
+}
+
+impl Done {
+    pub(super) fn set(&self) {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn at(&self) -> Option<Instant> {
+        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for `timeout` at the most; whether it is set.
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
+        let at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(at, timeout, |at| at.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
+    }
+}
+
+/// What the thread takes from, and whom it tells.
+pub(super) struct Drain {
+    pub(super) sink: Box<dyn Sink>,
+    pub(super) outcomes: async_channel::Receiver<OutcomeBatch>,
+    /// How often the sink is told that time passes.
+    pub(super) tick: Duration,
+    pub(super) phase: watch::Sender<Phase>,
+    pub(super) rows: RowReceiver,
+    pub(super) input_rows: Arc<OnceLock<u64>>,
+    pub(super) window: Arc<Window>,
+    pub(super) failure: Arc<FirstFailure>,
+    pub(super) done: Arc<Done>,
+}
+
+pub(super) fn start(mut drain: Drain) -> Result<(), JobError> {
+    spawn("headgate-sink".into(), move || {
+        let ending = SetAtTheEnd(drain.done.clone());
+        let failure = drain.failure.clone();
+        let _guard = failure.on_panic("sink");
+        let ended = drain.run();
+        // Whoever still sends learns that nobody takes.
+        drain.outcomes.close();
+        drain.window.close();
+        if !matches!(ended, Ok(ControlFlow::Continue(()))) {
+            stop_at(&drain.phase, &drain.rows, Instant::now());
+        }
+        if let Err(error) = ended {
+            failure.set(error);
+        }
+        // The lock of a job goes with its sink: whoever learns that the job has ended can start another.
+        drop(drain);
+        drop(ending);
+    })
+}
+
+impl Drain {
+    fn run(&mut self) -> Result<ControlFlow<()>, JobError> {
+        let written = worker::runtime().and_then(|runtime| runtime.block_on(self.write_all()));
+        let stopped = || *self.phase.borrow() != Phase::Running;
+        // Also after an error: what it left intact is saved.
+        let finished = self.sink.finish(&Ending { input_rows: self.input_rows.get().copied(), stopped: &stopped });
+        written.and_then(|flow| finished.map(|()| flow))
+    }
+
+    async fn write_all(&mut self) -> Result<ControlFlow<()>, JobError> {
+        let mut ticks = tokio::time::interval(self.tick);
+        loop {
+            tokio::select! {
+                batch = self.outcomes.recv() => {
+                    let Ok(batch) = batch else { return Ok(ControlFlow::Continue(())) };
+                    if self.sink.write(batch)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                _ = ticks.tick() => self.sink.tick()?,
+            }
+        }
+    }
+}
+
+/// Says that the job has ended, however it did.
+struct SetAtTheEnd(Arc<Done>);
+
+impl Drop for SetAtTheEnd {
+    fn drop(&mut self) {
+        self.0.set();
+    }
+}

@@ -1,0 +1,154 @@
+//! What a job is made of, looked at before anything of it has begun.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use arrow_schema::{Fields, SchemaRef};
+
+use crate::error::JobError;
+use crate::job::retry::OpenRetry;
+use crate::job::storage::Storage;
+use crate::job::{Commit, OpenJob, Progress, RunningJob};
+use crate::limit::window::Window;
+use crate::options::JobOptions;
+use crate::outcome;
+use crate::sink::{self, Sink};
+use crate::source::peek::Peeked;
+use crate::source::{self, Source, SourceSize};
+use crate::stats::report::JobFigures;
+
+pub(super) struct Plan {
+    /// `None`: there is nothing left to read.
+    pub(super) source: Option<Box<dyn Source>>,
+    pub(super) size: SourceSize,
+    /// The columns of the input that are carried into the results.
+    pub(super) kept: Fields,
+    /// Rows that earlier runs have done.
+    pub(super) done: Progress,
+    pub(super) output: PlannedOutput,
+}
+
+/// Where outcomes are to go.
+pub(super) enum PlannedOutput {
+    /// What is written there cannot be gone on with.
+    Passing(Box<dyn Sink>),
+    Durable(Box<OpenJob>),
+    Retry(Box<OpenRetry>),
+}
+
+/// Where outcomes go, begun.
+pub(super) enum Begun {
+    Running { sink: Box<dyn Sink>, job: Option<JobState> },
+    Finished(JobState),
+}
+
+/// What is known of a durable job while it runs.
+#[derive(Debug, Clone)]
+pub(super) struct JobState {
+    /// The newest commit.
+    pub(super) committed: Arc<Mutex<Commit>>,
+    pub(super) rows_before: u64,
+    pub(super) resumable: bool,
+}
+
+impl Plan {
+    /// A job whose outcomes pass through to a pipe, or nowhere.
+    pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
+        let source = Peeked::new(source::open(&options.source)?, &options.source.input)?;
+        let kept = source.kept_fields();
+        let sink = sink::open(&options.sink, &outcome::schema(&kept))?;
+        Ok(Self {
+            size: source.size(),
+            source: Some(Box::new(source)),
+            kept,
+            done: Progress::default(),
+            output: PlannedOutput::Passing(sink),
+        })
+    }
+
+    /// A job with a directory that remembers it.
+    pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+        let source = source::open(&options.source)?;
+        let kept = source.kept_fields();
+        let size = source.size();
+        let schema: SchemaRef = outcome::schema(&kept);
+        let job = OpenJob::open(path, options, &schema, size.rows, storage)?;
+        let done = job.progress().clone();
+        let commit = job.last_commit();
+        let source: Option<Box<dyn Source>> = if job.is_new() {
+            // An input that cannot be read at all is found out before an earlier job is replaced.
+            Some(Box::new(Peeked::new(source, &options.source.input)?))
+        } else if commit.range.end == Some(done.watermark()) {
+            None
+        } else {
+            Some(source)
+        };
+        let output = PlannedOutput::Durable(Box::new(job));
+        Ok(Self { source, size, kept, done, output })
+    }
+
+    /// Rows that were given up, once more.
+    pub(super) fn retrying(retry: OpenRetry, source: Box<dyn Source>) -> Self {
+        Self {
+            size: source.size(),
+            kept: source.kept_fields(),
+            source: Some(source),
+            done: Progress::default(),
+            output: PlannedOutput::Retry(Box::new(retry)),
+        }
+    }
+}
+
+impl PlannedOutput {
+    /// How far rows may be read beyond those that are done. Where nothing is remembered of each, as far as may be.
+    pub(super) fn window(&self, options: &JobOptions) -> Window {
+        match self {
+            Self::Durable(job) => Window::new(options.run.window, job.progress().watermark()),
+            Self::Passing(_) | Self::Retry(_) => Window::new(u64::MAX, 0),
+        }
+    }
+
+    /// Begins to write. What an earlier job left is replaced now, if that was asked for.
+    ///
+    /// # Errors
+    /// `Output`: the directory cannot be written to.
+    pub(super) fn begin(self, options: &JobOptions, window: &Arc<Window>) -> Result<Begun, JobError> {
+        Ok(match self {
+            Self::Passing(sink) => Begun::Running { sink, job: None },
+            Self::Durable(job) if job.last_commit().finished => {
+                let commit = job.last_commit().clone();
+                let (rows_before, resumable) = (commit.done, job.is_resumable());
+                Begun::Finished(JobState { committed: Arc::new(Mutex::new(commit)), rows_before, resumable })
+            }
+            Self::Durable(job) => {
+                let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
+                let RunningJob { sink, committed } = job.start(options, window.clone(), Box::new(Instant::now))?;
+                let job = JobState { committed, rows_before, resumable };
+                Begun::Running { sink, job: Some(job) }
+            }
+            Self::Retry(retry) => {
+                let RunningJob { sink, committed } = retry.start(options, Box::new(Instant::now))?;
+                let job = JobState { committed, rows_before: 0, resumable: true };
+                Begun::Running { sink, job: Some(job) }
+            }
+        })
+    }
+}
+
+impl JobState {
+    /// The figures of the whole job.
+    pub(super) fn figures(&self, input_rows: Option<u64>) -> JobFigures {
+        let commit = self.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        JobFigures {
+            rows: commit.range.end.or(input_rows),
+            done: commit.done,
+            rows_before: self.rows_before,
+            answered: commit.totals.answered,
+            failed: commit.totals.failed,
+            errors: commit.totals.errors.clone(),
+            finished: commit.finished,
+            resumable: self.resumable,
+        }
+    }
+}

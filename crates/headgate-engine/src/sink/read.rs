@@ -1,0 +1,163 @@
+//! Parts read back: the same columns, of the same types, as were written. A batch is as large as those of the engine,
+//! or one row where a row is larger.
+
+mod lines;
+mod ndjson;
+mod parquet;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::vec;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Fields, SchemaRef};
+
+pub(super) use self::lines::LineDecoder;
+use self::ndjson::NdjsonBatches;
+use self::parquet::ParquetBatches;
+use super::cause;
+use crate::error::JobError;
+use crate::outcome;
+
+/// The rows of one part, batch by batch. It ends after an error.
+pub(crate) struct PartBatches {
+    path: PathBuf,
+    /// Read so far.
+    rows: u64,
+    form: Form,
+}
+
+enum Form {
+    Parquet(ParquetBatches),
+    Ndjson(Box<NdjsonBatches>),
+    Ended,
+}
+
+/// Reads a part that has the columns of `schema`.
+///
+/// # Errors
+/// `Output`: it is missing, damaged, or has other columns.
+pub(crate) fn read_part(path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
+    let file = open(path)?;
+    if is_parquet(path) {
+        return parquet_batches(file, path, schema);
+    }
+    let form = Form::Ndjson(Box::new(NdjsonBatches::new(file, LineDecoder::new(schema)?)));
+    Ok(PartBatches { path: path.to_owned(), rows: 0, form })
+}
+
+/// The columns of a Parquet part.
+///
+/// # Errors
+/// `Output`: it is missing or damaged.
+pub(crate) fn part_schema(path: &Path) -> Result<SchemaRef, JobError> {
+    parquet::schema(&open(path)?).map_err(|trouble| damaged(path, &trouble))
+}
+
+/// The columns of parts of one job: as the first Parquet part has them. Lines do not say of what types they were made:
+/// where there are only such, the columns are those that every result has.
+///
+/// # Errors
+/// As [`part_schema`].
+pub fn schema_of_parts(paths: &[PathBuf]) -> Result<SchemaRef, JobError> {
+    match paths.iter().find(|path| is_parquet(path)) {
+        Some(path) => part_schema(path),
+        None => Ok(outcome::schema(&Fields::empty())),
+    }
+}
+
+/// As [`read_part`], from a file that is open.
+pub(super) fn parquet_batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
+    let batches = ParquetBatches::new(file, schema).map_err(|trouble| damaged(path, &trouble))?;
+    Ok(PartBatches { path: path.to_owned(), rows: 0, form: Form::Parquet(batches) })
+}
+
+impl Iterator for PartBatches {
+    type Item = Result<RecordBatch, JobError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = match &mut self.form {
+            Form::Parquet(batches) => batches.next_batch(),
+            Form::Ndjson(batches) => batches.next_batch(),
+            Form::Ended => Ok(None),
+        };
+        match batch {
+            Ok(Some(batch)) => {
+                self.rows += batch.num_rows() as u64;
+                Some(Ok(batch))
+            }
+            Ok(None) => None,
+            Err(trouble) => {
+                self.form = Form::Ended;
+                Some(Err(damaged(&self.path, &format!("after {} rows: {trouble}", self.rows))))
+            }
+        }
+    }
+}
+
+/// The rows of several parts, one part after the other. Only one is open at a time. It ends after an error.
+pub struct PartRows {
+    paths: vec::IntoIter<PathBuf>,
+    schema: SchemaRef,
+    open: Option<PartBatches>,
+}
+
+impl PartRows {
+    /// `schema`: that of every part.
+    pub fn new(paths: Vec<PathBuf>, schema: SchemaRef) -> Self {
+        Self { paths: paths.into_iter(), schema, open: None }
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, JobError> {
+        loop {
+            if let Some(batch) = self.open.as_mut().and_then(Iterator::next) {
+                return batch.map(Some);
+            }
+            let Some(path) = self.paths.next() else { return Ok(None) };
+            self.open = Some(read_part(&path, &self.schema)?);
+        }
+    }
+}
+
+impl Iterator for PartRows {
+    type Item = Result<RecordBatch, JobError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.next_batch();
+        if batch.is_err() {
+            self.open = None;
+            self.paths = Vec::new().into_iter();
+        }
+        batch.transpose()
+    }
+}
+
+fn open(path: &Path) -> Result<File, JobError> {
+    File::open(path).map_err(|error| JobError::output(format!("cannot read {}: {}", path.display(), cause(&error))))
+}
+
+fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "parquet")
+}
+
+/// Of a trouble that may quote what was found, of any length and content, the beginning.
+fn damaged(path: &Path, trouble: &str) -> JobError {
+    const MAX_CHARACTERS: usize = 300;
+    let shown: String = trouble
+        .chars()
+        .take(MAX_CHARACTERS)
+        .map(|character| if character.is_control() { ' ' } else { character })
+        .collect();
+    let more = if trouble.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
+    JobError::output(format!(
+        "{}: damaged: {shown}{more}; bring back a sound copy, or start over with --fresh",
+        path.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests;

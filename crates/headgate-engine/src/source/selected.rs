@@ -1,0 +1,128 @@
+//! Some rows of an input, by their ordinals: those of a retry.
+
+use std::cmp::Ordering;
+use std::vec::IntoIter;
+
+use arrow_schema::Fields;
+
+use super::batches::passed;
+use super::{Source, SourceSize};
+use crate::error::JobError;
+use crate::row::{MAX_BATCH_ROWS, Row, RowBatch};
+
+/// Reads on over a gap of so many rows: a skip may cost as much as reading a batch.
+const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
+
+/// The rows of one list of ordinals after another, as long as each begins behind the one before.
+pub struct Selected {
+    source: Box<dyn Source>,
+    /// The input, for messages.
+    input: String,
+    /// Ascending; at its front the next row to hand on.
+    wanted: IntoIter<u64>,
+    /// Rows of this list in all.
+    count: u64,
+    /// What is left of the batch that was read last.
+    read: IntoIter<Row>,
+    /// The ordinal after that batch.
+    next: u64,
+}
+
+impl Selected {
+    /// The rows with these ordinals, in ascending order and each once, of a source that has not been read from.
+    pub fn new(source: Box<dyn Source>, input: &str, ordinals: Vec<u64>) -> Self {
+        let (wanted, count) = sorted(ordinals);
+        Self { source, input: input.to_owned(), wanted, count, read: Vec::new().into_iter(), next: 0 }
+    }
+
+    /// The ordinal of the first row that can still be had: a list that begins before it needs the input to be opened anew.
+    pub fn position(&self) -> u64 {
+        self.read.as_slice().first().map_or(self.next, |row| row.ordinal)
+    }
+
+    /// Goes on with another list in place of this one, of which what was not handed on is dropped.
+    ///
+    /// # Errors
+    /// `Internal`: the list begins before [`Selected::position`].
+    pub fn select(&mut self, ordinals: Vec<u64>) -> Result<(), JobError> {
+        let (wanted, count) = sorted(ordinals);
+        if let Some(first) = wanted.as_slice().first()
+            && *first < self.position()
+        {
+            return Err(passed(*first, self.position()));
+        }
+        self.wanted = wanted;
+        self.count = count;
+        Ok(())
+    }
+
+    /// Reads the batch that has this row, or one before it.
+    fn read_towards(&mut self, wanted: u64) -> Result<(), JobError> {
+        if wanted.saturating_sub(self.next) > MAX_READ_GAP {
+            self.source.skip_to(wanted)?;
+            self.next = wanted;
+        }
+        let Some(batch) = self.source.next_batch()? else { return Err(self.missing(wanted)) };
+        self.next = batch.last().map_or(self.next, |row| row.ordinal + 1);
+        self.read = batch.into_iter();
+        Ok(())
+    }
+
+    fn missing(&self, wanted: u64) -> JobError {
+        let rows = self.source.size().rows.map_or_else(String::new, |rows| format!(", it has {rows} rows"));
+        JobError::input(format!(
+            "{}: row {wanted} is not there any more{rows}: it was cut or changed since the job began; put back the file of that time",
+            self.input
+        ))
+    }
+}
+
+impl Source for Selected {
+    /// As [`Source::next_batch`]; the rows are not consecutive. Where a batch ends depends on the gaps between them.
+    fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
+        let mut batch = RowBatch::new();
+        while batch.is_empty() {
+            let Some(mut wanted) = self.wanted.as_slice().first().copied() else { return Ok(None) };
+            if self.read.as_slice().is_empty() {
+                self.read_towards(wanted)?;
+            }
+            for row in self.read.by_ref() {
+                match row.ordinal.cmp(&wanted) {
+                    Ordering::Less => continue,
+                    Ordering::Equal => batch.push(row),
+                    Ordering::Greater => return Err(self.missing(wanted)),
+                }
+                self.wanted.next();
+                match self.wanted.as_slice().first() {
+                    Some(next) => wanted = *next,
+                    // The rows after it are left for the next list.
+                    None => break,
+                }
+            }
+        }
+        Ok(Some(batch))
+    }
+
+    /// To the first row of the list that is not before this ordinal. The input itself is passed over when it is read next.
+    fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
+        let before = self.wanted.as_slice().partition_point(|wanted| *wanted < ordinal);
+        self.wanted.by_ref().take(before).for_each(drop);
+        Ok(())
+    }
+
+    /// Rows are those of the list. Nobody knows how many bytes of the input they will take.
+    fn size(&self) -> SourceSize {
+        SourceSize { rows: Some(self.count), bytes: None, bytes_read: self.source.size().bytes_read }
+    }
+
+    fn kept_fields(&self) -> Fields {
+        self.source.kept_fields()
+    }
+}
+
+fn sorted(mut ordinals: Vec<u64>) -> (IntoIter<u64>, u64) {
+    ordinals.sort_unstable();
+    ordinals.dedup();
+    let count = ordinals.len() as u64;
+    (ordinals.into_iter(), count)
+}

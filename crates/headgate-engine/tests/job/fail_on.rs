@@ -1,0 +1,69 @@
+//! Which answers are failures: `--fail-on`.
+
+use std::fs;
+
+use headgate_engine::status_set::StatusSet;
+
+use crate::harness::{ResultRow, Rig, server, url};
+
+const STATUSES: [u16; 9] = [200, 301, 404, 408, 425, 429, 500, 503, 599];
+
+/// The statuses of the rows that were given up, each asked for once.
+fn failed(fail_on: Option<&str>) -> Vec<u16> {
+    let server = server();
+    let mut rig = Rig::urls(STATUSES.map(|status| url(server.address(), &format!("/status/{status}"))));
+    if let Some(fail_on) = fail_on {
+        rig.options.request.fail_on = fail_on.parse().expect("statuses");
+    }
+    let (rows, summary) = rig.run();
+    assert_eq!(STATUSES.to_vec(), rows.iter().filter_map(|row| row.status).collect::<Vec<_>>());
+    // That a row stands in the files of its kind has been checked on reading.
+    let failed: Vec<&ResultRow> = rows.iter().filter(|row| row.is_failed(&rig.options.request.fail_on)).collect();
+    assert_eq!(failed.len() as u64, summary.failed);
+    assert_eq!((rows.len() - failed.len()) as u64, summary.answered);
+    let counted = |status| summary.errors.get(&format!("status:{status}")) == Some(&1);
+    failed.iter().filter_map(|row| row.status).inspect(|status| assert!(counted(*status), "{status}")).collect()
+}
+
+#[test]
+fn statuses_that_say_not_now_are_failures_unless_asked_otherwise() {
+    assert_eq!(vec![408, 425, 429, 500, 503, 599], failed(None));
+}
+
+#[test]
+fn any_status_can_be_a_failure_or_none() {
+    assert_eq!(vec![200, 404, 408, 425, 429], failed(Some("200,4xx")));
+    assert_eq!(Vec::<u16>::new(), failed(Some("none")));
+}
+
+#[test]
+fn a_row_that_is_given_up_for_its_status_keeps_its_whole_answer() {
+    let server = server();
+    let (rows, _) = Rig::new(url(server.address(), "/status/503")).run();
+    let row = &rows[0];
+    assert_eq!((Some(503), None, None), (row.status, row.kind(), row.error_message.as_deref()));
+    assert_eq!("503 Service Unavailable\n", row.text());
+    assert!(row.headers().is_some_and(|headers| !headers.is_empty()));
+}
+
+#[test]
+fn an_answer_that_broke_off_is_a_failure_of_its_kind_whatever_its_status() {
+    let server = server();
+    let mut rig = Rig::new(url(server.address(), "/fault/reset-mid-body"));
+    rig.options.request.fail_on = "2xx".parse::<StatusSet>().expect("statuses");
+    let (rows, summary) = rig.run();
+    assert_eq!((Some(200), Some("closed")), (rows[0].status, rows[0].kind()));
+    assert_eq!(vec!["closed"], summary.errors.keys().collect::<Vec<_>>());
+}
+
+#[test]
+fn rows_given_up_for_their_status_and_answers_stand_in_files_of_their_own() {
+    let server = server();
+    let rig = Rig::urls(["/status/200", "/status/503"].map(|path| url(server.address(), path)));
+    rig.run();
+    let lines = |kind: &str| {
+        let text = fs::read_to_string(rig.path(&format!("out/{kind}-00000001.ndjson"))).expect("a part");
+        text.lines().map(|line| line.contains("/status/503")).collect::<Vec<_>>()
+    };
+    assert_eq!((vec![false], vec![true]), (lines("part"), lines("failed")));
+}

@@ -1,0 +1,149 @@
+//! `RowStream`: the rows of parts as Arrow batches, for whoever speaks the Arrow `PyCapsule` interface.
+//! <https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array as _, RecordBatch, RecordBatchReader, StructArray};
+use arrow_schema::{ArrowError, SchemaRef};
+use headgate_engine::error::JobError;
+use headgate_engine::sink::{PartRows, schema_of_parts};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::error::to_python;
+
+/// Reads the parts anew for everyone who asks: it is never used up. May be used from any thread.
+#[pyclass(frozen, module = "headgate._headgate")]
+pub struct RowStream {
+    parts: Vec<PathBuf>,
+    schema: SchemaRef,
+}
+
+/// One pass over the rows.
+#[pyclass(frozen, module = "headgate._headgate")]
+pub struct RowBatches {
+    rows: Mutex<PartRows>,
+}
+
+#[pyclass(frozen, module = "headgate._headgate")]
+pub struct RowBatch {
+    records: RecordBatch,
+}
+
+#[pyclass(frozen, module = "headgate._headgate")]
+pub struct RowSchema {
+    schema: SchemaRef,
+}
+
+impl RowStream {
+    /// `schema`: that of every part.
+    pub fn of(parts: Vec<PathBuf>, schema: SchemaRef) -> Self {
+        Self { parts, schema }
+    }
+
+    fn rows(&self) -> PartRows {
+        PartRows::new(self.parts.clone(), self.schema.clone())
+    }
+}
+
+#[pymethods]
+impl RowStream {
+    #[new]
+    fn new(py: Python<'_>, parts: Vec<PathBuf>) -> PyResult<Self> {
+        let schema = py.detach(|| schema_of_parts(&parts)).map_err(|error| to_python(py, &error))?;
+        Ok(Self::of(parts, schema))
+    }
+
+    #[getter]
+    fn schema(&self) -> RowSchema {
+        RowSchema { schema: self.schema.clone() }
+    }
+
+    fn __iter__(&self) -> RowBatches {
+        RowBatches { rows: Mutex::new(self.rows()) }
+    }
+
+    /// The interface lets a stream keep its own schema whatever is requested.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        drop(requested_schema);
+        let stream = FFI_ArrowArrayStream::new(Box::new(Reader(self.rows())));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+}
+
+#[pymethods]
+impl RowBatches {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<RowBatch>> {
+        let batch = py.detach(|| self.rows.lock().unwrap_or_else(PoisonError::into_inner).next());
+        batch.transpose().map(|batch| batch.map(|records| RowBatch { records })).map_err(|error| to_python(py, &error))
+    }
+}
+
+#[pymethods]
+impl RowBatch {
+    #[getter]
+    fn num_rows(&self) -> usize {
+        self.records.num_rows()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, self.records.schema_ref())
+    }
+
+    /// The interface lets a batch keep its own schema whatever is requested.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        drop(requested_schema);
+        let array = FFI_ArrowArray::new(&StructArray::from(self.records.clone()).into_data());
+        let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
+        Ok((schema_capsule(py, self.records.schema_ref())?, array))
+    }
+}
+
+#[pymethods]
+impl RowSchema {
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        schema_capsule(py, &self.schema)
+    }
+}
+
+fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(schema.as_ref());
+    let schema = schema.map_err(|error| to_python(py, &JobError::internal(format!("columns of results: {error}"))))?;
+    PyCapsule::new_with_value(py, schema, c"arrow_schema")
+}
+
+/// What a consumer in C calls. It holds nothing of Python's, so the interpreter lock is the consumer's to release.
+struct Reader(PartRows);
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // Consumers make an OSError of it, as ours is one.
+        Some(self.0.next()?.map_err(|error| ArrowError::from(io::Error::other(error))))
+    }
+}
+
+impl RecordBatchReader for Reader {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema().clone()
+    }
+}
