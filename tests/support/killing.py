@@ -44,10 +44,15 @@ class Moment:
     then_s: float
 
 
-def draw_moment(chance: random.Random, left_s: float) -> Moment:
-    """Half of them are anywhere in the time that is left, the others at what takes too little of it to be hit."""
-    longest_s: dict[Event, float] = {"run": left_s, "start": 0.4, "commit": 0.02, "done": 0.1}
-    event = chance.choices(list(longest_s), weights=[5, 1, 2, 2])[0]
+def draw_moment(chance: random.Random, *, left_s: float, last: bool) -> Moment:
+    """Any instant of the time that is left, or one at what takes too little of it to be hit.
+
+    The end of a job comes once: it is what the `last` kill is for.
+    """
+    if last:
+        return Moment("done", chance.uniform(0, 0.1))
+    longest_s: dict[Event, float] = {"run": left_s, "start": 0.4, "commit": 0.02}
+    event = chance.choices(list(longest_s), weights=[6, 1, 3])[0] if left_s else "start"
     return Moment(event, chance.uniform(0, longest_s[event]))
 
 
