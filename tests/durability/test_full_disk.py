@@ -38,14 +38,14 @@ def committed_rows_are_readable(out: Path) -> bool:
     return commits.done(out) == len(rows) == len(set(rows))
 
 
-@pytest.mark.parametrize(("form", "size"), [("parquet", "500k"), ("ndjson", "4m")])
+@pytest.mark.parametrize(("form", "size"), [("parquet", "300k"), ("ndjson", "4m")])
 def test_a_full_disk_stops_the_job_which_goes_on_when_there_is_room(
     form: str, size: str, server: str, task: Task, tmp_path: Path
 ) -> None:
     with small_disk(tmp_path / "disk", size) as disk:
         out = disk.path / "out"
         full = headgate(*task.command(out, "--format", form), check=1)
-        assert "No space left on device" in full.errors()[0]
+        assert "no space left on device" in full.errors()[0]
         assert str(out) in full.errors()[0]
         assert 0 < commits.done(out) < ROWS
         assert committed_rows_are_readable(out)
@@ -70,8 +70,8 @@ def test_a_disk_that_is_read_only_is_told_and_nothing_is_lost(task: Task, tmp_pa
             process.terminate()
             process.communicate(timeout=LONGEST_S)
         disk.remount("ro")
-        refused = headgate(*task.command(out), check=1)
-        assert "Read-only file system" in refused.errors()[0]
+        refused = headgate(*task.command(out), check=2)  # it could not begin: an -o that cannot be used
+        assert "read-only file system" in refused.errors()[0]
         assert str(out) in refused.errors()[0]
         assert committed_rows_are_readable(out)
         disk.remount("rw")
@@ -89,7 +89,7 @@ def test_a_directory_that_becomes_read_only_stops_the_job_which_goes_on_later(
         with frozen(out / where):
             stderr = process.communicate(timeout=LONGEST_S)[1]
             assert 1 == process.returncode, stderr
-            assert "Operation not permitted" in stderr
+            assert "operation not permitted" in stderr
             assert str(out) in stderr
             assert "Traceback" not in stderr
             assert [] == ledger.twice(out)
@@ -105,7 +105,7 @@ def test_a_file_that_becomes_too_large_stops_the_job_which_goes_on_later(task: T
     )
     stopped = Done(process)
     assert 1 == stopped.code, stopped.stderr
-    assert "File too large" in stopped.errors()[0]
+    assert "file too large" in stopped.errors()[0]
     assert str(out) in stopped.errors()[0]
     assert committed_rows_are_readable(out)
     headgate(*wanted, check=3)

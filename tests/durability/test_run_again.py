@@ -75,7 +75,7 @@ def test_a_second_process_is_told_who_is_at_it(job: Again) -> None:
         still_running = first.poll() is None
         code = first.wait(LONGEST_S)
     assert still_running, "the second was not started in time to mean anything"
-    assert 1 == second.code, second.stderr
+    assert 2 == second.code, second.stderr
     assert f"pid {first.pid}" in second.errors()[0]
     assert (3, ROWS) == (code, job.requests())
     assert [] == ledger.mistakes(job.out, job.expected)
