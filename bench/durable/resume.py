@@ -165,7 +165,8 @@ def _answer(opened: Sequence[Opened], wrong: list[str]) -> Answer:
 
 def _added_s(own: Sequence[Opened]) -> float:
     """What going on takes longer than beginning, as far as it can be told."""
-    resumed_s, new_s = (statistics.median(getattr(one, name) for one in own) for name in ("resumed_s", "new_s"))
+    resumed_s = statistics.median(one.resumed_s for one in own)
+    new_s = statistics.median(one.new_s for one in own)
     return max(resumed_s - new_s, _RESOLUTION_S)
 
 
