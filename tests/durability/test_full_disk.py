@@ -56,8 +56,7 @@ def test_a_full_disk_stops_the_job_which_goes_on_when_there_is_room(
         disk.remount("size=64m")
         done = commits.done(out)
         before = stats(server)["requests"]
-        resumed = headgate(*task.command(out, "--format", form), check=3)
-        assert f"resuming: {done:,}" in resumed.stderr
+        headgate(*task.command(out, "--format", form), check=3)
         assert ROWS - done == stats(server)["requests"] - before
         assert [] == ledger.mistakes(out, task.expected)
 

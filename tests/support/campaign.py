@@ -87,9 +87,10 @@ def kill_until_done(job: Job, server: Watched, chance: random.Random, *, kills: 
     story = Story()
     rows = len(job.expected)
     while True:
-        left_s = job.seconds * min(_SHARE, 1 - commits.done(job.directory) / rows)
+        left = 1 - commits.done(job.directory) / rows
         more = kills - len(story.kills)
-        moment = draw_moment(chance, left_s=left_s, last=more == 1) if more else None
+        at_end = more == 1 or (0 < left < _SHARE and chance.choice([True, False]))
+        moment = draw_moment(chance, left_s=job.seconds * min(_SHARE, left), at_end=at_end) if more else None
         before, done_before = server.settled_requests(), commits.done(job.directory)
         run = run_and_kill(job.arguments, job.directory, server, moment, rows=rows)
         requests, done = server.settled_requests() - before, commits.done(job.directory)

@@ -44,12 +44,12 @@ class Moment:
     then_s: float
 
 
-def draw_moment(chance: random.Random, *, left_s: float, last: bool) -> Moment:
+def draw_moment(chance: random.Random, *, left_s: float, at_end: bool) -> Moment:
     """Any instant of the time that is left, or one at what takes too little of it to be hit.
 
-    The end of a job comes once: it is what the `last` kill is for.
+    The end of a job comes once, and is drawn only where it is asked for.
     """
-    if last:
+    if at_end:
         return Moment("done", chance.uniform(0, 0.1))
     longest_s: dict[Event, float] = {"run": left_s, "start": 0.4, "commit": 0.02}
     event = chance.choices(list(longest_s), weights=[6, 1, 3])[0] if left_s else "start"
