@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Final, final
 
-from headgate._options import FetchOptions
+from headgate._options import FetchOptions, RetryOptions
 
 __all__ = [
     "DEBUG_BUILD",
@@ -14,6 +14,8 @@ __all__ = [
     "RowStream",
     "Server",
     "__version__",
+    "job_rows",
+    "job_status",
     "preview",
 ]
 
@@ -24,6 +26,8 @@ ERROR_KINDS: Final[list[tuple[str, str]]]
 @final
 class Job:
     def __new__(cls, options: FetchOptions) -> Job: ...
+    @staticmethod
+    def retry(options: RetryOptions) -> Job: ...
     def wait(self, timeout_s: float) -> bool: ...
     def stop(self) -> None: ...
     def abort(self) -> None: ...
@@ -72,4 +76,6 @@ class RowBatch:
 class RowSchema:
     def __arrow_c_schema__(self) -> object: ...
 
+def job_rows(output: str) -> RowStream: ...
+def job_status(output: str) -> str: ...
 def preview(path: str, rows: int) -> tuple[list[str], list[list[str | None]], int | None]: ...

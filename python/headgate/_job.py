@@ -11,13 +11,13 @@ from headgate import _options
 from headgate._arguments import Arguments
 from headgate._display import display_for
 from headgate._errors import HeadgateError, InputError, InternalError, Interrupted, OutputError, UsageError
-from headgate._native import Job, preview
+from headgate._native import Job, job_status, preview
 from headgate._nearest import nearest
-from headgate._options import FetchOptions, Format, Headers, Statuses, StrPath
+from headgate._options import FetchOptions, Format, Headers, RetryOptions, Statuses, StrPath
 from headgate._summary import Summary
 from headgate._watch import Display, watch
 
-__all__ = ["fetch", "preview", "run"]
+__all__ = ["fetch", "job_status", "preview", "run"]
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -30,7 +30,7 @@ _ERROR_OF = {"usage": UsageError, "input": InputError, "output": OutputError, "i
 
 
 def run(
-    options: FetchOptions, display: Display, *, signals: Iterable[signal.Signals] = (signal.SIGINT,)
+    options: FetchOptions | RetryOptions, display: Display, *, signals: Iterable[signal.Signals] = (signal.SIGINT,)
 ) -> tuple[Summary, signal.Signals | None]:
     """Runs one job to its end.
 
@@ -45,7 +45,8 @@ def run(
     Raises:
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
-    summary, stopped_by = watch(Job(options), display, grace_s=options.grace_s, signals=signals)
+    job = Job(options) if isinstance(options, FetchOptions) else Job.retry(options)
+    summary, stopped_by = watch(job, display, grace_s=options.grace_s, signals=signals)
     if options.insecure:
         summary = dataclasses.replace(summary, notes=(*summary.notes, _INSECURE_NOTE))
     return summary, stopped_by

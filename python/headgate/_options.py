@@ -62,7 +62,77 @@ class Mistake:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FetchOptions:
+class WorkOptions:
+    """How the work is done: what a new job and a retry of one have in common.
+
+    `headgate.fetch` says what each of them means.
+    """
+
+    concurrency: int = DEFAULT_CONCURRENCY
+    threads: int | None = None
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    data: bytes | None = None
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    cacert: str | None = None
+    insecure: bool = False
+    grace_s: float = DEFAULT_GRACE_S
+    part_bytes: int = DEFAULT_PART_BYTES
+    commit_every_s: float = DEFAULT_COMMIT_EVERY_S
+
+    def mistakes(self) -> list[Mistake]:
+        """Everything that is wrong with them, as far as the options alone can tell."""
+        return [Mistake(option=option, message=message) for option, message in self._mistakes()]
+
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        yield from self._whole("concurrency", self.concurrency, least=1)
+        yield from self._whole("threads", self.threads, least=1, optional=True)
+        yield from self._seconds("timeout_s", self.timeout_s)
+        yield from self._seconds("connect_timeout_s", self.connect_timeout_s)
+        yield from self._whole("max_body_bytes", self.max_body_bytes, least=0)
+        yield from self._seconds("grace_s", self.grace_s, zero=True)
+        yield from self._whole("part_bytes", self.part_bytes, least=1)
+        yield from self._seconds("commit_every_s", self.commit_every_s)
+        yield from self._switch("insecure", self.insecure)
+        for name, value in self.headers:
+            if not _TOKEN.fullmatch(name):
+                yield "headers", f"{name!r} is no name of a header"
+            elif _NOT_IN_A_HEADER.search(value):
+                yield "headers", f"{name} holds a control character"
+
+    def _is_text(self, name: str) -> bool:
+        return isinstance(getattr(self, name), str)
+
+    def _no_text(self, name: str) -> tuple[str, str]:
+        return name, f"must be text, not {getattr(self, name)!r}"
+
+    @staticmethod
+    def _switch(name: str, value: object) -> Iterator[tuple[str, str]]:
+        if not isinstance(value, bool):
+            yield name, f"must be True or False, not {value!r}"
+
+    @staticmethod
+    def _whole(name: str, value: object, *, least: int, optional: bool = False) -> Iterator[tuple[str, str]]:
+        if optional and value is None:
+            return
+        if not isinstance(value, int) or isinstance(value, bool):
+            yield name, f"must be a whole number, not {value!r}"
+        elif not least <= value <= MOST:
+            bound = f"at least {least}" if value < least else f"at most {MOST}"
+            yield name, f"must be {bound}, not {value}"
+
+    @staticmethod
+    def _seconds(name: str, value: object, *, zero: bool = False) -> Iterator[tuple[str, str]]:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            yield name, f"must be a number of seconds, not {value!r}"
+        elif not (0 <= value <= LONGEST_WAIT_S) or (value == 0 and not zero):
+            bound = "0 seconds or more" if zero else "more than 0 seconds"
+            yield name, f"must be {bound} and at most {LONGEST_WAIT_S:.0f}, not {value}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FetchOptions(WorkOptions):
     """One job, as the engine is told of it; the engine reads these attributes by name.
 
     `headgate.fetch` says what each of them means.
@@ -79,26 +149,10 @@ class FetchOptions:
     body_column: str = DEFAULT_BODY_COLUMN
     keep: tuple[str, ...] = ()
     head: int | None = None
-    concurrency: int = DEFAULT_CONCURRENCY
-    threads: int | None = None
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
     method: str = DEFAULT_METHOD
-    headers: list[tuple[str, str]] = field(default_factory=list)
-    data: bytes | None = None
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     fail_on: str = DEFAULT_FAIL_ON
     user_agent: str = DEFAULT_USER_AGENT
-    cacert: str | None = None
-    insecure: bool = False
-    grace_s: float = DEFAULT_GRACE_S
-    part_bytes: int = DEFAULT_PART_BYTES
-    commit_every_s: float = DEFAULT_COMMIT_EVERY_S
     window: int = DEFAULT_WINDOW
-
-    def mistakes(self) -> list[Mistake]:
-        """Everything that is wrong with them, as far as the options alone can tell."""
-        return [Mistake(option=option, message=message) for option, message in self._mistakes()]
 
     def _mistakes(self) -> Iterator[tuple[str, str]]:
         if not self.input:
@@ -109,20 +163,13 @@ class FetchOptions:
                 yield self._no_text(name)
             elif not getattr(self, name):
                 yield name, "is empty: name a column of the input"
-        for name in ("fresh", "resume", "insecure"):
-            if not isinstance(getattr(self, name), bool):
-                yield name, f"must be True or False, not {getattr(self, name)!r}"
+        yield from self._switch("fresh", self.fresh)
+        yield from self._switch("resume", self.resume)
         yield from self._whole("head", self.head, least=0, optional=True)
-        yield from self._whole("concurrency", self.concurrency, least=1)
-        yield from self._whole("threads", self.threads, least=1, optional=True)
-        yield from self._seconds("timeout_s", self.timeout_s)
-        yield from self._seconds("connect_timeout_s", self.connect_timeout_s)
-        yield from self._whole("max_body_bytes", self.max_body_bytes, least=0)
-        yield from self._seconds("grace_s", self.grace_s, zero=True)
-        yield from self._whole("part_bytes", self.part_bytes, least=1)
-        yield from self._seconds("commit_every_s", self.commit_every_s)
         yield from self._whole("window", self.window, least=1)
         yield from self._request_mistakes()
+        # A class with slots is made twice, and `super()` would mean the first one.
+        yield from WorkOptions._mistakes(self)
 
     def _output_mistakes(self) -> Iterator[tuple[str, str]]:
         if self.format not in FORMATS:
@@ -144,11 +191,6 @@ class FetchOptions:
         elif _NOT_IN_A_HEADER.search(self.user_agent):
             yield "user_agent", "holds a control character"
         yield from self._status_mistakes()
-        for name, value in self.headers:
-            if not _TOKEN.fullmatch(name):
-                yield "headers", f"{name!r} is no name of a header"
-            elif _NOT_IN_A_HEADER.search(value):
-                yield "headers", f"{name} holds a control character"
 
     def _status_mistakes(self) -> Iterator[tuple[str, str]]:
         if not self._is_text("fail_on"):
@@ -158,29 +200,23 @@ class FetchOptions:
                 if not _STATUS.fullmatch(part):
                     yield "fail_on", f"{part!r} is no status: write codes and classes, as 429,5xx, or none"
 
-    def _is_text(self, name: str) -> bool:
-        return isinstance(getattr(self, name), str)
 
-    def _no_text(self, name: str) -> tuple[str, str]:
-        return name, f"must be text, not {getattr(self, name)!r}"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetryOptions(WorkOptions):
+    """Which failed rows of a job to ask again, as the engine is told of it; it reads these attributes by name.
 
-    @staticmethod
-    def _whole(name: str, value: object, *, least: int, optional: bool = False) -> Iterator[tuple[str, str]]:
-        if optional and value is None:
-            return
-        if not isinstance(value, int) or isinstance(value, bool):
-            yield name, f"must be a whole number, not {value!r}"
-        elif not least <= value <= MOST:
-            bound = f"at least {least}" if value < least else f"at most {MOST}"
-            yield name, f"must be {bound}, not {value}"
+    `headgate.Job.retry` says what each of them means.
+    """
 
-    @staticmethod
-    def _seconds(name: str, value: object, *, zero: bool = False) -> Iterator[tuple[str, str]]:
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            yield name, f"must be a number of seconds, not {value!r}"
-        elif not (0 <= value <= LONGEST_WAIT_S) or (value == 0 and not zero):
-            bound = "0 seconds or more" if zero else "more than 0 seconds"
-            yield name, f"must be {bound} and at most {LONGEST_WAIT_S:.0f}, not {value}"
+    output: str
+    only: tuple[str, ...] = ()
+
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        if not self.output:
+            yield "output", "is missing: name the directory of a job"
+        elif self.output == STANDARD_STREAM:
+            yield "output", "must be the directory of a job: what went to standard output is not remembered"
+        yield from WorkOptions._mistakes(self)
 
 
 def method_for(method: str | None, data: bytes | None) -> str:

@@ -7,7 +7,7 @@
 //! run -> worker -> http -> outcome
 //! run -> worker -> in_flight -> row
 //! run -> stats -> source, outcome
-//! run -> source, sink; preview -> sink -> outcome
+//! run -> job -> source, sink; preview -> sink, job; sink -> outcome
 //! outcome, source -> limit, kept, row, headers, failure, clock, options, status_set, error
 //! ```
 

@@ -31,6 +31,7 @@ use crate::limit::machine;
 use crate::limit::memory::MemoryBudget;
 use crate::limit::rows::{RowReceiver, row_queue};
 use crate::options::{Format, JobOptions, Output};
+use crate::stats::bottleneck::merging;
 use crate::stats::monitor::{Monitor, Setting};
 use crate::stats::report::{Snapshot, Summary};
 use crate::stats::worker::WorkerStats;
@@ -126,7 +127,12 @@ impl Job {
 
     pub fn snapshot(&self) -> Snapshot {
         let stopping = *self.phase.borrow() != Phase::Running;
-        self.monitor.lock().unwrap_or_else(PoisonError::into_inner).snapshot(Instant::now(), stopping)
+        let mut snapshot =
+            self.monitor.lock().unwrap_or_else(PoisonError::into_inner).snapshot(Instant::now(), stopping);
+        if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.watched.merging()) {
+            snapshot.bound_by = merging(merged, parts);
+        }
+        snapshot
     }
 
     /// What was done, up to now or to the end.

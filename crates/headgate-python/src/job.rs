@@ -1,13 +1,13 @@
-//! `Job`: one durable job. Its figures cross as JSON, under the names of `headgate_engine::stats::report`.
+//! `Job`: one run of a job. Its figures cross as JSON, under the names of `headgate_engine::stats::report`.
 
 use std::time::Duration;
 
-use headgate_engine::error::JobError;
 use headgate_engine::run;
 use pyo3::prelude::*;
 
 use crate::error::to_python;
-use crate::options::FetchOptions;
+use crate::json::to_json;
+use crate::options::{FetchOptions, RetryOptions};
 
 /// May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
@@ -20,6 +20,13 @@ impl Job {
     #[new]
     fn new(py: Python<'_>, options: FetchOptions) -> PyResult<Self> {
         let started = py.detach(|| run::Job::start(options.try_into()?));
+        started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
+    }
+
+    /// Asks rows again that a job gave up.
+    #[staticmethod]
+    fn retry(py: Python<'_>, options: RetryOptions) -> PyResult<Self> {
+        let started = py.detach(|| run::Job::retry(options.try_into()?));
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 
@@ -44,8 +51,4 @@ impl Job {
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         to_json(py, &py.detach(|| self.inner.summary()))
     }
-}
-
-fn to_json(py: Python<'_>, figures: &impl serde::Serialize) -> PyResult<String> {
-    serde_json::to_string(figures).map_err(|error| to_python(py, &JobError::internal(error.to_string())))
 }

@@ -1,7 +1,9 @@
 //! `headgate._headgate`: the engine as Python sees it. One file for each Python noun; nothing is decided here.
 
+mod directory;
 mod error;
 mod job;
+mod json;
 mod options;
 mod preview;
 mod rows;
@@ -14,6 +16,8 @@ mod _headgate {
     use headgate_engine::error::ErrorKind;
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::directory::{job_rows, job_status};
     #[pymodule_export]
     use super::job::Job;
     #[pymodule_export]

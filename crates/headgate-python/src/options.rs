@@ -1,16 +1,35 @@
-//! `headgate._options.FetchOptions`, read by attribute, as the engine's options.
+//! The options of `headgate._options`, read by attribute, as the engine's.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use headgate_engine::error::JobError;
+use headgate_engine::job::retry;
 use headgate_engine::options::{
     DEFAULT_BODY_MEMORY_BYTES, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
 };
 use pyo3::prelude::*;
 
+/// How the work is done: what `FetchOptions` and `RetryOptions` have in common.
 #[derive(FromPyObject)]
-pub struct FetchOptions {
+struct WorkOptions {
+    concurrency: usize,
+    threads: Option<usize>,
+    timeout_s: f64,
+    connect_timeout_s: f64,
+    headers: Vec<(String, String)>,
+    data: Option<Vec<u8>>,
+    max_body_bytes: u64,
+    cacert: Option<PathBuf>,
+    insecure: bool,
+    grace_s: f64,
+    part_bytes: u64,
+    commit_every_s: f64,
+}
+
+/// What is asked, and where it goes.
+#[derive(FromPyObject)]
+struct AskedOptions {
     input: String,
     output: Option<PathBuf>,
     format: String,
@@ -22,70 +41,121 @@ pub struct FetchOptions {
     body_column: String,
     keep: Vec<String>,
     head: Option<u64>,
-    concurrency: usize,
-    threads: Option<usize>,
-    timeout_s: f64,
-    connect_timeout_s: f64,
     method: String,
-    headers: Vec<(String, String)>,
-    data: Option<Vec<u8>>,
-    max_body_bytes: u64,
     fail_on: String,
     user_agent: String,
-    cacert: Option<PathBuf>,
-    insecure: bool,
-    grace_s: f64,
     window: u64,
-    part_bytes: u64,
-    commit_every_s: f64,
+}
+
+#[derive(FromPyObject)]
+struct AgainOptions {
+    output: PathBuf,
+    only: Vec<String>,
+}
+
+/// `headgate._options.FetchOptions`.
+pub struct FetchOptions {
+    asked: AskedOptions,
+    work: WorkOptions,
+}
+
+/// `headgate._options.RetryOptions`.
+pub struct RetryOptions {
+    again: AgainOptions,
+    work: WorkOptions,
+}
+
+impl<'py> FromPyObject<'_, 'py> for FetchOptions {
+    type Error = PyErr;
+
+    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self { asked: options.extract()?, work: options.extract()? })
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for RetryOptions {
+    type Error = PyErr;
+
+    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self { again: options.extract()?, work: options.extract()? })
+    }
 }
 
 impl TryFrom<FetchOptions> for JobOptions {
     type Error = JobError;
 
-    fn try_from(options: FetchOptions) -> Result<Self, JobError> {
-        let output = match options.output {
+    fn try_from(FetchOptions { asked, work }: FetchOptions) -> Result<Self, JobError> {
+        let options = JobOptions::try_from(work)?;
+        let output = match asked.output {
             None => Output::Nowhere,
             Some(path) if path.as_os_str() == "-" => Output::Stdout,
             Some(path) => Output::Directory(path),
         };
         Ok(Self {
             source: SourceOptions {
-                input: options.input,
-                url_column: options.url_column,
-                method_column: options.method_column,
-                headers_column: options.headers_column,
-                body_column: options.body_column,
-                keep: options.keep,
-                head: options.head,
+                input: asked.input,
+                url_column: asked.url_column,
+                method_column: asked.method_column,
+                headers_column: asked.headers_column,
+                body_column: asked.body_column,
+                keep: asked.keep,
+                head: asked.head,
             },
             sink: SinkOptions {
                 output,
-                format: format(&options.format)?,
-                part_bytes: options.part_bytes,
-                commit_every: seconds("--commit-every-s", options.commit_every_s)?,
-                fresh: options.fresh,
-                resume: options.resume,
+                format: format(&asked.format)?,
+                fresh: asked.fresh,
+                resume: asked.resume,
+                ..options.sink
             },
             request: RequestOptions {
-                method: options.method,
-                headers: options.headers,
-                body: options.data,
-                user_agent: options.user_agent,
-                timeout: seconds("--timeout-s", options.timeout_s)?,
-                connect_timeout: seconds("--connect-timeout-s", options.connect_timeout_s)?,
-                max_body_bytes: options.max_body_bytes,
+                method: asked.method,
+                user_agent: asked.user_agent,
+                fail_on: asked.fail_on.parse()?,
+                ..options.request
+            },
+            run: RunOptions { window: asked.window, ..options.run },
+        })
+    }
+}
+
+impl TryFrom<RetryOptions> for retry::RetryOptions {
+    type Error = JobError;
+
+    fn try_from(RetryOptions { again, work }: RetryOptions) -> Result<Self, JobError> {
+        let only = again.only.iter().map(|only| only.parse()).collect::<Result<_, _>>()?;
+        Ok(Self { output: again.output, only, job: work.try_into()? })
+    }
+}
+
+impl TryFrom<WorkOptions> for JobOptions {
+    type Error = JobError;
+
+    fn try_from(work: WorkOptions) -> Result<Self, JobError> {
+        Ok(Self {
+            sink: SinkOptions {
+                part_bytes: work.part_bytes,
+                commit_every: seconds("--commit-every-s", work.commit_every_s)?,
+                ..SinkOptions::default()
+            },
+            request: RequestOptions {
+                headers: work.headers,
+                body: work.data,
+                timeout: seconds("--timeout-s", work.timeout_s)?,
+                connect_timeout: seconds("--connect-timeout-s", work.connect_timeout_s)?,
+                max_body_bytes: work.max_body_bytes,
                 body_memory_bytes: DEFAULT_BODY_MEMORY_BYTES,
-                fail_on: options.fail_on.parse()?,
-                cacert: options.cacert,
-                insecure: options.insecure,
+                cacert: work.cacert,
+                insecure: work.insecure,
+                ..RequestOptions::default()
             },
             run: RunOptions {
-                concurrency: options.concurrency,
-                threads: options.threads,
-                grace: seconds("--grace-s", options.grace_s)?,
-                window: options.window,
+                concurrency: work.concurrency,
+                threads: work.threads,
+                grace: seconds("--grace-s", work.grace_s)?,
+                ..RunOptions::default()
             },
+            ..Self::default()
         })
     }
 }

@@ -156,7 +156,7 @@ def _add_output(parser: Parser) -> None:
         "fail_on",
         "--fail-on",
         metavar="STATUSES",
-        text=f"rows with these are failed; codes, classes or none (default: {_options.DEFAULT_FAIL_ON})",
+        text=f"statuses of failed rows, or none (default: {_options.DEFAULT_FAIL_ON})",
     )
     parser.switch("fresh", "--fresh", text="start over: replace what an earlier job left in OUT")
     parser.switch("no_resume", "--no-resume", text="do not go on with a job that was begun in OUT")

@@ -14,10 +14,11 @@ pub mod retry;
 mod sink;
 pub mod status;
 pub mod storage;
+mod watched;
 mod writer;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 
@@ -35,6 +36,7 @@ use crate::source::fingerprint::Fingerprint;
 pub use self::commit::{Commit, PartRecord, RowRange, RunRecord, Totals};
 pub(crate) use self::directory::OWN_DIRECTORY;
 pub use self::progress::Progress;
+pub use self::watched::Watched;
 
 /// A job's directory, taken by this process, that holds the job which the options ask for, or none.
 pub struct OpenJob {
@@ -49,8 +51,8 @@ pub struct OpenJob {
 /// A job that results can be written to.
 pub struct RunningJob {
     pub sink: Box<dyn Sink>,
-    /// How far it is, as of the last commit.
-    pub committed: Arc<Mutex<Commit>>,
+    /// How far it is.
+    pub watched: Arc<Watched>,
 }
 
 impl OpenJob {
@@ -113,8 +115,8 @@ impl OpenJob {
             self.directory.begin(&self.manifest)?;
         }
         let writer = JobWriter::new(self.directory, self.form, &options.sink, self.last, "fetch", clock)?;
-        let committed = writer.committed();
-        Ok(RunningJob { sink: Box::new(DurableSink::new(writer, self.progress, window)), committed })
+        let watched = writer.watched();
+        Ok(RunningJob { sink: Box::new(DurableSink::new(writer, self.progress, window)), watched })
     }
 }
 

@@ -108,9 +108,9 @@ impl OpenRetry {
 
     pub(crate) fn start(self, options: &JobOptions, clock: Clock) -> Result<RunningJob, JobError> {
         let writer = JobWriter::new(self.directory, self.form, &options.sink, self.last, "retry", clock)?;
-        let committed = writer.committed();
+        let watched = writer.watched();
         let sink = RetrySink { writer, progress: self.progress, schema: self.schema, turns: self.turns, failed: false };
-        Ok(RunningJob { sink: Box::new(sink), committed })
+        Ok(RunningJob { sink: Box::new(sink), watched })
     }
 }
 

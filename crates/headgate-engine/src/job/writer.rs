@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
@@ -14,6 +14,7 @@ use arrow_schema::SchemaRef;
 use super::commit::{Commit, PartRecord, RunRecord, Totals};
 use super::directory::JobDirectory;
 use super::progress::Progress;
+use super::watched::Watched;
 use crate::error::JobError;
 use crate::options::{Format, SinkOptions};
 use crate::sink::{
@@ -43,8 +44,7 @@ pub(super) struct JobWriter {
     /// Rows whose outcomes were written by this run.
     run_rows: u64,
     last: Commit,
-    /// The last commit, for whoever wants to know how far the job is.
-    committed: Arc<Mutex<Commit>>,
+    watched: Arc<Watched>,
 }
 
 /// How results are written.
@@ -100,7 +100,7 @@ impl JobWriter {
             uncommitted_since: None,
             totals: last.totals.clone(),
             run_rows: 0,
-            committed: Arc::new(Mutex::new(last.clone())),
+            watched: Arc::new(Watched::new(last.clone())),
             last,
         })
     }
@@ -109,8 +109,8 @@ impl JobWriter {
         &self.last
     }
 
-    pub(super) fn committed(&self) -> Arc<Mutex<Commit>> {
-        self.committed.clone()
+    pub(super) fn watched(&self) -> Arc<Watched> {
+        self.watched.clone()
     }
 
     /// Rows that were answered.
@@ -182,7 +182,7 @@ impl JobWriter {
             run.ended = change.run_ended;
         }
         self.directory.commit(&next)?;
-        self.committed.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&next);
+        self.watched.commit().clone_from(&next);
         self.last = next;
         self.uncommitted_since = None;
         Ok(())
@@ -225,16 +225,19 @@ impl JobWriter {
             if parts.len() < 2 {
                 continue;
             }
+            self.watched.begin_merge(parts.len());
             for part in &parts {
                 if stopped() {
                     self.give_up();
                     return Ok(None);
                 }
                 self.append(kind, part)?;
+                self.watched.merged_part();
             }
             self.close(kind)?;
             merged.extend(parts);
         }
+        self.watched.begin_merge(0);
         Ok(Some(merged))
     }
 

@@ -125,13 +125,16 @@ mod tests {
         rows.iter().map(|row| row.ordinal).collect()
     }
 
+    /// The row that the source waits for, as soon as it does.
     fn eventually_full(window: &Window) -> u64 {
-        loop {
-            match window.full_at() {
-                Some(row) => return row,
-                None => thread::yield_now(),
+        let until = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < until {
+            if let Some(row) = window.full_at() {
+                return row;
             }
+            thread::yield_now();
         }
+        panic!("the source never waits");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a job is made of, looked at before anything of it has begun.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_schema::{Fields, SchemaRef};
@@ -9,7 +9,7 @@ use arrow_schema::{Fields, SchemaRef};
 use crate::error::JobError;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
-use crate::job::{Commit, OpenJob, Progress, RunningJob};
+use crate::job::{OpenJob, Progress, RunningJob, Watched};
 use crate::limit::window::Window;
 use crate::options::JobOptions;
 use crate::outcome;
@@ -46,8 +46,7 @@ pub(super) enum Begun {
 /// What is known of a durable job while it runs.
 #[derive(Debug, Clone)]
 pub(super) struct JobState {
-    /// The newest commit.
-    pub(super) committed: Arc<Mutex<Commit>>,
+    pub(super) watched: Arc<Watched>,
     pub(super) rows_before: u64,
     pub(super) resumable: bool,
 }
@@ -119,17 +118,17 @@ impl PlannedOutput {
             Self::Durable(job) if job.last_commit().finished => {
                 let commit = job.last_commit().clone();
                 let (rows_before, resumable) = (commit.done, job.is_resumable());
-                Begun::Finished(JobState { committed: Arc::new(Mutex::new(commit)), rows_before, resumable })
+                Begun::Finished(JobState { watched: Arc::new(Watched::new(commit)), rows_before, resumable })
             }
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
-                let RunningJob { sink, committed } = job.start(options, window.clone(), Box::new(Instant::now))?;
-                let job = JobState { committed, rows_before, resumable };
+                let RunningJob { sink, watched } = job.start(options, window.clone(), Box::new(Instant::now))?;
+                let job = JobState { watched, rows_before, resumable };
                 Begun::Running { sink, job: Some(job) }
             }
             Self::Retry(retry) => {
-                let RunningJob { sink, committed } = retry.start(options, Box::new(Instant::now))?;
-                let job = JobState { committed, rows_before: 0, resumable: true };
+                let RunningJob { sink, watched } = retry.start(options, Box::new(Instant::now))?;
+                let job = JobState { watched, rows_before: 0, resumable: true };
                 Begun::Running { sink, job: Some(job) }
             }
         })
@@ -139,7 +138,7 @@ impl PlannedOutput {
 impl JobState {
     /// The figures of the whole job.
     pub(super) fn figures(&self, input_rows: Option<u64>) -> JobFigures {
-        let commit = self.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        let commit = self.watched.commit();
         JobFigures {
             rows: commit.range.end.or(input_rows),
             done: commit.done,

@@ -114,6 +114,13 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
     BoundBy { kind, text }
 }
 
+/// What is left to do after the last row.
+pub fn merging(merged: u64, parts: u64) -> BoundBy {
+    let (merged, parts) = (thousands(merged as f64), thousands(parts as f64));
+    let text = format!("bound by the disk: all rows are done, small files are put together: {merged} of {parts}");
+    BoundBy { kind: BoundKind::Output, text }
+}
+
 fn output(stretch: &Stretch, share: f64) -> String {
     let what = if stretch.output_is_pipe { "whoever reads the output" } else { "the disk" };
     format!("bound by {what}: results wait to be written {} of the time", percent(share))

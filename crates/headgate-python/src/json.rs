@@ -1,0 +1,10 @@
+//! Figures that cross the seam whole and seldom cross as JSON.
+
+use headgate_engine::error::JobError;
+use pyo3::prelude::*;
+
+use crate::error::to_python;
+
+pub fn to_json(py: Python<'_>, figures: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(figures).map_err(|error| to_python(py, &JobError::internal(error.to_string())))
+}
