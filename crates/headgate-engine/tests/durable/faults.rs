@@ -1,10 +1,18 @@
 //! A disk that fails: the job says which file, keeps what it has, and goes on when the cause is gone.
 
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
+
 use headgate_engine::error::JobErrorKind;
+use headgate_engine::job::storage::Storage;
 use headgate_engine::options::Format;
 
 use crate::check::check_goes_on;
-use crate::harness::Bench;
+use crate::harness::{Bench, FORMATS};
 use crate::storage::{Recorder, Step};
 
 fn every_fault(format: Format) {
@@ -23,14 +31,8 @@ fn every_fault(format: Format) {
         assert!(error.message.ends_with(cause), "{failed:?}: {error}");
         let shown = bench.out().display().to_string();
         assert!(error.message.contains(&shown), "{failed:?}: {error}");
-        let written = match &failed {
-            Step::Create(path) | Step::SyncFile(path, _) | Step::Link(path, _) => path.file_name().unwrap().to_str(),
-            _ => None,
-        };
-        match written {
-            Some("commit.json") => assert!(error.message.contains("_headgate/log/0000"), "{failed:?}: {error}"),
-            None | Some("job.json") => {}
-            Some(part) => assert!(error.message.contains(part), "{failed:?}: {error}"),
+        if let Step::Create(path) | Step::SyncFile(path, _) | Step::Link(path, _) = &failed {
+            check_names_the_file(&error.message, path);
         }
 
         check_goes_on(&bench, &run);
@@ -45,4 +47,59 @@ fn a_disk_that_fails_once_costs_no_row_in_parquet() {
 #[test]
 fn a_disk_that_fails_once_costs_no_row_in_ndjson() {
     every_fault(Format::Ndjson);
+}
+
+/// Has no room for what is written to one file, which can be made all the same.
+#[derive(Debug)]
+struct FullDisk {
+    files_before: AtomicUsize,
+    full: Mutex<Option<PathBuf>>,
+}
+
+impl Storage for FullDisk {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        match self.files_before.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)) {
+            Ok(_) => File::create(path),
+            Err(_) if self.full.lock().unwrap().is_none() => {
+                *self.full.lock().unwrap() = Some(path.into());
+                File::options().write(true).open("/dev/full")
+            }
+            Err(_) => File::create(path),
+        }
+    }
+
+    fn sync_file(&self, _file: &File, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_costs_no_row() {
+    for format in FORMATS {
+        for files_before in 0.. {
+            let bench = Bench::new(format);
+            let disk = Arc::new(FullDisk { files_before: files_before.into(), full: Mutex::default() });
+            let run = bench.run(disk.clone());
+            let Some(full) = disk.full.lock().unwrap().clone() else {
+                run.result.unwrap();
+                break;
+            };
+            let error = run.result.as_ref().expect_err("what could not be written was committed");
+            assert!(error.message.ends_with("no space left on device"), "{full:?}: {error}");
+            check_names_the_file(&error.message, &full);
+            check_goes_on(&bench, &run);
+        }
+    }
+}
+
+fn check_names_the_file(message: &str, path: &Path) {
+    match path.file_name().unwrap().to_str().unwrap() {
+        "commit.json" => assert!(message.contains("_headgate/log/0000"), "{message}"),
+        "job.json" => {}
+        part => assert!(message.contains(part), "{part}: {message}"),
+    }
 }
