@@ -52,20 +52,19 @@ fn a_disk_that_fails_once_costs_no_row_in_ndjson() {
 /// Has no room for what is written to one file, which can be made all the same.
 #[derive(Debug)]
 struct FullDisk {
-    files_before: AtomicUsize,
+    /// Which it is, counted from 0.
+    full_at: usize,
+    files_made: AtomicUsize,
     full: Mutex<Option<PathBuf>>,
 }
 
 impl Storage for FullDisk {
     fn create(&self, path: &Path) -> io::Result<File> {
-        match self.files_before.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)) {
-            Ok(_) => File::create(path),
-            Err(_) if self.full.lock().unwrap().is_none() => {
-                *self.full.lock().unwrap() = Some(path.into());
-                File::options().write(true).open("/dev/full")
-            }
-            Err(_) => File::create(path),
+        if self.files_made.fetch_add(1, SeqCst) != self.full_at {
+            return File::create(path);
         }
+        *self.full.lock().unwrap() = Some(path.into());
+        File::options().write(true).open("/dev/full")
     }
 
     fn sync_file(&self, _file: &File, _path: &Path) -> io::Result<()> {
@@ -80,9 +79,9 @@ impl Storage for FullDisk {
 #[test]
 fn a_disk_that_is_full_costs_no_row() {
     for format in FORMATS {
-        for files_before in 0.. {
+        for full_at in 0.. {
             let bench = Bench::new(format);
-            let disk = Arc::new(FullDisk { files_before: files_before.into(), full: Mutex::default() });
+            let disk = Arc::new(FullDisk { full_at, files_made: AtomicUsize::default(), full: Mutex::default() });
             let run = bench.run(disk.clone());
             let Some(full) = disk.full.lock().unwrap().clone() else {
                 run.result.unwrap();
@@ -97,9 +96,11 @@ fn a_disk_that_is_full_costs_no_row() {
 }
 
 fn check_names_the_file(message: &str, path: &Path) {
-    match path.file_name().unwrap().to_str().unwrap() {
-        "commit.json" => assert!(message.contains("_headgate/log/0000"), "{message}"),
-        "job.json" => {}
-        part => assert!(message.contains(part), "{part}: {message}"),
-    }
+    let named = match path.file_name().unwrap().to_str().unwrap() {
+        "commit.json" => "_headgate/log/0000",
+        // The directory is named, in which no job has begun.
+        "job.json" => "",
+        part => part,
+    };
+    assert!(message.contains(named), "{}: {message}", path.display());
 }

@@ -33,7 +33,7 @@ fn a_loss_of_power_at_any_step_takes_nothing_that_was_committed_from_parquet() {
 
 #[test]
 fn a_loss_of_power_at_any_step_takes_nothing_that_was_committed_from_ndjson() {
-    at_every_step(Format::Ndjson, 4);
+    at_every_step(Format::Ndjson, 3);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_loss_of_power_after_a_crash_takes_nothing_that_was_recovered() {
 #[test]
 fn a_loss_of_power_while_it_starts_over_leaves_the_old_job_or_none() {
     for step in 0.. {
-        for seed in 0..4 {
+        for seed in 0..2 {
             let mut bench = Bench::new(Format::Ndjson);
             bench.run(Recorder::new()).result.unwrap();
             bench.options.sink.fresh = true;
@@ -68,7 +68,7 @@ fn a_loss_of_power_while_it_starts_over_leaves_the_old_job_or_none() {
             let disk: Arc<Recorder> = Recorder::on(&power, Some(step));
             bench.edition = "second";
             let run = bench.run_batches(disk.clone(), 1);
-            power.go_off(&bench.out(), step as u64 * 4 + seed);
+            power.go_off(&bench.out(), step as u64 * 2 + seed);
             bench.options.sink.fresh = false;
 
             let job = bench.open(Recorder::new()).unwrap();
