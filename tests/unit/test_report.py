@@ -110,8 +110,10 @@ def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None
     place = "results are in my results: look at them with `headgate show 'my results'`"
     finished = RESUMED | {"done": 200_000, "rows_before": 200_000, "finished": True}
     assert [
-        "finished already: 200,000 rows done, 60 failed: ask those again with `headgate retry 'my results'`, "
-        "or start over with --fresh",
+        (
+            "finished already: 200,000 rows done, 60 failed: ask those again with `headgate retry 'my results'`, "
+            "or start over with --fresh"
+        ),
         place,
     ] == lines(**NO_ROWS, output="my results", job=finished)
     assert ["finished already: 200,000 rows done: start over with --fresh", place] == lines(
@@ -168,8 +170,10 @@ def test_a_retry_that_finds_nothing_says_what_there_is() -> None:
     job = RESUMED | {"rows_before": 0}
     assert ["nothing to ask again: no row of the job has failed"] == retried(**NO_ROWS, job=job | {"failed": 0})
     assert [
-        "nothing to ask again: none of the 60 failed rows of the job has failed in such a way "
-        "(timeout 52, status:503 5, closed 3)"
+        (
+            "nothing to ask again: none of the 60 failed rows of the job has failed in such a way "
+            "(timeout 52, status:503 5, closed 3)"
+        )
     ] == retried(**NO_ROWS, job=job)
 
 
