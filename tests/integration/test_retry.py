@@ -30,7 +30,7 @@ def test_rows_that_are_answered_now_are_no_longer_failed(tmp_path: Path) -> None
         done = headgate("retry", out, "--summary", summary_file, check=3)
         assert ["/2", "/4", "/6"] == paths(origin)
         lines = done.stderr.splitlines()
-        assert lines[0].startswith("asked again, done: 3 rows in ")
+        assert lines[0].startswith("done: 3 rows asked again in ")
         assert [["answered", "2"], ["failed", "again", "1"]] == [lines[1].split()[:2], lines[2].split()]
         assert "in all 10 of 10 rows done, 1 failed" in lines
         summary = json.loads(summary_file.read_text())

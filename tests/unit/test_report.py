@@ -74,7 +74,8 @@ def test_a_run_that_went_on_from_another_tells_both_what_it_did_and_the_whole() 
         "in all 200,000 of 200,000 rows done, 60 failed",
         "note: only 900 of 1,000 fit below the limit of open files",
         "results are in results: look at them with `headgate show results`",
-    ] == resumed[-4:]
+        "ask failed rows again with `headgate retry results`",
+    ] == resumed[-5:]
     assert "in all 160,000 rows done, 60 failed" in lines(job=RESUMED | {"rows": None})
     assert [] == [line for line in lines(job=RESUMED | {"rows_before": 0}) if line.startswith("in all")]
 
@@ -149,6 +150,13 @@ def test_what_cannot_be_gone_on_with_says_why() -> None:
     assert [] == [line for line in lines(job=pipe | {"finished": True}) if "cannot be gone on" in line]
 
 
+def test_failed_rows_can_be_asked_again_where_the_job_is_remembered() -> None:
+    retry = "ask failed rows again with `headgate retry 'my results'`"
+    assert retry == lines(output="my results", job=RESUMED)[-1]
+    for job in (None, RESUMED | {"failed": 0}, RESUMED | {"resumable": False}):
+        assert [] == [line for line in lines(output="my results", job=job) if "headgate retry" in line]
+
+
 def retried(**changes: Any) -> list[str]:
     return retry_report(Summary.from_json(summary_json(**changes))).splitlines()
 
@@ -156,7 +164,7 @@ def retried(**changes: Any) -> list[str]:
 def test_a_retry_says_what_was_answered_this_time_and_what_failed_again() -> None:
     job = RESUMED | {"done": 200_000, "rows_before": 0, "finished": True}
     again = retried(job=job)
-    assert "asked again, done: 100,000 rows in 3.3 s" == again[0]
+    assert "done: 100,000 rows asked again in 3.3 s" == again[0]
     assert [
         "  answered      99,985  (2xx: 99,955, 4xx: 30)",
         "  failed again  15",
