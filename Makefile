@@ -18,10 +18,10 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE \
 	$(shell find crates python -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \))
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo test lint format bench bench-tools clean prerequisites
+.PHONY: help build demo test lint format bench bench-durability bench-tools clean prerequisites
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: $(STAMPS)/wheel ## make .venv, build the release wheel and install it there
 
@@ -49,6 +49,9 @@ format: prerequisites $(STAMPS)/lint ## format the code in place
 
 bench: build $(STAMPS)/bench $(STAMPS)/test ## measure throughput and memory beside other clients; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/throughput.py $(BENCH_FLAGS)
+
+bench-durability: build $(STAMPS)/test ## kill jobs a hundred times, go on with a large one; BENCH_FLAGS='--before PYTHON': what it costs
+	@PYTHONPATH=tests $(BIN)/python bench/durability.py $(BENCH_FLAGS)
 
 bench-tools: prerequisites ## build the client to compare with that Debian has no package of
 	@scripts/bench-tools $(CARGO)

@@ -32,8 +32,14 @@ def steal(before: Sequence[int], after: Sequence[int]) -> float:
 
 
 def describe(rivals: Iterable[Rival], missing: Iterable[str]) -> dict[str, Any]:
-    """At the start of a measurement. It will be published: it names the kind of machine, not the machine."""
+    """At the start of a measurement beside others."""
     nginx = subprocess.run([servers.nginx_program(), "-v"], capture_output=True, text=True, check=True).stderr.strip()
+    versions = {"server": nginx.removeprefix("nginx version: "), **{r.name: r.version() for r in rivals}}
+    return machine() | {"versions": versions, "missing": list(missing)}
+
+
+def machine() -> dict[str, Any]:
+    """At the start of a measurement. It will be published: it names the kind of machine, not the machine."""
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "cpu": _cpu(),
@@ -42,8 +48,6 @@ def describe(rivals: Iterable[Rival], missing: Iterable[str]) -> dict[str, Any]:
         "virtual_machine": "hypervisor" in _cpuinfo("flags").split(),
         "kernel": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
         "python": platform.python_version(),
-        "versions": {"server": nginx.removeprefix("nginx version: "), **{r.name: r.version() for r in rivals}},
-        "missing": list(missing),
         "commit": _git("describe", "--always", "--dirty"),
         "load_before": os.getloadavg()[0],
     }

@@ -44,7 +44,7 @@ def run(command: Sequence[str], *, core: int, longest_s: float) -> Ended:
     The kernel starts a child's `ru_maxrss` with the peak of the process that forked it, so that figure is the child's
     own only where it is above ours. Below, the peak that /proc shows while the child runs is taken.
     """
-    ours = _peak_rss_bytes(os.getpid())
+    ours = peak_rss_bytes(os.getpid())
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with pinned(core):
             started = time.perf_counter()
@@ -72,7 +72,7 @@ def _watch(process: subprocess.Popen[bytes], deadline: float) -> int:
     ended = os.pidfd_open(process.pid)
     try:
         while not select.select([ended], [], [], _SAMPLE_S)[0]:
-            peak = max(peak, _peak_rss_bytes(process.pid))
+            peak = max(peak, peak_rss_bytes(process.pid))
             if time.perf_counter() > deadline:
                 process.kill()
     except BaseException:
@@ -84,8 +84,8 @@ def _watch(process: subprocess.Popen[bytes], deadline: float) -> int:
     return peak
 
 
-def _peak_rss_bytes(pid: int) -> int:
-    """0 for a process that has just ended."""
+def peak_rss_bytes(pid: int) -> int:
+    """The highest a running process has been; 0 for one that has just ended."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024

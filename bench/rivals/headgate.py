@@ -16,13 +16,14 @@ class Headgate:
 
     program: Path
     format: Literal["none", "parquet"]
+    label: str = "headgate"
     exact: bool = True
     guess_per_s: int = 80_000
 
     @property
     def name(self) -> str:
         """With what it keeps."""
-        return f"headgate, {self.format}"
+        return f"{self.label}, {self.format}"
 
     def missing(self) -> str | None:
         """Not there, or many times slower than what users get."""

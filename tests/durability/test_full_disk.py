@@ -1,0 +1,111 @@
+"""The disk fails: the job stops and says why, what was committed can be read, and the same command goes on later."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from support import commits, ledger
+from support.disks import frozen, limited, small_disk
+from support.ledger import Ending
+from support.mixture import mixture, write_urls
+from support.run import HEADGATE, LONGEST_S, Done, headgate, started, stats
+
+ROWS = 20_000
+
+
+class Task(NamedTuple):
+    """What is asked for, and what must become of it."""
+
+    source: Path
+    expected: Sequence[Ending]
+
+    def command(self, out: Path, *flags: str) -> list[str | Path]:
+        return ["fetch", self.source, "-o", out, "-c", "32", "--commit-every-s", "0.2", *flags]
+
+
+@pytest.fixture
+def task(server: str, tmp_path: Path) -> Task:
+    expected = mixture(server, ROWS)
+    return Task(write_urls(tmp_path / "urls.txt", expected), expected)
+
+
+def committed_rows_are_readable(out: Path) -> bool:
+    """Whether what can be read is what the newest commit says is done: each of these rows once, and no other."""
+    rows = [row for part in ledger.parts(out) for row in ledger.ordinals(part)]
+    return commits.done(out) == len(rows) == len(set(rows))
+
+
+@pytest.mark.parametrize(("form", "size"), [("parquet", "300k"), ("ndjson", "4m")])
+def test_a_full_disk_stops_the_job_which_goes_on_when_there_is_room(
+    form: str, size: str, server: str, task: Task, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", size) as disk:
+        out = disk.path / "out"
+        full = headgate(*task.command(out, "--format", form), check=1)
+        assert "no space left on device" in full.errors()[0]
+        assert str(out) in full.errors()[0]
+        assert 0 < commits.done(out) < ROWS
+        assert committed_rows_are_readable(out)
+
+        again = headgate(*task.command(out, "--format", form))
+        assert (1, True) == (again.code, committed_rows_are_readable(out)), "it is still full"
+
+        disk.remount("size=64m")
+        done = commits.done(out)
+        before = stats(server)["requests"]
+        headgate(*task.command(out, "--format", form), check=3)
+        assert ROWS - done == stats(server)["requests"] - before
+        assert [] == ledger.mistakes(out, task.expected)
+
+
+def test_a_disk_that_is_read_only_is_told_and_nothing_is_lost(task: Task, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "64m") as disk:
+        out = disk.path / "out"
+        with started(*task.command(out)) as process:
+            commits.wait_for(3, out, process)
+            process.terminate()
+            process.communicate(timeout=LONGEST_S)
+        disk.remount("ro")
+        refused = headgate(*task.command(out), check=2)  # it could not begin: an -o that cannot be used
+        assert "read-only file system" in refused.errors()[0]
+        assert str(out) in refused.errors()[0]
+        assert committed_rows_are_readable(out)
+        disk.remount("rw")
+        headgate(*task.command(out), check=3)
+        assert [] == ledger.mistakes(out, task.expected)
+
+
+@pytest.mark.parametrize("where", [".", "_headgate/log", "_headgate/tmp"])
+def test_a_directory_that_becomes_read_only_stops_the_job_which_goes_on_later(
+    where: str, task: Task, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with started(*task.command(out)) as process:
+        commits.wait_for(2, out, process)
+        with frozen(out / where):
+            stderr = process.communicate(timeout=LONGEST_S)[1]
+            assert 1 == process.returncode, stderr
+            assert "operation not permitted" in stderr
+            assert str(out) in stderr
+            assert "Traceback" not in stderr
+            assert [] == ledger.twice(out)
+    headgate(*task.command(out), check=3)
+    assert [] == ledger.mistakes(out, task.expected)
+
+
+def test_a_file_that_becomes_too_large_stops_the_job_which_goes_on_later(task: Task, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    wanted = task.command(out, "--format", "ndjson")
+    process = subprocess.run(
+        limited([HEADGATE, *wanted], file_bytes=1024 * 1024), capture_output=True, timeout=LONGEST_S, check=False
+    )
+    stopped = Done(process)
+    assert 1 == stopped.code, stopped.stderr
+    assert "file too large" in stopped.errors()[0]
+    assert str(out) in stopped.errors()[0]
+    assert committed_rows_are_readable(out)
+    headgate(*wanted, check=3)
+    assert [] == ledger.mistakes(out, task.expected)

@@ -1,0 +1,62 @@
+"""File systems that are small or read-only, and directories that nobody may change."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+class SmallDisk:
+    """A file system in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def remount(self, options: str) -> None:
+        """With other options: `size=64m`, `ro`."""
+        _run("mount", "-o", f"remount,{options}", self.path)
+
+
+@contextmanager
+def small_disk(path: Path, size: str) -> Iterator[SmallDisk]:
+    """Mounts a new file system at `path`; skips the test where that is not allowed."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    path.mkdir()
+    try:
+        _run("mount", "-t", "tmpfs", "-o", f"size={size}", "headgate-test", path)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"a small disk cannot be mounted here: {error}")
+    try:
+        yield SmallDisk(path)
+    finally:
+        _run("umount", path)
+
+
+@contextmanager
+def frozen(directory: Path) -> Iterator[None]:
+    """Nothing can be made, renamed or removed in the directory, not even by root; skips where that cannot be had."""
+    try:
+        _run("chattr", "+i", directory)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"a directory cannot be frozen here: {error}")
+    try:
+        yield
+    finally:
+        _run("chattr", "-i", directory)
+
+
+def limited(command: list[str | Path], *, file_bytes: int) -> list[str | Path]:
+    """A command that can write no file larger than this, a multiple of 512."""
+    return ["/bin/sh", "-c", f'ulimit -f {file_bytes // 512}; exec "$0" "$@"', *command]
+
+
+def _run(*command: str | Path) -> None:
+    program = shutil.which(command[0], path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        raise FileNotFoundError(f"there is no {command[0]}")
+    subprocess.run([program, *command[1:]], check=True, capture_output=True)
