@@ -103,7 +103,9 @@ def _way_on(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
     """How to have the rest done."""
     job, failure = summary.job, summary.failure
     if not _stopped_early(summary):
-        if job is not None and job.failed and job.resumable and not of_a_retry:
+        if of_a_retry and job is not None and not job.finished:
+            yield "the job itself is not finished: its `headgate fetch` goes on with it"
+        elif not of_a_retry and job is not None and job.failed and job.resumable:
             yield f"ask failed rows again with `headgate retry {shlex.quote(summary.output)}`"
         return
     if job is None:
@@ -126,7 +128,7 @@ def _place(summary: Summary) -> Iterator[str]:
     if summary.failure is not None and summary.failure.kind == "output":
         rows = "" if summary.job is None else f": {_done(summary.job)}"
         yield f"what was committed before the failure is safe in {summary.output}{rows}"
-    elif not (summary.rows or _went_on(summary)):
+    elif not (summary.rows or (summary.job is not None and summary.job.done)):
         yield "no row has ended: there are no results" if _stopped_early(summary) else "there were no rows to ask for"
     else:
         look = f"headgate show {shlex.quote(summary.output)}"

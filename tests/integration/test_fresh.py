@@ -23,6 +23,17 @@ def test_on_a_terminal_rows_are_replaced_only_if_the_answer_is_yes(
     assert ("nothing was done" in shown) == (code == 2)
 
 
+def test_a_job_that_is_damaged_is_not_thrown_away_unasked(server: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
+    for commit in (out / "_headgate" / "log").iterdir():
+        commit.write_bytes(b"{")
+    arguments = ("fetch", f"{server}/[1-3]", "-o", out, "--fresh")
+    code, shown = on_terminal(*arguments, question="replace what is there? [y/N] ", answer="n\n")
+    assert (2, True) == (code, "_headgate/log" in shown)
+    assert 5 == len(rows(out))
+
+
 def test_the_end_of_the_input_is_no_yes(server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)

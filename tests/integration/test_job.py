@@ -34,7 +34,7 @@ def test_a_job_is_opened_looked_at_and_tried_again(tmp_path: Path) -> None:
         assert summary.job is not None
         assert (4, 1, summary.has_failed_rows) == (summary.job.answered, summary.job.failed, True)
         assert not job.retry(concurrency=2).has_failed_rows
-    assert ["fetch", "retry", "retry"] == [run.command for run in job.status().runs][:3]
+    assert ["fetch", "retry", "retry"] == [run.command for run in job.status().runs]
     assert f"headgate.Job.open({str(out)!r})" == repr(job)
 
 

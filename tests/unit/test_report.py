@@ -172,6 +172,15 @@ def test_a_retry_says_what_was_answered_this_time_and_what_failed_again() -> Non
     ] == [line for line in again if line.startswith(("  answered", "  failed", "in all"))]
     assert [] == [line for line in again if "run the same" in line]
     assert "run the same command again to go on" == retried(interrupted=True, job=job)[-1]
+    assert (
+        "the job itself is not finished: its `headgate fetch` goes on with it"
+        == (retried(job=job | {"finished": False})[-1])
+    )
+
+
+def test_a_retry_that_is_stopped_at_once_has_the_results_of_before() -> None:
+    stopped = retried(**NO_ROWS, interrupted=True, job=RESUMED | {"rows_before": 0, "finished": True})
+    assert "results are in results: look at them with `headgate show results`" in stopped
 
 
 def test_a_retry_that_finds_nothing_says_what_there_is() -> None:
