@@ -4,6 +4,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+
+_LOOK_FOR_END_S: Final = 0.01
 
 
 class Origin:
@@ -41,9 +44,12 @@ def changing(body: bytes = b"hello") -> Iterator[Origin]:
         def log_message(self, *_: object) -> None:
             """Nothing to say."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # a connection beyond these is tried again only after a second
+
+    server = Server(("127.0.0.1", 0), Handler)
     origin = Origin(f"http://127.0.0.1:{server.server_port}", body)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=[_LOOK_FOR_END_S])
     thread.start()
     try:
         yield origin
