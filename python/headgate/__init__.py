@@ -3,15 +3,18 @@
     import headgate
 
     summary = headgate.fetch("urls.parquet", "results/", concurrency=1000)
+    table = pyarrow.table(headgate.Job.open("results/").rows())
 
 Who may import whom, from the bottom up; nothing imports upwards, and nothing imports `cli`:
 
     _version                                       reads the version
-    _summary  _errors  _options  _format  _nearest leaves: data and words
-    _arguments                                     reads what `fetch` is given as options
-    _display  _report  _watch                      what a running job shows, what a finished one says
+    _summary  _status  _errors  _options           leaves: data
+    _format  _nearest                              leaves: words
+    _arguments                                     reads what Python gives as options
+    _display  _report  _report_status  _watch      what a running job shows, what a finished one says
     _native                                        the one module that imports the engine
-    _job  _server                                  the faces of the engine
+    _run                                           one run of a job, from its start to its end
+    _fetch  _job  _server                          the faces of the engine
     cli                                            one file for each verb
 """
 
@@ -26,8 +29,10 @@ if TYPE_CHECKING:
         OutputError,
         UsageError,
     )
-    from headgate._job import fetch
-    from headgate._summary import Summary
+    from headgate._fetch import fetch
+    from headgate._job import Job
+    from headgate._status import JobRun, JobStatus
+    from headgate._summary import JobFigures, Summary
     from headgate._version import __version__
 
 __all__ = [
@@ -35,6 +40,10 @@ __all__ = [
     "InputError",
     "InternalError",
     "Interrupted",
+    "Job",
+    "JobFigures",
+    "JobRun",
+    "JobStatus",
     "OutputError",
     "Summary",
     "UsageError",
@@ -48,11 +57,15 @@ _HOME_OF = {
     "InputError": "_errors",
     "InternalError": "_errors",
     "Interrupted": "_errors",
+    "Job": "_job",
+    "JobFigures": "_summary",
+    "JobRun": "_status",
+    "JobStatus": "_status",
     "OutputError": "_errors",
     "Summary": "_summary",
     "UsageError": "_errors",
     "__version__": "_version",
-    "fetch": "_job",
+    "fetch": "_fetch",
 }
 
 

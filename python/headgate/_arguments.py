@@ -1,4 +1,4 @@
-"""What `headgate.fetch` was given from Python, read as what the options hold; what cannot be read is a mistake.
+"""What was given from Python, read as what the options hold; what cannot be read is a mistake.
 
 A message names types and not values where a value may be a secret: headers and data.
 """
@@ -6,9 +6,11 @@ A message names types and not values where a value may be a secret: headers and 
 import os
 from collections.abc import Iterable, Mapping
 
-from headgate._options import Mistake
+from headgate._errors import UsageError
+from headgate._options import Mistake, WorkOptions
 
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
+_WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
 _WRITE_HEADERS = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
 
 
@@ -30,6 +32,12 @@ class Arguments:
     def is_wrong(self, option: str) -> bool:
         """Whether a mistake was noted for it."""
         return any(mistake.option == option for mistake in self.mistakes)
+
+    def check(self, options: WorkOptions) -> None:
+        """Raises `UsageError` with every mistake there is, in what was given or in the options made of it."""
+        mistakes = [*self.mistakes, *(mistake for mistake in options.mistakes() if not self.is_wrong(mistake.option))]
+        if mistakes:
+            raise UsageError("; ".join(f"{mistake.option} {mistake.message}" for mistake in mistakes))
 
     def path(self, option: str, value: object) -> str:
         """A path as text, also one that means no file: `-`, a URL with ranges."""
@@ -83,6 +91,16 @@ class Arguments:
             if not isinstance(part, int | str) or isinstance(part, bool):
                 self.wrong(option, f"must hold numbers and text, not {_kind(part)}: {_WRITE_STATUSES}")
         return ",".join(map(str, parts))
+
+    def kinds(self, option: str, value: object) -> tuple[str, ...]:
+        """Kinds of failures; whether there are such is for the engine to say."""
+        if isinstance(value, str):
+            return tuple(part.strip() for part in value.split(",")) if value.strip() else ()
+        kinds = None if isinstance(value, bytes) or not isinstance(value, Iterable) else tuple(value)
+        if kinds is None or not all(isinstance(kind, str) for kind in kinds):
+            self.wrong(option, f"must be text or a list of texts: {_WRITE_KINDS}")
+            return ()
+        return kinds
 
     def data(self, option: str, value: object) -> bytes | None:
         """A request body; text goes as UTF-8."""

@@ -1,5 +1,6 @@
 """Figures and texts for people."""
 
+from datetime import UTC, datetime
 from typing import Final
 
 _BYTE_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
@@ -41,6 +42,11 @@ def duration(seconds: float) -> str:
         return f"{hours} h {minutes:02} min"
     days, hours = divmod(hours, 24)
     return f"{days} d {hours:02} h"
+
+
+def moment(when: datetime) -> str:
+    """`2026-11-20 08:15:03 UTC`."""
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def latency(microseconds: int) -> str:

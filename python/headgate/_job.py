@@ -1,202 +1,157 @@
-"""The face of a job: `headgate.fetch`, and what the command line needs of it."""
+"""`headgate.Job`: a job that was begun, known by its directory."""
 
-import dataclasses
-import functools
-import inspect
-import signal
-from collections.abc import Callable, Iterable
-from typing import Final, ParamSpec, TypeVar
+import os
+from collections.abc import Iterable
+from typing import Self
 
 from headgate import _options
 from headgate._arguments import Arguments
 from headgate._display import display_for
-from headgate._errors import HeadgateError, InputError, InternalError, Interrupted, OutputError, UsageError
-from headgate._native import Job, job_status, preview
-from headgate._nearest import nearest
-from headgate._options import FetchOptions, Format, Headers, RetryOptions, Statuses, StrPath
+from headgate._errors import UsageError
+from headgate._native import RowStream, job_rows, job_status, preview
+from headgate._nearest import with_suggestions
+from headgate._options import Headers, RetryOptions, StrPath
+from headgate._run import run_or_raise
+from headgate._status import JobStatus
 from headgate._summary import Summary
-from headgate._watch import Display, watch
 
-__all__ = ["fetch", "job_status", "preview", "run"]
-
-_Parameters = ParamSpec("_Parameters")
-_Result = TypeVar("_Result")
-
-_INSECURE_NOTE: Final = (
-    "certificates were not verified (insecure): all of this may have been read and changed on the way"
-)
-
-_ERROR_OF = {"usage": UsageError, "input": InputError, "output": OutputError, "internal": InternalError}
+__all__ = ["Job", "preview"]
 
 
-def run(
-    options: FetchOptions | RetryOptions, display: Display, *, signals: Iterable[signal.Signals] = (signal.SIGINT,)
-) -> tuple[Summary, signal.Signals | None]:
-    """Runs one job to its end.
+class Job:
+    """A job in a directory of results: how far it is, its rows, and another try for those that failed.
 
-    Args:
-        options: What to do; without mistakes.
-        display: Where to show it.
-        signals: Which signals stop it.
+        job = headgate.Job.open("results")
+        print(job.status().failed)
+        job.retry(only=["timeout", "status:5xx"])
+        table = pyarrow.table(job.rows())
 
-    Returns:
-        What was done, and the signal that stopped it, if one did.
+    It holds nothing open, and a job that runs in another process may be looked at. To begin one or to go on with it,
+    see `headgate.fetch`.
 
-    Raises:
-        HeadgateError: The job could not start. Once it has, its failure is part of the summary.
+    Attributes:
+        output: Its directory.
     """
-    job = Job(options) if isinstance(options, FetchOptions) else Job.retry(options)
-    summary, stopped_by = watch(job, display, grace_s=options.grace_s, signals=signals)
-    if options.insecure:
-        summary = dataclasses.replace(summary, notes=(*summary.notes, _INSECURE_NOTE))
-    return summary, stopped_by
 
+    __slots__ = ("output",)
 
-def _with_suggestions(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Names the nearest keyword in the `TypeError` for an unknown one; Python itself does not."""
-    known = inspect.signature(function).parameters
+    def __init__(self, output: str) -> None:
+        self.output = output
 
-    @functools.wraps(function)
-    def call(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        for name in kwargs.keys() - known:
-            if (hint := nearest(name, known)) is not None:
-                message = f"{function.__name__}() got an unexpected keyword argument {name!r}: did you mean {hint}?"
-                raise TypeError(message)
-        return function(*args, **kwargs)
+    @classmethod
+    def open(cls, output: StrPath) -> Self:
+        """Finds the job in a directory.
 
-    return call
+        Args:
+            output: What `headgate.fetch` was given as its `output`.
 
+        Raises:
+            OutputError: There is no job, or it is damaged.
+        """
+        path = os.fspath(output)
+        if not path:
+            raise UsageError("output is missing: name the directory of a job")
+        job = cls(path)
+        job.status()
+        return job
 
-@_with_suggestions
-def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
-    input: StrPath,  # noqa: A002 - the same name as on the command line
-    output: StrPath | None = None,
-    *,
-    format: Format | None = None,  # noqa: A002 - as above
-    fresh: bool = False,
-    resume: bool = True,
-    url_column: str = _options.DEFAULT_URL_COLUMN,
-    method_column: str = _options.DEFAULT_METHOD_COLUMN,
-    headers_column: str = _options.DEFAULT_HEADERS_COLUMN,
-    body_column: str = _options.DEFAULT_BODY_COLUMN,
-    keep: Iterable[str] = (),
-    head: int | None = None,
-    concurrency: int = _options.DEFAULT_CONCURRENCY,
-    threads: int | None = None,
-    timeout_s: float = _options.DEFAULT_TIMEOUT_S,
-    connect_timeout_s: float = _options.DEFAULT_CONNECT_TIMEOUT_S,
-    method: str | None = None,
-    headers: Headers = (),
-    data: str | bytes | None = None,
-    max_body_bytes: int = _options.DEFAULT_MAX_BODY_BYTES,
-    fail_on: Statuses = _options.DEFAULT_FAIL_ON,
-    user_agent: str = _options.DEFAULT_USER_AGENT,
-    cacert: StrPath | None = None,
-    insecure: bool = False,
-    grace_s: float = _options.DEFAULT_GRACE_S,
-    part_bytes: int = _options.DEFAULT_PART_BYTES,
-    commit_every_s: float = _options.DEFAULT_COMMIT_EVERY_S,
-    window: int = _options.DEFAULT_WINDOW,
-    progress: bool | None = None,
-) -> Summary:
-    """Makes one request for each row of the input and writes what became of each.
+    def __repr__(self) -> str:
+        return f"headgate.Job.open({self.output!r})"
 
-    Blocks until all is done. Memory does not grow with the input. A request that fails is a row of the result with
-    its `error` or a status in `fail_on`, not an exception.
+    def status(self) -> JobStatus:
+        """How far it is, as of its newest commit. Reads two small files, however long the job is.
 
-    Names are those of the flags of `headgate fetch`, except where Python has a better way: a repeated `--header` is
-    `headers`, which takes all at once, as `keep` does; `-q` is `progress=False`; and there is no `--summary`, because
-    the summary is what is returned. Sizes are whole numbers of bytes, as `16 * 1024**2`.
+        Raises:
+            OutputError: There is no job any more, or it is damaged.
+        """
+        return JobStatus.from_json(job_status(self.output))
 
-    Args:
-        input: A file (`.txt` with a URL on each line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
-            `.parquet`), `-` for lines on standard input, or a URL with ranges as in curl: `http://host/[1-1000]`.
-        output: A directory for the results, or `-` for NDJSON on standard output.
-        format: `parquet`, `ndjson`, or `none` to count and drop. By default Parquet in a directory, NDJSON on
-            standard output.
-        fresh: Replace what an earlier job left in `output`.
-        resume: Go on where an earlier run of the same job stopped; `False` raises `OutputError` if there was one.
-        url_column: The input's column of URLs.
-        method_column: The input's column of methods, if it has one.
-        headers_column: The input's column of headers, if it has one.
-        body_column: The input's column of request bodies, if it has one.
-        keep: Columns of the input to carry into the result.
-        head: Do only the first so many rows.
-        concurrency: Requests in flight at the most.
-        threads: Worker threads; `None`: one for each core that this process may use.
-        timeout_s: Longest time for one attempt, in seconds, from connecting to the last byte.
-        connect_timeout_s: Longest time for making a connection, in seconds.
-        method: Of rows that name none. `None`: `GET`, or `POST` if there is `data`.
-        headers: Sent with each request; a mapping, or pairs where a name repeats.
-        data: Body of rows that bring none. Text is sent as UTF-8.
-        max_body_bytes: A response body longer than this, as received or decoded, is a failure.
-        fail_on: Statuses with which a row is given up: it counts as failed and stands in `failed-*`, with its whole
-            answer. Codes and classes, as `"429,5xx"` or `[429, "5xx"]`; `()` or `"none"`: every status is an answer.
-        user_agent: The `User-Agent` header.
-        cacert: PEM file of certificates to trust instead of the system's.
-        insecure: Do not verify certificates: anyone on the way can read and change what is sent.
-        grace_s: How long requests in flight may go on after an interrupt, in seconds.
-        part_bytes: Size at which a file of results is closed and the next begun.
-        commit_every_s: How often results are committed, in seconds: what a crash can cost.
-        window: Rows between the oldest that is not done and the newest that was read, at the most.
-        progress: Show progress on standard error; `None`: if it is a terminal.
+    def rows(self) -> RowStream:
+        """The rows of all parts there are now: those that were answered first, then those that failed.
 
-    Returns:
-        What was done: rows, errors by kind, latencies, and what held the job back.
+        Within each, they are in no order of the input. Parts are read when rows are asked for, one batch after another,
+        so that memory does not grow with the results; a retry that replaces a part meanwhile ends the reading with an
+        `OutputError`.
 
-    Raises:
-        UsageError: An argument cannot be; all mistakes are named.
-        InputError: The input cannot be read, or not to its end; `summary` says what was done before.
-        OutputError: The results cannot be written.
-        Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
-            `summary` says what was done. A second Ctrl-C ends it without waiting.
-    """
-    given = Arguments()
-    body = given.data("data", data)
-    place = given.path_or_none("output", output)
-    options = FetchOptions(
-        input=given.path("input", input),
-        output=place,
-        format=_options.format_for(format, place),
-        fresh=fresh,
-        resume=resume,
-        url_column=url_column,
-        method_column=method_column,
-        headers_column=headers_column,
-        body_column=body_column,
-        keep=given.columns("keep", keep),
-        head=head,
-        concurrency=concurrency,
-        threads=threads,
-        timeout_s=timeout_s,
-        connect_timeout_s=connect_timeout_s,
-        method=_options.method_for(method, body),
-        headers=given.headers("headers", headers),
-        data=body,
-        max_body_bytes=max_body_bytes,
-        fail_on=given.statuses("fail_on", fail_on),
-        user_agent=user_agent,
-        cacert=given.path_or_none("cacert", cacert),
-        insecure=insecure,
-        grace_s=grace_s,
-        part_bytes=part_bytes,
-        commit_every_s=commit_every_s,
-        window=window,
-    )
-    mistakes = [*given.mistakes, *(mistake for mistake in options.mistakes() if not given.is_wrong(mistake.option))]
-    if mistakes:
-        raise UsageError("; ".join(f"{mistake.option} {mistake.message}" for mistake in mistakes))
-    summary, stopped_by = run(options, display_for(show=progress, output=place))
-    if (error := failure_of(summary)) is not None:
-        raise error
-    if stopped_by is not None:
-        raise Interrupted(f"stopped after {summary.rows:,} rows, which are written", summary=summary)
-    return summary
+        Returns:
+            Rows with the columns of the results. It has the Arrow PyCapsule interface (`__arrow_c_stream__`), so that
+            `pyarrow.table(rows)` or `polars.DataFrame(rows)` take it as it is, and gives batches of rows
+            with `__arrow_c_array__` when iterated. Each time it is read from the beginning.
 
+        Raises:
+            OutputError: There is no job any more; when iterated: a part cannot be read, or is damaged.
+        """
+        return job_rows(self.output)
 
-def failure_of(summary: Summary) -> HeadgateError | None:
-    """The exception that stands for the failure of a whole job."""
-    if summary.failure is None:
-        return None
-    error = _ERROR_OF.get(summary.failure.kind, InternalError)
-    return error(summary.failure.message, summary=summary)
+    @with_suggestions
+    def retry(  # noqa: PLR0913 - one for each flag of `headgate retry`
+        self,
+        *,
+        only: str | Iterable[str] = (),
+        concurrency: int = _options.DEFAULT_CONCURRENCY,
+        threads: int | None = None,
+        timeout_s: float = _options.DEFAULT_TIMEOUT_S,
+        connect_timeout_s: float = _options.DEFAULT_CONNECT_TIMEOUT_S,
+        headers: Headers = (),
+        data: str | bytes | None = None,
+        max_body_bytes: int = _options.DEFAULT_MAX_BODY_BYTES,
+        cacert: StrPath | None = None,
+        insecure: bool = False,
+        grace_s: float = _options.DEFAULT_GRACE_S,
+        part_bytes: int = _options.DEFAULT_PART_BYTES,
+        progress: bool | None = None,
+    ) -> Summary:
+        """Asks failed rows again and replaces their results.
+
+        Blocks until all are done. Rows that are answered now move to `part-*`; the others stay in `failed-*`, and their
+        `attempts` add up. One file of failed rows is replaced after another, each in one commit: killed at any instant,
+        the job is as it was before or after one of them, and the same call asks the rest.
+
+        What to ask is the job's own. Values of headers and bodies are not stored in it: a job that was begun with
+        `headers` or `data` needs the same ones here.
+
+        Args:
+            only: Kinds of failures, as in the column `error`, and statuses: `"timeout,status:503"` or
+                `["timeout", "status:5xx"]`. By default all.
+            concurrency: Requests in flight at the most.
+            threads: Worker threads; `None`: one for each core that this process may use.
+            timeout_s: Longest time for one attempt, in seconds, from connecting to the last byte.
+            connect_timeout_s: Longest time for making a connection, in seconds.
+            headers: Those of the job; a mapping, or pairs where a name repeats.
+            data: That of the job.
+            max_body_bytes: A response body longer than this, as received or decoded, is a failure.
+            cacert: PEM file of certificates to trust instead of the system's.
+            insecure: Do not verify certificates: anyone on the way can read and change what is sent.
+            grace_s: How long requests in flight may go on after an interrupt, in seconds.
+            part_bytes: Size at which a file of results is closed and the next begun.
+            progress: Show progress on standard error; `None`: if it is a terminal.
+
+        Returns:
+            What was done this time; `summary.job` has the figures of the whole job.
+
+        Raises:
+            UsageError: An argument cannot be; all mistakes are named.
+            InputError: The input cannot be read again.
+            OutputError: The results cannot be read or written; another process writes to them; or the input, the
+                headers or the data are not those of the job.
+            Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
+                `summary` says what was done; the same call asks the rest. A second Ctrl-C ends it without waiting.
+        """
+        given = Arguments()
+        options = RetryOptions(
+            output=self.output,
+            only=given.kinds("only", only),
+            concurrency=concurrency,
+            threads=threads,
+            timeout_s=timeout_s,
+            connect_timeout_s=connect_timeout_s,
+            headers=given.headers("headers", headers),
+            data=given.data("data", data),
+            max_body_bytes=max_body_bytes,
+            cacert=given.path_or_none("cacert", cacert),
+            insecure=insecure,
+            grace_s=grace_s,
+            part_bytes=part_bytes,
+        )
+        given.check(options)
+        return run_or_raise(options, display_for(show=progress))

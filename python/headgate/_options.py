@@ -79,13 +79,15 @@ class WorkOptions:
     insecure: bool = False
     grace_s: float = DEFAULT_GRACE_S
     part_bytes: int = DEFAULT_PART_BYTES
-    commit_every_s: float = DEFAULT_COMMIT_EVERY_S
 
     def mistakes(self) -> list[Mistake]:
         """Everything that is wrong with them, as far as the options alone can tell."""
         return [Mistake(option=option, message=message) for option, message in self._mistakes()]
 
     def _mistakes(self) -> Iterator[tuple[str, str]]:
+        yield from self._work_mistakes()
+
+    def _work_mistakes(self) -> Iterator[tuple[str, str]]:
         yield from self._whole("concurrency", self.concurrency, least=1)
         yield from self._whole("threads", self.threads, least=1, optional=True)
         yield from self._seconds("timeout_s", self.timeout_s)
@@ -93,7 +95,6 @@ class WorkOptions:
         yield from self._whole("max_body_bytes", self.max_body_bytes, least=0)
         yield from self._seconds("grace_s", self.grace_s, zero=True)
         yield from self._whole("part_bytes", self.part_bytes, least=1)
-        yield from self._seconds("commit_every_s", self.commit_every_s)
         yield from self._switch("insecure", self.insecure)
         for name, value in self.headers:
             if not _TOKEN.fullmatch(name):
@@ -152,6 +153,7 @@ class FetchOptions(WorkOptions):
     method: str = DEFAULT_METHOD
     fail_on: str = DEFAULT_FAIL_ON
     user_agent: str = DEFAULT_USER_AGENT
+    commit_every_s: float = DEFAULT_COMMIT_EVERY_S
     window: int = DEFAULT_WINDOW
 
     def _mistakes(self) -> Iterator[tuple[str, str]]:
@@ -166,10 +168,10 @@ class FetchOptions(WorkOptions):
         yield from self._switch("fresh", self.fresh)
         yield from self._switch("resume", self.resume)
         yield from self._whole("head", self.head, least=0, optional=True)
+        yield from self._seconds("commit_every_s", self.commit_every_s)
         yield from self._whole("window", self.window, least=1)
+        yield from self._work_mistakes()
         yield from self._request_mistakes()
-        # A class with slots is made twice, and `super()` would mean the first one.
-        yield from WorkOptions._mistakes(self)
 
     def _output_mistakes(self) -> Iterator[tuple[str, str]]:
         if self.format not in FORMATS:
@@ -216,7 +218,7 @@ class RetryOptions(WorkOptions):
             yield "output", "is missing: name the directory of a job"
         elif self.output == STANDARD_STREAM:
             yield "output", "must be the directory of a job: what went to standard output is not remembered"
-        yield from WorkOptions._mistakes(self)
+        yield from self._work_mistakes()
 
 
 def method_for(method: str | None, data: bytes | None) -> str:

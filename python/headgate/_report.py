@@ -5,27 +5,69 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from headgate import _format
-from headgate._summary import Summary
+from headgate._summary import JobFigures, Summary
 
 _MILLION: Final = 1_000_000
 _INDENT: Final = "  "
-_NO_PLACE: Final = ("", "-")
+_STANDARD_STREAM: Final = "-"
+_NO_PLACE: Final = ("", _STANDARD_STREAM)
 _ROWS_FOR_A_RATE: Final = 10_000
 """With fewer, the CPU seconds of starting are most of it."""
 
 _LONGEST_URL: Final = 80
 
 
+def greeting(summary: Summary) -> str | None:
+    """What is said of a run that has only begun: which rows of its job were done before."""
+    if summary.job is None or not _went_on(summary):
+        return None
+    if finished_already(summary):
+        return None
+    return f"resuming: {_done(summary.job)} done"
+
+
+def finished_already(summary: Summary) -> bool:
+    """Whether the job was done before this run, which had nothing to do."""
+    return summary.job is not None and _went_on(summary) and summary.job.finished and summary.rows == 0
+
+
 def report(summary: Summary) -> str:
     """The summary as aligned lines, without a line end after the last."""
-    blocks = [_headline(summary), *_aligned(_facts(summary))]
+    if summary.job is not None and finished_already(summary):
+        return "\n".join(map(_format.printable, (_finished(summary.job, summary.output), *_place(summary))))
+    return _lines(summary, _headline(summary), again="")
+
+
+def retry_report(summary: Summary) -> str:
+    """The same of a retry of failed rows."""
+    job = summary.job
+    if summary.rows or _stopped_early(summary) or job is None:
+        return _lines(summary, f"asked again, {_headline(summary)}", again=" again")
+    if not job.failed:
+        return "nothing to ask again: no row of the job has failed"
+    failed = _format.plural(job.failed, "failed row")
+    kinds = ", ".join(f"{kind} {number:,}" for kind, number in _by_number(job.errors))
+    return f"nothing to ask again: none of the {failed} of the job has failed in such a way ({kinds})"
+
+
+def _lines(summary: Summary, headline: str, *, again: str) -> str:
+    blocks = [headline, *_aligned(_facts(summary, again))]
     if summary.rows or _stopped_early(summary):
         blocks.append(summary.bound_by.text)
-    blocks.extend(_in_all(summary))
+    blocks.extend(_in_all(summary, of_a_retry=bool(again)))
     blocks.extend(f"note: {note}" for note in summary.notes)
     blocks.extend(_place(summary))
-    blocks.extend(_way_on(summary))
+    blocks.extend(_way_on(summary, of_a_retry=bool(again)))
     return "\n".join(_format.printable(line) for line in blocks)
+
+
+def _finished(job: JobFigures, output: str) -> str:
+    rows = _format.plural(job.done, "row")
+    if not job.failed:
+        return f"finished already: {rows} done: start over with --fresh"
+    retry = f"headgate retry {shlex.quote(output)}"
+    ways = f"ask those again with `{retry}`, or start over with --fresh"
+    return f"finished already: {rows} done, {job.failed:,} failed: {ways}"
 
 
 def _stopped_early(summary: Summary) -> bool:
@@ -45,25 +87,34 @@ def _went_on(summary: Summary) -> bool:
     return summary.job is not None and summary.job.rows_before > 0
 
 
-def _in_all(summary: Summary) -> Iterator[str]:
+def _done(job: JobFigures) -> str:
+    if job.rows is None:
+        return _format.plural(job.done, "row")
+    return f"{job.done:,} of {_format.plural(job.rows, 'row')}"
+
+
+def _in_all(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
     """The whole job, where this run was not all of it."""
-    if summary.job is None or not _went_on(summary):
-        return
-    done = _format.plural(summary.job.done, "row")
-    if summary.job.rows is not None:
-        done = f"{summary.job.done:,} of {_format.plural(summary.job.rows, 'row')}"
-    yield f"in all {done} done, {summary.job.failed:,} failed"
+    if summary.job is not None and (of_a_retry or _went_on(summary)):
+        yield f"in all {_done(summary.job)} done, {summary.job.failed:,} failed"
 
 
-def _way_on(summary: Summary) -> Iterator[str]:
-    """How to have the rest done, where the same command does it."""
-    if summary.job is None or summary.job.finished or not summary.job.resumable:
+def _way_on(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
+    """How to have the rest done."""
+    if not _stopped_early(summary):
         return
-    # An input that was mended is another input: that job cannot go on.
-    if summary.failure is not None and summary.failure.kind == "output":
-        yield "when the cause of the failure is gone, run the same command again to go on"
-    elif summary.failure is None and summary.interrupted:
-        yield "run the same command again to go on"
+    job, failure = summary.job, summary.failure
+    if job is None:
+        if summary.output == _STANDARD_STREAM:
+            yield "this job cannot be gone on with: standard output is not remembered; with -o DIRECTORY it is"
+    elif of_a_retry or not job.finished:
+        if not job.resumable:
+            yield "this job cannot be gone on with: its input cannot be read again; one that reads a file can"
+        # An input that was mended is another input: that job cannot go on.
+        elif failure is not None and failure.kind == "output":
+            yield "when the cause of the failure is gone, run the same command again to go on"
+        elif failure is None:
+            yield "run the same command again to go on"
 
 
 def _place(summary: Summary) -> Iterator[str]:
@@ -71,13 +122,8 @@ def _place(summary: Summary) -> Iterator[str]:
     if summary.output in _NO_PLACE:
         return
     if summary.failure is not None and summary.failure.kind == "output":
-        if summary.job is not None:
-            yield f"what was committed before the failure is in {summary.output}"
-        else:
-            yield (
-                f"what was written before the failure is in {summary.output}; "
-                "answered rows of the unfinished part are not in it"
-            )
+        rows = "" if summary.job is None else f": {_done(summary.job)}"
+        yield f"what was committed before the failure is safe in {summary.output}{rows}"
     elif not (summary.rows or _went_on(summary)):
         yield "no row has ended: there are no results" if _stopped_early(summary) else "there were no rows to ask for"
     else:
@@ -85,10 +131,10 @@ def _place(summary: Summary) -> Iterator[str]:
         yield f"results are in {summary.output}: look at them with `{look}`"
 
 
-def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
+def _facts(summary: Summary, again: str) -> Iterator[tuple[str, str]]:
     yield "answered", f"{summary.answered:,}{_in_brackets(_by_class(summary.statuses))}"
-    yield "failed", f"{summary.failed:,}"
-    for kind, number in sorted(summary.errors.items(), key=lambda item: (-item[1], item[0])):
+    yield f"failed{again}", f"{summary.failed:,}"
+    for kind, number in _by_number(summary.errors):
         example = summary.error_examples.get(kind)
         reason = "" if example is None else f"  row {example.row}: {_short(example.url)}: {example.message}"
         yield f"{_INDENT}{kind}", f"{number:,}{reason}"
@@ -115,6 +161,11 @@ def _cpu(summary: Summary) -> str:
     if summary.rows < _ROWS_FOR_A_RATE:
         return total
     return f"{total}, {summary.cpu_s / summary.rows * _MILLION:,.1f} s for each million requests"
+
+
+def _by_number(errors: dict[str, int]) -> list[tuple[str, int]]:
+    """The most frequent first."""
+    return sorted(errors.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _by_class(statuses: dict[int, int]) -> Iterator[str]:

@@ -89,15 +89,23 @@ class _Signals:
 
 
 def watch(
-    job: Job, display: Display, *, grace_s: float, signals: Iterable[signal.Signals] = (signal.SIGINT,)
+    job: Job,
+    display: Display,
+    *,
+    grace_s: float,
+    signals: Iterable[signal.Signals] = (signal.SIGINT,),
+    greeting: str | None = None,
 ) -> tuple[Summary, signal.Signals | None]:
-    """Waits until the job has ended.
+    """Waits until the job has ended; the greeting is shown before all else.
 
     Returns:
         What the job has done, and the signal that stopped it, if one did.
     """
     try:
         with display, _Signals(job, signals) as received:
+            if greeting is not None:
+                with contextlib.suppress(OSError):
+                    display.say(greeting)
             _follow(job, display, received, grace_s)
             return Summary.from_json(job.finish()), received.first
     except BaseException:

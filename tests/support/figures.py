@@ -65,6 +65,44 @@ RESUMED: dict[str, Any] = {
 }
 """A job of which the summary above was the second run."""
 
+STATUS: dict[str, Any] = {
+    "output": "results",
+    "input": "urls.txt",
+    "format": "parquet",
+    "rows": 200_000,
+    "done": 160_000,
+    "watermark": 159_000,
+    "answered": 159_940,
+    "failed": 60,
+    "errors": {"closed": 3, "status:503": 5, "timeout": 52},
+    "parts": 4,
+    "bytes": 5_242_880,
+    "finished": False,
+    "resumable": True,
+    "running": False,
+    "pid": None,
+    "started_at": "2026-11-20T20:19:33.069189Z",
+    "committed_at": "2026-11-20T21:00:05.161937Z",
+    "run_count": 2,
+    "runs": [
+        {
+            "command": "fetch",
+            "started_at": "2026-11-20T20:19:33.132902Z",
+            "committed_at": "2026-11-20T20:21:07.161937Z",
+            "rows": 60_000,
+            "ended": False,
+        },
+        {
+            "command": "fetch",
+            "started_at": "2026-11-20T20:58:00.132902Z",
+            "committed_at": "2026-11-20T21:00:05.161937Z",
+            "rows": 100_000,
+            "ended": True,
+        },
+    ],
+}
+"""The same job, looked at."""
+
 
 def snapshot_json(**changes: object) -> str:
     """The snapshot above with changes."""
@@ -74,3 +112,8 @@ def snapshot_json(**changes: object) -> str:
 def summary_json(**changes: object) -> str:
     """The summary above with changes."""
     return json.dumps(SUMMARY | changes)
+
+
+def status_json(**changes: object) -> str:
+    """The status above with changes."""
+    return json.dumps(STATUS | changes)

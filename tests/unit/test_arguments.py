@@ -5,6 +5,7 @@ import pytest
 from headgate._arguments import Arguments
 
 WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
+WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
 WRITE = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
 
 
@@ -21,6 +22,8 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
     assert arguments.path_or_none("output", None) is None
     assert "408,5xx" == arguments.statuses("fail_on", iter([408, "5xx"]))
     assert ["503, 5xx", "", ""] == [arguments.statuses("fail_on", given) for given in ("503, 5xx", "", ())]
+    assert ("timeout", "status:5xx") == arguments.kinds("only", "timeout, status:5xx")
+    assert [("closed",), (), ()] == [arguments.kinds("only", given) for given in (iter(["closed"]), "", ())]
     assert ("id", "name") == arguments.columns("keep", iter(["id", "name"]))
     assert "grün".encode() == arguments.data("data", "grün")
     assert arguments.mistakes == []
@@ -46,6 +49,9 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
         (f"must be text or a list of statuses, not bytes: {WRITE_STATUSES}", "statuses", b"503"),
         (f"must hold numbers and text, not float: {WRITE_STATUSES}", "statuses", [503.0, 1.5]),
         (f"must hold numbers and text, not bool: {WRITE_STATUSES}", "statuses", [True]),
+        (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", [503]),
+        (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", b"timeout"),
+        (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", None),
         ("must be bytes or text, not dict", "data", {"a": 1}),
     ],
 )

@@ -9,7 +9,7 @@ from headgate import cli
 from headgate._errors import InputError, InternalError, OutputError, UsageError
 from headgate._summary import Summary
 from headgate._version import __version__
-from headgate.cli import fetch
+from headgate.cli import _ending, fetch
 from support.figures import RESUMED, summary_json
 
 
@@ -124,4 +124,4 @@ def test_an_error_of_the_job_is_one_line_and_an_exit_code(
 def test_the_exit_code_tells_how_the_job_ended(
     expected: int, changes: dict[str, Any], stopped_by: signal.Signals | None
 ) -> None:
-    assert expected == fetch.exit_code(Summary.from_json(summary_json(**changes)), stopped_by)
+    assert expected == _ending.exit_code(Summary.from_json(summary_json(**changes)), stopped_by)

@@ -27,7 +27,7 @@ def mistakes(*arguments: str) -> list[str]:
 
 
 def test_input_and_output_are_enough() -> None:
-    expected = Command(options=FetchOptions(input="urls.txt", output="results"), quiet=False, summary=None)
+    expected = Command(options=FetchOptions(input="urls.txt", output="results"), yes=False, quiet=False, summary=None)
     assert expected == read("urls.txt", "-o", "results") == read("-o", "results", "urls.txt")
 
 
@@ -78,6 +78,10 @@ def test_nothing_is_kept_with_the_format_none() -> None:
 def test_quiet_and_the_file_for_the_summary_are_no_options_of_the_job(tmp_path: Path) -> None:
     command = read("u.txt", "-o", "r", "-q", "--summary", str(tmp_path / "s.json"))
     assert (True, tmp_path / "s.json") == (command.quiet, command.summary)
+
+
+def test_whether_to_ask_first_is_no_option_of_the_job() -> None:
+    assert [True, True, False] == [read("u.txt", "-o", "r", "--fresh", *flags).yes for flags in (["-y"], ["--yes"], [])]
 
 
 def test_data_comes_from_a_file_as_it_is(tmp_path: Path) -> None:

@@ -10,25 +10,29 @@ import headgate
 
 PACKAGE = Path(headgate.__file__).parent
 
-DATA = {"_summary", "_options", "_errors", "_format", "_nearest", "_arguments"}
+DATA = {"_summary", "_status", "_options", "_errors", "_format", "_nearest", "_arguments"}
 MAY_IMPORT: dict[str, set[str]] = {
-    "__init__": {"_version", "_summary", "_errors", "_job"},
+    "__init__": {"_version", "_summary", "_status", "_errors", "_fetch", "_job"},
     "_version": set(),
     "_summary": set(),
+    "_status": set(),
     "_format": set(),
     "_nearest": set(),
     "_errors": {"_summary"},
     "_options": {"_version"},
-    "_arguments": {"_options"},
+    "_arguments": {"_options", "_errors"},
     "_display": {"_summary", "_format"},
     "_report": {"_summary", "_format"},
+    "_report_status": {"_status", "_format"},
     "_watch": {"_summary"},
     "_native": {"_headgate"},
     "_headgate": {"_options"},
     "_server": {"_native"},
-    "_job": {"_native", "_display", "_watch", *DATA},
+    "_run": {"_native", "_report", "_watch", *DATA},
+    "_fetch": {"_display", "_run", *DATA},
+    "_job": {"_native", "_display", "_run", *DATA},
 }
-FACES = {"_job", "_server"}
+FACES = {"_run", "_job", "_server"}
 
 
 def modules() -> list[str]:

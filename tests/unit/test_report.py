@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from headgate._report import report
+from headgate._report import greeting, report, retry_report
 from headgate._summary import Summary
 from support.figures import RESUMED, summary_json
 
@@ -91,7 +91,7 @@ def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
     )
     full = {"kind": "output", "message": "disk full"}
     assert [
-        "what was committed before the failure is in results",
+        "what was committed before the failure is safe in results: 160,000 of 200,000 rows",
         "when the cause of the failure is gone, run the same command again to go on",
     ] == lines(failure=full, job=RESUMED)[-2:]
 
@@ -106,10 +106,71 @@ def test_an_input_that_broke_off_is_another_once_it_is_mended() -> None:
     assert [] == [line for line in broken if "again to go on" in line]
 
 
-def test_a_run_that_had_nothing_left_to_do_still_says_where_the_results_are() -> None:
-    done = lines(**NO_ROWS, job=RESUMED | {"done": 200_000, "rows_before": 200_000, "finished": True})
-    assert ["done: 0 rows in 0.0 s", "in all 200,000 of 200,000 rows done, 60 failed"] == [done[0], done[-2]]
-    assert "results are in results: look at them with `headgate show results`" == done[-1]
+def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None:
+    place = "results are in my results: look at them with `headgate show 'my results'`"
+    finished = RESUMED | {"done": 200_000, "rows_before": 200_000, "finished": True}
+    assert [
+        "finished already: 200,000 rows done, 60 failed: ask those again with `headgate retry 'my results'`, "
+        "or start over with --fresh",
+        place,
+    ] == lines(**NO_ROWS, output="my results", job=finished)
+    assert ["finished already: 200,000 rows done: start over with --fresh", place] == lines(
+        **NO_ROWS, output="my results", job=finished | {"failed": 0, "errors": {}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "job"),
+    [
+        ("resuming: 160,000 of 200,000 rows done", RESUMED),
+        ("resuming: 160,000 rows done", RESUMED | {"rows": None}),
+        (None, RESUMED | {"rows_before": 0}),
+        (None, RESUMED | {"finished": True}),
+        (None, None),
+    ],
+)
+def test_a_run_that_goes_on_begins_with_what_is_done(expected: str | None, job: dict[str, Any] | None) -> None:
+    assert expected == greeting(Summary.from_json(summary_json(**NO_ROWS, job=job)))
+
+
+def test_what_cannot_be_gone_on_with_says_why() -> None:
+    assert (
+        "this job cannot be gone on with: standard output is not remembered; with -o DIRECTORY it is"
+        == (lines(interrupted=True, output="-")[-1])
+    )
+    pipe = RESUMED | {"resumable": False}
+    for ending in ({"interrupted": True}, {"failure": {"kind": "output", "message": "disk full"}}):
+        assert (
+            "this job cannot be gone on with: its input cannot be read again; one that reads a file can"
+            == (lines(**ending, job=pipe)[-1])
+        )
+    assert [] == [line for line in lines(job=pipe | {"finished": True}) if "cannot be gone on" in line]
+
+
+def retried(**changes: Any) -> list[str]:
+    return retry_report(Summary.from_json(summary_json(**changes))).splitlines()
+
+
+def test_a_retry_says_what_was_answered_this_time_and_what_failed_again() -> None:
+    job = RESUMED | {"done": 200_000, "rows_before": 0, "finished": True}
+    again = retried(job=job)
+    assert "asked again, done: 100,000 rows in 3.3 s" == again[0]
+    assert [
+        "  answered      99,985  (2xx: 99,955, 4xx: 30)",
+        "  failed again  15",
+        "in all 200,000 of 200,000 rows done, 60 failed",
+    ] == [line for line in again if line.startswith(("  answered", "  failed", "in all"))]
+    assert [] == [line for line in again if "run the same" in line]
+    assert "run the same command again to go on" == retried(interrupted=True, job=job)[-1]
+
+
+def test_a_retry_that_finds_nothing_says_what_there_is() -> None:
+    job = RESUMED | {"rows_before": 0}
+    assert ["nothing to ask again: no row of the job has failed"] == retried(**NO_ROWS, job=job | {"failed": 0})
+    assert [
+        "nothing to ask again: none of the 60 failed rows of the job has failed in such a way "
+        "(timeout 52, status:503 5, closed 3)"
+    ] == retried(**NO_ROWS, job=job)
 
 
 def test_what_was_in_flight_when_the_grace_was_over_is_counted() -> None:
@@ -120,8 +181,9 @@ def test_what_was_in_flight_when_the_grace_was_over_is_counted() -> None:
 
 
 def test_after_a_failed_write_nobody_is_told_that_all_results_are_there() -> None:
-    assert lines(failure={"kind": "output", "message": "disk full"})[-1] == (
-        "what was written before the failure is in results; answered rows of the unfinished part are not in it"
+    assert (
+        "what was committed before the failure is safe in results"
+        == (lines(failure={"kind": "output", "message": "disk full"})[-1])
     )
     assert lines(failure={"kind": "input", "message": "cut short"})[-1].startswith("results are in results")
 

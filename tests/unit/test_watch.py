@@ -69,6 +69,12 @@ def test_a_job_is_watched_to_its_end() -> None:
     assert (100_000, None, ["finish"]) == (summary.rows, stopped_by, job.calls)
 
 
+def test_what_is_said_of_the_start_comes_before_all_else() -> None:
+    display = Recorder()
+    watch(FakeJob(signal.SIGINT), display, grace_s=10, greeting="resuming: 1 row done")
+    assert ["resuming: 1 row done", "stopping: "] == [display.said[0], display.said[1][:10]]
+
+
 def test_a_job_is_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_watch, "DRAW_EVERY_S", 0.0)
     display = Recorder()

@@ -24,7 +24,6 @@ struct WorkOptions {
     insecure: bool,
     grace_s: f64,
     part_bytes: u64,
-    commit_every_s: f64,
 }
 
 /// What is asked, and where it goes.
@@ -45,6 +44,7 @@ struct AskedOptions {
     fail_on: String,
     user_agent: String,
     window: u64,
+    commit_every_s: f64,
 }
 
 #[derive(FromPyObject)]
@@ -106,6 +106,7 @@ impl TryFrom<FetchOptions> for JobOptions {
                 format: format(&asked.format)?,
                 fresh: asked.fresh,
                 resume: asked.resume,
+                commit_every: seconds("--commit-every-s", asked.commit_every_s)?,
                 ..options.sink
             },
             request: RequestOptions {
@@ -133,11 +134,7 @@ impl TryFrom<WorkOptions> for JobOptions {
 
     fn try_from(work: WorkOptions) -> Result<Self, JobError> {
         Ok(Self {
-            sink: SinkOptions {
-                part_bytes: work.part_bytes,
-                commit_every: seconds("--commit-every-s", work.commit_every_s)?,
-                ..SinkOptions::default()
-            },
+            sink: SinkOptions { part_bytes: work.part_bytes, ..SinkOptions::default() },
             request: RequestOptions {
                 headers: work.headers,
                 body: work.data,

@@ -1,20 +1,24 @@
 """The command line of `headgate fetch`: its flags, and what they mean."""
 
-import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate import _format, _options
+from headgate import _options
 from headgate._options import FetchOptions
+from headgate.cli import _work_flags
 from headgate.cli._parser import Parser, Values
 
 _DESCRIPTION = """\
 Makes one request for each row of INPUT and writes what became of each into OUT.
 
 INPUT is a file: .txt (a URL on each line), .csv, .tsv, .ndjson, .jsonl (these also .gz or .zst), .parquet;
-or - for lines on standard input; or a URL with ranges and sets as in curl: http://host/[1-1000]/{a,b}"""
+or - for lines on standard input; or a URL with ranges and sets as in curl: http://host/[1-1000]/{a,b}
+
+A job in a directory survives interrupts, crashes and full disks: the same command goes on where it stopped,
+and every row ends as one row of the results. What was answered in the last seconds before a crash
+(--commit-every-s) is asked again. A job that reads standard input or a pipe, or writes with -o -, cannot be
+gone on with."""
 
 _EXAMPLES = """\
 examples:
@@ -24,7 +28,7 @@ examples:
   headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status
 
 exit codes: 0 every row was answered, 3 finished with failed rows, 2 a mistake, an unreadable input
-or an unusable OUT, 130 interrupted, 1 anything else"""
+or an unusable OUT, 130 interrupted (143 terminated): the same command goes on, 1 anything else"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +36,7 @@ class Command:
     """What a command line asks for."""
 
     options: FetchOptions
+    yes: bool
     quiet: bool
     summary: Path | None
 
@@ -46,21 +51,18 @@ def read(arguments: Sequence[str]) -> Command | None:
     if values is None:
         return None
     options = _fetch_options(values)
-    for mistake in options.mistakes():
-        if not values.is_wrong(mistake.option):
-            values.wrong(mistake.option, mistake.message)
-    command = Command(options=options, quiet=values.switch("quiet"), summary=_summary_path(values))
-    values.check()
-    return command
+    summary = _work_flags.summary_path(values)
+    _work_flags.check(values, options)
+    return Command(options=options, yes=values.switch("yes"), quiet=values.switch("quiet"), summary=summary)
 
 
 def _parser() -> Parser:
     parser = Parser("fetch", usage="INPUT -o OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
     _add_input(parser)
     _add_request(parser)
-    _add_limits(parser)
+    _work_flags.add_limits(parser)
     _add_output(parser)
-    _add_progress(parser)
+    _work_flags.add_progress(parser)
     return parser
 
 
@@ -90,57 +92,11 @@ def _add_request(parser: Parser) -> None:
         text=f"method of rows that name none (default: {_options.DEFAULT_METHOD}, or "
         f"{_options.DEFAULT_METHOD_WITH_DATA} with --data)",
     )
-    parser.value("headers", "-H", "--header", metavar="'NAME: VALUE'", text="send this header; repeats", repeats=True)
-    parser.value(
-        "data",
-        "-d",
-        "--data",
-        metavar="DATA",
-        text="body of rows that bring none; @FILE reads it, @- from standard input",
-    )
+    _work_flags.add_content(parser)
     parser.value(
         "user_agent", "--user-agent", metavar="TEXT", text=f"the User-Agent (default: {_options.DEFAULT_USER_AGENT})"
     )
-    parser.value("cacert", "--cacert", metavar="FILE", text="trust the certificates in this PEM file, and no others")
-    parser.switch(
-        "insecure", "--insecure", text="do not verify certificates: anyone on the way can read and change all"
-    )
-
-
-def _add_limits(parser: Parser) -> None:
-    parser.group("limits")
-    parser.value(
-        "concurrency",
-        "-c",
-        "--concurrency",
-        metavar="N",
-        text=f"requests in flight at the most (default: {_options.DEFAULT_CONCURRENCY})",
-    )
-    parser.value("threads", "--threads", metavar="N", text="worker threads (default: one for each core)")
-    parser.value(
-        "timeout_s",
-        "--timeout-s",
-        metavar="SECONDS",
-        text=f"for one attempt, from connecting to the last byte (default: {_options.DEFAULT_TIMEOUT_S:g})",
-    )
-    parser.value(
-        "connect_timeout_s",
-        "--connect-timeout-s",
-        metavar="SECONDS",
-        text=f"for making a connection (default: {_options.DEFAULT_CONNECT_TIMEOUT_S:g})",
-    )
-    parser.value(
-        "max_body_bytes",
-        "--max-body-bytes",
-        metavar="SIZE",
-        text=f"a longer response body is a failure (default: {_size(_options.DEFAULT_MAX_BODY_BYTES)})",
-    )
-    parser.value(
-        "grace_s",
-        "--grace-s",
-        metavar="SECONDS",
-        text=f"for what is in flight after Ctrl-C (default: {_options.DEFAULT_GRACE_S:g})",
-    )
+    _work_flags.add_trust(parser)
 
 
 def _add_output(parser: Parser) -> None:
@@ -159,13 +115,9 @@ def _add_output(parser: Parser) -> None:
         text=f"statuses of failed rows, or none (default: {_options.DEFAULT_FAIL_ON})",
     )
     parser.switch("fresh", "--fresh", text="start over: replace what an earlier job left in OUT")
+    parser.switch("yes", "-y", "--yes", text="do not ask on a terminal whether to replace the results there")
     parser.switch("no_resume", "--no-resume", text="do not go on with a job that was begun in OUT")
-    parser.value(
-        "part_bytes",
-        "--part-bytes",
-        metavar="SIZE",
-        text=f"begin a new file at this size (default: {_size(_options.DEFAULT_PART_BYTES)})",
-    )
+    _work_flags.add_part_size(parser)
     parser.value(
         "commit_every_s",
         "--commit-every-s",
@@ -180,21 +132,12 @@ def _add_output(parser: Parser) -> None:
     )
 
 
-def _add_progress(parser: Parser) -> None:
-    parser.group("progress")
-    parser.switch("quiet", "-q", "--quiet", text="no progress and no summary; errors are still told")
-    parser.value("summary", "--summary", metavar="FILE", text="write the summary as JSON")
-
-
-def _size(number: int) -> str:
-    return _format.size(number).replace(".0 ", " ").replace(" ", "")
-
-
 def _fetch_options(values: Values) -> FetchOptions:
     source = values.argument("input")
     output = values.text("output")
-    data = _data(values, source)
+    work = _work_flags.work(values, source=source)
     return FetchOptions(
+        **work,
         input=source,
         output=output,
         format=_output_format(values, output),
@@ -206,20 +149,9 @@ def _fetch_options(values: Values) -> FetchOptions:
         body_column=_text(values, "body_column", _options.DEFAULT_BODY_COLUMN),
         keep=tuple(values.texts("keep")),
         head=values.whole_or_none("head"),
-        concurrency=values.whole("concurrency", _options.DEFAULT_CONCURRENCY),
-        threads=values.whole_or_none("threads"),
-        timeout_s=values.seconds("timeout_s", _options.DEFAULT_TIMEOUT_S),
-        connect_timeout_s=values.seconds("connect_timeout_s", _options.DEFAULT_CONNECT_TIMEOUT_S),
-        method=_options.method_for(values.text("method"), data),
-        headers=_headers(values),
-        data=data,
-        max_body_bytes=values.size("max_body_bytes", _options.DEFAULT_MAX_BODY_BYTES),
+        method=_options.method_for(values.text("method"), work["data"]),
         fail_on=_text(values, "fail_on", _options.DEFAULT_FAIL_ON),
         user_agent=_text(values, "user_agent", _options.DEFAULT_USER_AGENT),
-        cacert=values.text("cacert"),
-        insecure=values.switch("insecure"),
-        grace_s=values.seconds("grace_s", _options.DEFAULT_GRACE_S),
-        part_bytes=values.size("part_bytes", _options.DEFAULT_PART_BYTES),
         commit_every_s=values.seconds("commit_every_s", _options.DEFAULT_COMMIT_EVERY_S),
         window=values.whole("window", _options.DEFAULT_WINDOW),
     )
@@ -236,50 +168,3 @@ def _output_format(values: Values, output: str | None) -> _options.Format:
     if text is not None and form is None:
         values.wrong("format", f"must be one of {', '.join(_options.FORMATS)}, not {text!r}")
     return _options.format_for(form, output)
-
-
-def _headers(values: Values) -> list[tuple[str, str]]:
-    headers = []
-    for text in values.texts("headers"):
-        name, colon, value = text.partition(":")
-        if colon:
-            headers.append((name.strip(), value.strip()))
-        else:
-            values.wrong("headers", f"{text!r} is no header: write 'Name: value'")
-    return headers
-
-
-def _data(values: Values, source: str) -> bytes | None:
-    text = values.text("data")
-    if text is None or not text.startswith("@"):
-        return None if text is None else text.encode()
-    name = text[1:]
-    if name != _options.STANDARD_STREAM:
-        try:
-            return Path(name).read_bytes()
-        except (OSError, ValueError) as error:
-            values.wrong("data", f"cannot read {name!r}: {_reason(error)}")
-            return b""
-    if source == _options.STANDARD_STREAM:
-        values.wrong("data", "@- and INPUT - cannot both read standard input")
-        return b""
-    return sys.stdin.buffer.read()
-
-
-def _summary_path(values: Values) -> Path | None:
-    """The file for the summary; that it cannot be written is better known before the job than after it."""
-    text = values.text("summary")
-    if text is None:
-        return None
-    path = Path(text)
-    if not text or path.is_dir():
-        values.wrong("summary", f"must be a file, not {text!r}")
-    elif not path.parent.is_dir():
-        values.wrong("summary", f"cannot be written: there is no directory {str(path.parent)!r}")
-    elif not os.access(path if path.exists() else path.parent, os.W_OK):
-        values.wrong("summary", f"cannot be written: no permission for {text!r}")
-    return path
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from headgate.cli import _ending
 from headgate.cli._parser import Parser
 
 DEFAULT_ROWS: Final = 100_000
@@ -45,8 +46,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _demonstrate(rows: int, output: str) -> int:
-    from headgate import _display, _job, _options, _report, _server  # noqa: PLC0415 - not for the help
-    from headgate.cli import fetch, show  # noqa: PLC0415 - as above
+    from headgate import _display, _options, _report, _run, _server  # noqa: PLC0415 - not for the help
+    from headgate.cli import show  # noqa: PLC0415 - as above
 
     server = _server.start_server()
     try:
@@ -54,14 +55,13 @@ def _demonstrate(rows: int, output: str) -> int:
         print(f"fetching {url} into {output}", file=sys.stderr)
         options = _options.FetchOptions(input=url, output=output, fresh=True)
         display = _display.display_for(show=True)
-        summary, stopped_by = _job.run(options, display, signals=fetch.SIGNALS)
+        summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS)
     finally:
         server.stop()
-    fetch.tell(_report.report(summary))
+    code = _ending.end(summary, stopped_by, report=_report.report(summary))
     if summary.failure is not None:
-        fetch.tell(f"error: {summary.failure.message}")
-        return fetch.exit_code(summary, stopped_by)
+        return code
     print(file=sys.stderr)
     show.show(output, _ROWS_SHOWN)
     print(_NEXT.format(command=sys.argv[0], output=output))
-    return fetch.exit_code(summary, stopped_by)
+    return code

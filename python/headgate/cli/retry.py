@@ -2,23 +2,18 @@
 
 from collections.abc import Sequence
 
-from headgate._options import RetryOptions
-from headgate.cli import fetch
-from headgate.cli._parser import Parser
+from headgate.cli import _ending, _retry_flags
 
 
 def main(arguments: Sequence[str]) -> int:
     """Reads the command line, asks the rows again, says what became of them."""
-    parser = Parser("retry", usage="OUT [flags]", description="Asks failed rows again.", examples="")
-    parser.argument("output", "OUT", "the directory of a job")
-    values = parser.read(arguments)
-    if values is None:
+    command = _retry_flags.read(arguments)
+    if command is None:
         return 0
-    options = RetryOptions(output=values.argument("output"))
-    from headgate import _display, _job, _report  # noqa: PLC0415 - not for the help
+    _ending.warn_if_insecure(insecure=command.options.insecure)
+    from headgate import _display, _report, _run  # noqa: PLC0415 - not for the help
 
-    summary, stopped_by = _job.run(options, _display.display_for(show=True), signals=fetch.SIGNALS)
-    fetch.tell(_report.report(summary))
-    if summary.failure is not None:
-        fetch.tell(f"error: {summary.failure.message}")
-    return fetch.exit_code(summary, stopped_by)
+    display = _display.display_for(show=not command.quiet)
+    summary, stopped_by = _run.run(command.options, display, signals=_ending.SIGNALS)
+    report = None if command.quiet else _report.retry_report(summary)
+    return _ending.end(summary, stopped_by, report=report, summary_file=command.summary)

@@ -111,11 +111,18 @@ impl JobDirectory {
             return Err(JobError::output(format!("{} is missing or not whole; {WAYS_ON}", path.display())));
         }
         self.check_parts(&commit)?;
-        create_dir(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
-        create_dir(self.log.path()).map_err(|error| unusable(&self.root, &error))?;
+        self.settle(commit.number).map_err(|error| unusable(&self.root, &error))?;
         self.apply(&commit)?;
         self.clear(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
         Ok(commit)
+    }
+
+    /// Makes durable what the steps that follow build on: the process that began may have been killed before it did.
+    fn settle(&self, newest: u64) -> io::Result<()> {
+        create_dir(&self.tmp())?;
+        create_dir(self.log.path())?;
+        self.storage.sync_directory(&self.own())?;
+        if newest > 0 { self.storage.sync_directory(self.log.path()) } else { Ok(()) }
     }
 
     /// A new file for the part, where no reader looks.
@@ -155,6 +162,10 @@ impl JobDirectory {
         let applied = || -> io::Result<()> {
             for name in &commit.removes {
                 remove_if_there(self.storage.as_ref(), &self.root.join(name))?;
+            }
+            if !commit.removes.is_empty() {
+                // Or a loss of power could bring back what was removed, beside what replaces it.
+                self.storage.sync_directory(&self.root)?;
             }
             for part in &commit.adds {
                 match self.storage.rename(&self.tmp().join(&part.name), &self.root.join(&part.name)) {

@@ -1,0 +1,116 @@
+//! What must be true of a job's directory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Int16Type, Int64Type};
+use arrow_array::{Array as _, RecordBatch};
+use headgate_engine::job::Progress;
+use headgate_engine::job::status::{parts, status};
+use headgate_engine::sink::PartRows;
+
+use crate::harness::{Bench, Expected, ROWS, Run, expected};
+use crate::power::files_below;
+use crate::storage::Recorder;
+
+/// The rows in a directory, as somebody reads them who knows nothing of commits: each once at the most.
+pub fn rows(out: &Path) -> BTreeMap<u64, Expected> {
+    let mut found = BTreeMap::new();
+    let parts = parts(out).unwrap();
+    for path in parts.paths {
+        let failed = path.file_name().unwrap().to_str().unwrap().starts_with("failed-");
+        for batch in PartRows::new(vec![path.clone()], parts.schema.clone()) {
+            for (row, result) in rows_of(&batch.unwrap(), failed) {
+                assert_eq!(None, found.insert(row, result), "row {row} is there twice");
+            }
+        }
+    }
+    found
+}
+
+fn rows_of(batch: &RecordBatch, failed: bool) -> Vec<(u64, Expected)> {
+    let column = |name| batch.column_by_name(name).unwrap();
+    let row = column("row").as_primitive::<Int64Type>();
+    let status = column("status").as_primitive::<Int16Type>();
+    let attempts = column("attempts").as_primitive::<Int16Type>();
+    let (error, body) = (column("error").as_string::<i32>(), column("body").as_binary::<i32>());
+    let one = |at: usize| Expected {
+        failed,
+        status: status.is_valid(at).then(|| status.value(at)),
+        error: error.is_valid(at).then(|| error.value(at).to_owned()),
+        body: body.is_valid(at).then(|| body.value(at).to_vec()),
+        attempts: attempts.value(at),
+    };
+    (0..batch.num_rows()).map(|at| (row.value(at) as u64, one(at))).collect()
+}
+
+/// Whatever happened: rows are there at most once and as they were answered, files are whole, and there are none but ours.
+pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
+    let out = bench.out();
+    let shown = |path: &Path| path.strip_prefix(&out).unwrap().display().to_string();
+    let names: Vec<String> = files_below(&out).iter().map(|path| shown(path)).collect();
+    let is_part = |name: &str| (name.starts_with("part-") || name.starts_with("failed-")) && !name.contains('/');
+    for name in &names {
+        let own = name.strip_prefix("_headgate/");
+        let is_ours = own.is_some_and(|own| {
+            ["job.json", "lock"].contains(&own) || own.starts_with("log/") || own.starts_with("tmp/")
+        });
+        assert!(is_part(name) || is_ours, "{names:?}");
+    }
+    if !names.iter().any(|name| name == "_headgate/job.json") {
+        assert!(!names.iter().any(|name| is_part(name)), "{names:?}");
+        return BTreeMap::new();
+    }
+    let rows = rows(&out);
+    for (row, result) in &rows {
+        assert_eq!(&expected(*row, bench.edition), result, "row {row}");
+    }
+    rows
+}
+
+/// What was committed is not lost, neither to who goes on nor to who reads; and the job goes on to its end.
+pub fn check_goes_on(bench: &Bench, run: &Run) {
+    let seen = check_readable(bench);
+    let job = bench.open(Recorder::new()).unwrap();
+    check_kept(bench, &run.committed, job.progress());
+    let uncommitted = seen.keys().find(|row| !job.progress().is_done(**row));
+    assert_eq!(None, uncommitted, "it was seen before it was committed");
+    drop(job);
+    bench.run(Recorder::new()).result.unwrap();
+    check_finished(bench);
+}
+
+/// The rows that are done are those that are there, and what was committed is among them.
+pub fn check_kept(bench: &Bench, committed: &Progress, done: &Progress) {
+    let rows = check_readable(bench);
+    for row in 0..ROWS {
+        assert!(done.is_done(row) || !committed.is_done(row), "row {row} was committed and is to be done again");
+        assert_eq!(done.is_done(row), rows.contains_key(&row), "row {row}");
+    }
+}
+
+/// Every row is there once, the figures are right, and nothing is left over.
+pub fn check_finished(bench: &Bench) {
+    let rows = check_readable(bench);
+    assert_eq!((0..ROWS).collect::<Vec<_>>(), rows.keys().copied().collect::<Vec<_>>());
+    let status = status(&bench.out()).unwrap();
+    assert!(status.finished && !status.running && status.resumable, "{status:?}");
+    assert_eq!((ROWS, ROWS, Some(ROWS)), (status.done, status.watermark, status.rows));
+    let of_each = ROWS / 5;
+    assert_eq!((3 * of_each, 2 * of_each), (status.answered, status.failed));
+    assert_eq!(BTreeMap::from([("connect".into(), of_each), ("status:503".into(), of_each)]), status.errors);
+    check_figures(&bench.out());
+    // Those of each kind were put together.
+    assert_eq!(2, status.parts);
+}
+
+/// The parts and bytes that are counted are those there are, and nothing is left over.
+pub fn check_figures(out: &Path) {
+    let parts = parts(out).unwrap().paths;
+    let bytes: u64 = parts.iter().map(|path| fs::metadata(path).unwrap().len()).sum();
+    let status = status(out).unwrap();
+    assert_eq!((status.parts, status.bytes), (parts.len() as u64, bytes));
+    assert_eq!(0, files_below(&out.join("_headgate/tmp")).len());
+}

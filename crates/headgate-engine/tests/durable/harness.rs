@@ -1,0 +1,140 @@
+//! A job without a network: the outcomes of its rows are made here, and go through the sink as the engine's do.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_schema::Fields;
+use headgate_engine::error::{ErrorKind, Failure, JobError};
+use headgate_engine::headers::Headers;
+use headgate_engine::job::storage::Storage;
+use headgate_engine::job::{OpenJob, Progress, RunningJob};
+use headgate_engine::limit::window::Window;
+use headgate_engine::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
+use headgate_engine::outcome::{Answer, Body, Outcome, OutcomeBatch, OutcomeBuilder, schema};
+use headgate_engine::row::Row;
+use headgate_engine::sink::{Clock, Ending};
+use http::Version;
+
+pub const FORMATS: [Format; 2] = [Format::Parquet, Format::Ndjson];
+
+/// Rows of the input.
+pub const ROWS: u64 = 15;
+const BATCH_ROWS: usize = 5;
+
+/// What becomes of a row: three of five are answered, one with a status that says "not now", and one has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expected {
+    pub failed: bool,
+    pub status: Option<i16>,
+    pub error: Option<String>,
+    pub body: Option<Vec<u8>>,
+    pub attempts: i16,
+}
+
+pub fn expected(row: u64, edition: &str) -> Expected {
+    let body = Some(format!("{edition} answer to row {row}").into_bytes());
+    match row % 5 {
+        3 => Expected { failed: true, status: Some(503), error: None, body, attempts: 1 },
+        4 => Expected { failed: true, status: None, error: Some("connect".into()), body: None, attempts: 1 },
+        _ => Expected { failed: false, status: Some(200), error: None, body, attempts: 1 },
+    }
+}
+
+fn outcome(ordinal: u64, edition: &str) -> Outcome {
+    let Expected { status, error, body, .. } = expected(ordinal, edition);
+    Outcome {
+        row: Row::new(ordinal, format!("http://127.0.0.1/{ordinal}")),
+        method: "GET".into(),
+        attempts: 1,
+        started_at_us: 1_778_751_000_000_042,
+        elapsed_us: 1500,
+        answer: status.map(|status| Answer {
+            status: status as u16,
+            version: Version::HTTP_11,
+            headers: Headers::from_iter([("server", b"nginx".as_slice())]),
+            remote_addr: Arc::from("127.0.0.1:80"),
+            ttfb_us: 1200,
+            body_bytes: 0,
+            body: body.map(|bytes| Body { bytes, ..Body::default() }),
+        }),
+        failure: error.map(|_| Failure::new(ErrorKind::Connect, "connection refused")),
+    }
+}
+
+/// A job of [`ROWS`] rows and its directory.
+pub struct Bench {
+    parent: tempfile::TempDir,
+    pub options: JobOptions,
+    /// Stands in the bodies.
+    pub edition: &'static str,
+}
+
+/// What one run came to.
+pub struct Run {
+    pub result: Result<(), JobError>,
+    /// As far as it knew.
+    pub committed: Progress,
+}
+
+impl Bench {
+    /// Every batch is committed.
+    pub fn new(format: Format) -> Self {
+        let parent = tempfile::tempdir().unwrap();
+        let output = Output::Directory(parent.path().join("out"));
+        let sink = SinkOptions { output, format, commit_every: Duration::ZERO, ..SinkOptions::default() };
+        let source = SourceOptions { input: "http://127.0.0.1/[0-14]".into(), ..SourceOptions::default() };
+        Self { parent, options: JobOptions { sink, source, ..JobOptions::default() }, edition: "first" }
+    }
+
+    pub fn out(&self) -> PathBuf {
+        self.parent.path().join("out")
+    }
+
+    pub fn open(&self, storage: Arc<dyn Storage>) -> Result<OpenJob, JobError> {
+        OpenJob::open(&self.out(), &self.options, &schema(&Fields::empty()), Some(ROWS), storage)
+    }
+
+    pub fn start(&self, job: OpenJob, clock: Clock) -> Result<RunningJob, JobError> {
+        let window = Arc::new(Window::new(self.options.run.window, job.progress().watermark()));
+        job.start(&self.options, window, clock)
+    }
+
+    pub fn batch(&self, rows: &[u64]) -> OutcomeBatch {
+        let fail_on = self.options.request.fail_on.clone();
+        let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap().with_fail_on(fail_on);
+        rows.iter().for_each(|row| builder.push(outcome(*row, self.edition)));
+        builder.take().unwrap()
+    }
+
+    /// Writes all rows that are not done.
+    pub fn run(&self, storage: Arc<dyn Storage>) -> Run {
+        self.run_batches(storage, usize::MAX)
+    }
+
+    /// Writes so many batches; interrupted in an orderly way where they are not all.
+    pub fn run_batches(&self, storage: Arc<dyn Storage>, batches: usize) -> Run {
+        let job = match self.open(storage) {
+            Ok(job) => job,
+            Err(error) => return Run { result: Err(error), committed: Progress::default() },
+        };
+        let mut committed = if job.is_new() { Progress::default() } else { job.progress().clone() };
+        if job.last_commit().finished {
+            return Run { result: Ok(()), committed };
+        }
+        // Not in the order of the input: there is a bitmap above the watermark.
+        let shuffled = (0..ROWS).map(|index| index * 7 % ROWS);
+        let left: Vec<u64> = shuffled.filter(|row| !job.progress().is_done(*row)).collect();
+        let is_all = left.chunks(BATCH_ROWS).len() <= batches;
+        let result = self.start(job, Box::new(Instant::now)).and_then(|RunningJob { mut sink, committed: newest }| {
+            let mut chunks = left.chunks(BATCH_ROWS).take(batches);
+            let written = chunks.try_for_each(|rows| sink.write(self.batch(rows)).map(drop));
+            let input_rows = is_all.then_some(ROWS);
+            // As the engine does: also after an error.
+            let finished = sink.finish(&Ending { input_rows, stopped: &|| false });
+            committed = newest.lock().unwrap().progress().unwrap();
+            written.and(finished)
+        });
+        Run { result, committed }
+    }
+}

@@ -1,0 +1,16 @@
+//! What a job keeps through a crash between any two steps, a loss of power, faults of the disk, and damage from outside.
+
+#![allow(clippy::unwrap_used)]
+
+mod check;
+//mod damage;
+mod faults;
+mod harness;
+//mod model;
+mod order;
+mod outage;
+mod power;
+//mod resume;
+mod retry;
+mod steps;
+mod storage;

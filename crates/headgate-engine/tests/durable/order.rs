@@ -1,0 +1,99 @@
+//! The order of the steps, as they were taken: nothing that counts rests on what is not durable.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use headgate_engine::job::Commit;
+use serde::Deserialize;
+
+use crate::harness::{Bench, FORMATS};
+use crate::storage::{Recorder, Step};
+
+#[derive(Deserialize)]
+struct Envelope {
+    record: Commit,
+}
+
+fn commits(out: &Path) -> Vec<(PathBuf, Commit)> {
+    let entries = fs::read_dir(out.join("_headgate/log")).unwrap();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let commit = |path: &PathBuf| serde_json::from_slice::<Envelope>(&fs::read(path).unwrap()).unwrap().record;
+    paths.iter().map(|path| (path.clone(), commit(path))).collect()
+}
+
+/// Where in `steps` this one is, which must be between the two.
+fn between(steps: &[Step], step: &Step, after: usize, before: usize) -> usize {
+    let found = steps.iter().enumerate().position(|(index, taken)| after < index && index < before && taken == step);
+    found.unwrap_or_else(|| panic!("{step:?} is not among {:#?}", &steps[after..=before]))
+}
+
+fn index_of(steps: &[Step], step: &Step) -> usize {
+    between(steps, step, 0, steps.len() - 1)
+}
+
+#[test]
+fn no_commit_is_there_before_what_it_names_is_durable_and_none_is_applied_before_it_is() {
+    for format in FORMATS {
+        let bench = Bench::new(format);
+        let disk = Recorder::new();
+        bench.run(disk.clone()).result.unwrap();
+        let (out, steps) = (bench.out(), disk.steps());
+        let (tmp, log) = (out.join("_headgate/tmp"), out.join("_headgate/log"));
+        let commits = commits(&out);
+        assert_eq!(5, commits.len(), "three batches, the end of the run, and the merge");
+
+        let mut applied = 0;
+        for (path, commit) in &commits {
+            let written = tmp.join("commit.json");
+            let link = index_of(&steps, &Step::Link(written.clone(), path.clone()));
+            let bytes = fs::metadata(path).unwrap().len();
+            between(&steps, &Step::SyncFile(written, bytes), applied, link);
+
+            let mut synced = applied;
+            for part in &commit.adds {
+                let step = Step::SyncFile(tmp.join(&part.name), part.bytes);
+                synced = synced.max(between(&steps, &step, applied, link));
+            }
+            if !commit.adds.is_empty() {
+                between(&steps, &Step::SyncDirectory(tmp.clone()), synced, link);
+            }
+
+            let end = steps.len() - 1;
+            let logged = between(&steps, &Step::SyncDirectory(log.clone()), link, end);
+            let mut changed = logged;
+            for name in &commit.removes {
+                changed = changed.max(between(&steps, &Step::Remove(out.join(name)), logged, end));
+            }
+            if !commit.removes.is_empty() {
+                changed = between(&steps, &Step::SyncDirectory(out.clone()), changed, end);
+            }
+            for part in &commit.adds {
+                let step = Step::Rename(tmp.join(&part.name), out.join(&part.name));
+                changed = changed.max(between(&steps, &step, changed, end));
+            }
+            applied = (changed + 1..=end)
+                .find(|index| steps[*index] == Step::SyncDirectory(out.clone()))
+                .expect("the results are synced");
+        }
+    }
+}
+
+#[test]
+fn what_was_asked_is_durable_before_the_first_result() {
+    let bench = Bench::new(FORMATS[0]);
+    let disk = Recorder::new();
+    bench.run(disk.clone()).result.unwrap();
+    let (out, steps) = (bench.out(), disk.steps());
+    let own = out.join("_headgate");
+    let first_part =
+        steps.iter().position(|step| *step == Step::Create(own.join("tmp/part-00000001.parquet"))).unwrap();
+    let named = (0..first_part)
+        .rfind(|index| steps[*index] == Step::Rename(own.join("tmp/job.json"), own.join("job.json")))
+        .unwrap();
+    let written = fs::metadata(own.join("job.json")).unwrap().len();
+    between(&steps, &Step::SyncFile(own.join("tmp/job.json"), written), 0, named);
+    between(&steps, &Step::SyncDirectory(own), named, first_part);
+    between(&steps, &Step::SyncDirectory(out.clone()), named, first_part);
+    assert_eq!(Step::SyncDirectory(out.parent().unwrap().into()), steps[0], "the directory itself was made");
+}

@@ -1,0 +1,87 @@
+//! A crash between any two steps, and whoever comes after it.
+
+use headgate_engine::options::Format;
+
+use crate::check::{check_finished, check_goes_on, check_kept, check_readable, rows};
+use crate::harness::Bench;
+use crate::storage::Recorder;
+
+fn every_step(format: Format) {
+    for step in 0.. {
+        let bench = Bench::new(format);
+        let disk = Recorder::crashing_at(step);
+        let run = bench.run(disk.clone());
+        if disk.refused().is_none() {
+            run.result.unwrap();
+            check_finished(&bench);
+            assert!(step > 40, "a run has more steps than {step}");
+            return;
+        }
+        assert!(run.result.is_err(), "after step {step}");
+        check_goes_on(&bench, &run);
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_loses_no_row_and_repeats_none_in_parquet() {
+    every_step(Format::Parquet);
+}
+
+#[test]
+fn a_crash_at_any_step_loses_no_row_and_repeats_none_in_ndjson() {
+    every_step(Format::Ndjson);
+}
+
+#[test]
+fn a_crash_while_it_recovers_from_a_crash_is_no_worse() {
+    for first in 0.. {
+        for second in 0.. {
+            let bench = Bench::new(Format::Ndjson);
+            let disk = Recorder::crashing_at(first);
+            let run = bench.run(disk.clone());
+            if disk.refused().is_none() {
+                return;
+            }
+            let disk = Recorder::crashing_at(second);
+            if bench.open(disk.clone()).is_ok() {
+                break;
+            }
+            assert!(disk.refused().is_some());
+            check_goes_on(&bench, &run);
+        }
+    }
+}
+
+#[test]
+fn a_crash_while_it_starts_over_leaves_the_old_job_or_the_new_one() {
+    for step in 0.. {
+        let mut bench = Bench::new(Format::Ndjson);
+        bench.run(Recorder::new()).result.unwrap();
+        let disk = Recorder::crashing_at(step);
+        bench.options.sink.fresh = true;
+        bench.edition = "second";
+        let run = bench.run(disk.clone());
+        bench.options.sink.fresh = false;
+        if disk.refused().is_none() {
+            run.result.unwrap();
+            check_finished(&bench);
+            return;
+        }
+        // A reader sees rows of one of them.
+        let of_first = |body: &Vec<u8>| body.starts_with(b"first");
+        if rows(&bench.out()).values().any(|row| row.body.as_ref().is_some_and(of_first)) {
+            bench.edition = "first";
+        }
+        check_readable(&bench);
+        // Whoever goes on without --fresh finds one of them as it was, or begins.
+        let job = bench.open(Recorder::new()).unwrap();
+        if job.is_new() {
+            bench.edition = "third";
+        } else {
+            check_kept(&bench, &run.committed, job.progress());
+        }
+        drop(job);
+        bench.run(Recorder::new()).result.unwrap();
+        check_finished(&bench);
+    }
+}

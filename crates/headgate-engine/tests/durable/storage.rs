@@ -1,0 +1,165 @@
+//! The disk, with every step written down, that can stop or fail at one of them.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use headgate_engine::job::storage::Storage;
+
+use crate::power::PowerLoss;
+
+/// The error numbers of Linux.
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// What a job asked of the disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    Create(PathBuf),
+    /// With the size of the file at that moment.
+    SyncFile(PathBuf, u64),
+    SyncDirectory(PathBuf),
+    Rename(PathBuf, PathBuf),
+    Link(PathBuf, PathBuf),
+    Remove(PathBuf),
+}
+
+/// Real files; but nothing is made durable, because only [`PowerLoss`] would tell.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    script: Mutex<Script>,
+    power: Option<Arc<PowerLoss>>,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    steps: Vec<Step>,
+    /// From this one on, counted from 0, nothing happens any more: the process was killed.
+    crash_at: Option<usize>,
+    /// This one alone fails.
+    fail_at: Option<usize>,
+    /// The step that was not taken.
+    refused: Option<Step>,
+}
+
+impl Recorder {
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Takes so many steps and then none.
+    pub fn crashing_at(step: usize) -> Arc<Self> {
+        Arc::new(Self { script: Mutex::new(Script { crash_at: Some(step), ..Script::default() }), power: None })
+    }
+
+    /// Fails once: after so many steps.
+    pub fn failing_at(step: usize) -> Arc<Self> {
+        Arc::new(Self { script: Mutex::new(Script { fail_at: Some(step), ..Script::default() }), power: None })
+    }
+
+    /// As [`Recorder::crashing_at`], before a disk that may lose its power.
+    pub fn on(power: &Arc<PowerLoss>, crash_at: Option<usize>) -> Arc<Self> {
+        let script = Mutex::new(Script { crash_at, ..Script::default() });
+        Arc::new(Self { script, power: Some(power.clone()) })
+    }
+
+    /// Takes so many steps more, and then none.
+    pub fn crash_after(&self, steps: usize) {
+        let mut script = self.script.lock().unwrap();
+        script.crash_at = Some(script.steps.len() + steps);
+    }
+
+    pub fn steps(&self) -> Vec<Step> {
+        self.script.lock().unwrap().steps.clone()
+    }
+
+    /// The first step that was not taken.
+    pub fn refused(&self) -> Option<Step> {
+        self.script.lock().unwrap().refused.clone()
+    }
+
+    fn take(&self, step: Step) -> io::Result<()> {
+        let mut script = self.script.lock().unwrap();
+        let index = script.steps.len();
+        let error = if script.crash_at.is_some_and(|crash| index >= crash) {
+            Some(io::Error::other("the process was killed"))
+        } else if script.fail_at == Some(index) {
+            script.fail_at = None;
+            let is_sync = matches!(step, Step::SyncFile(..) | Step::SyncDirectory(_));
+            Some(io::Error::from_raw_os_error(if is_sync { EIO } else { ENOSPC }))
+        } else {
+            None
+        };
+        match error {
+            Some(error) => {
+                script.refused.get_or_insert(step);
+                Err(error)
+            }
+            None => {
+                script.steps.push(step);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Storage for Recorder {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        self.take(Step::Create(path.into()))?;
+        let is_new = !path.exists();
+        let file = File::create(path)?;
+        if let Some(power) = &self.power {
+            power.written(file.metadata()?.ino());
+            if is_new {
+                power.added(path, None)?;
+            }
+        }
+        Ok(file)
+    }
+
+    fn sync_file(&self, file: &File, path: &Path) -> io::Result<()> {
+        let metadata = file.metadata()?;
+        self.take(Step::SyncFile(path.into(), metadata.len()))?;
+        if let Some(power) = &self.power {
+            power.synced(metadata.ino(), metadata.len());
+        }
+        Ok(())
+    }
+
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.take(Step::SyncDirectory(path.into()))?;
+        if let Some(power) = &self.power {
+            power.synced_directory(path);
+        }
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.take(Step::Rename(from.into(), to.into()))?;
+        let Some(power) = &self.power else { return fs::rename(from, to) };
+        let (moved, replaced) = (power.put_aside(from)?, power.put_aside(to).ok());
+        fs::rename(from, to)?;
+        power.renamed(from, moved, to, replaced)
+    }
+
+    /// As the default one does on a file system with links, in its two steps.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.take(Step::Link(from.into(), to.into()))?;
+        fs::hard_link(from, to)?;
+        if let Some(power) = &self.power {
+            power.added(to, None)?;
+        }
+        self.remove(from)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.take(Step::Remove(path.into()))?;
+        let Some(power) = &self.power else { return fs::remove_file(path) };
+        let aside = power.put_aside(path)?;
+        fs::remove_file(path)?;
+        power.removed(path, aside);
+        Ok(())
+    }
+}

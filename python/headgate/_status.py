@@ -1,0 +1,102 @@
+"""What a job's directory says of the job, whether it runs or not; it crosses the seam as JSON."""
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Self
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobRun:
+    """One run of a job.
+
+    Attributes:
+        command: `fetch` or `retry`.
+        started_at: When it began, in UTC.
+        committed_at: When it last committed results, in UTC.
+        rows: Rows that it did, as of then.
+        ended: Whether it came to an orderly end; neither does one that was killed nor one that goes on now.
+    """
+
+    command: str
+    started_at: datetime
+    committed_at: datetime
+    rows: int
+    ended: bool
+
+    @classmethod
+    def from_dict(cls, figures: dict[str, Any]) -> Self:
+        """Reads what the engine wrote."""
+        moments = {name: datetime.fromisoformat(figures[name]) for name in ("started_at", "committed_at")}
+        return cls(**figures | moments)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobStatus:
+    """A job as of its newest commit.
+
+    Attributes:
+        output: Its directory, as it was given.
+        input: Its input, as it was given.
+        format: `parquet` or `ndjson`.
+        rows: Rows of the input, where that is known.
+        done: Rows that have ended and are committed: `answered` and `failed`.
+        watermark: All rows before this one are done.
+        answered: Rows with a whole response whose status is not in `fail_on`: those in `part-*`.
+        failed: The others: those in `failed-*`.
+        errors: Failed rows by kind of error, or by status as `status:503`.
+        parts: Files of results.
+        bytes: Their size.
+        finished: Whether every row of the input is done.
+        resumable: Whether the same command goes on with it; not where its input cannot be read again.
+        running: Whether a process writes to it now.
+        pid: Which, where that is known.
+        started_at: When it was begun, in UTC.
+        committed_at: When results were last committed, in UTC; `None`: not yet.
+        run_count: Runs that committed results.
+        runs: The last 32 of them, oldest first.
+    """
+
+    output: str
+    input: str
+    format: str
+    rows: int | None
+    done: int
+    watermark: int
+    answered: int
+    failed: int
+    errors: dict[str, int]
+    parts: int
+    bytes: int
+    finished: bool
+    resumable: bool
+    running: bool
+    pid: int | None
+    started_at: datetime
+    committed_at: datetime | None
+    run_count: int
+    runs: tuple[JobRun, ...]
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Reads what the engine or `to_json` wrote."""
+        figures: dict[str, Any] = json.loads(text)
+        committed_at = figures["committed_at"]
+        parts = {
+            "started_at": datetime.fromisoformat(figures["started_at"]),
+            "committed_at": None if committed_at is None else datetime.fromisoformat(committed_at),
+            "runs": tuple(JobRun.from_dict(run) for run in figures["runs"]),
+        }
+        return cls(**figures | parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries, figures and times under the names of the attributes."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """What `headgate status --json` prints; times are texts as in RFC 3339."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, default=_rfc3339) + "\n"
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,72 @@
+"""The command line of `headgate retry`: its flags, and what they mean."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headgate._options import RetryOptions
+from headgate.cli import _work_flags
+from headgate.cli._parser import Parser
+
+_DESCRIPTION = """\
+Asks the failed rows of the job in OUT again. Rows that are answered now move to part-*; the others stay in failed-*,
+and their attempts add up. One file after another is replaced, each in one step: it may be stopped or killed like any
+run, and the same command asks the rest.
+
+What to ask is the job's own. Values of headers and data are not stored in it: a job that was begun with -H or -d
+needs them here again."""
+
+_EXAMPLES = """\
+examples:
+  headgate retry results
+  headgate retry results --only timeout,connect,status:503 -c 20
+  headgate retry results --only status:5xx --timeout-s 120
+
+exit codes: 0 no row of the job is left failed, 3 some are, 2 a mistake, or there is no job in OUT,
+130 interrupted (143 terminated): the same command goes on, 1 anything else"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """What a command line asks for."""
+
+    options: RetryOptions
+    quiet: bool
+    summary: Path | None
+
+
+def read(arguments: Sequence[str]) -> Command | None:
+    """Reads a command line; `None`: the help was asked for, and has been printed.
+
+    Raises:
+        CommandLineError: It has mistakes; all of them are named.
+    """
+    values = _parser().read(arguments)
+    if values is None:
+        return None
+    only = [kind.strip() for text in values.texts("only") for kind in text.split(",")]
+    options = RetryOptions(**_work_flags.work(values), output=values.argument("output"), only=tuple(only))
+    summary = _work_flags.summary_path(values)
+    _work_flags.check(values, options)
+    return Command(options=options, quiet=values.switch("quiet"), summary=summary)
+
+
+def _parser() -> Parser:
+    parser = Parser("retry", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
+    parser.group("what to ask again")
+    parser.argument("output", "OUT", "the directory of the job")
+    parser.value(
+        "only",
+        "--only",
+        metavar="KINDS",
+        text="failures of these kinds, as timeout,status:503,status:5xx; repeats (default: all)",
+        repeats=True,
+    )
+    parser.group("request")
+    _work_flags.add_content(parser)
+    _work_flags.add_trust(parser)
+    _work_flags.add_limits(parser)
+    parser.group("output")
+    _work_flags.add_part_size(parser)
+    _work_flags.add_progress(parser)
+    return parser

@@ -1,0 +1,75 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headgate._options import RetryOptions
+from headgate.cli import _retry_flags
+from headgate.cli._parser import CommandLineError
+from headgate.cli._retry_flags import Command
+
+
+def read(*arguments: str) -> Command:
+    command = _retry_flags.read(arguments)
+    assert command is not None
+    return command
+
+
+def mistakes(*arguments: str) -> list[str]:
+    with pytest.raises(CommandLineError) as raised:
+        _retry_flags.read(arguments)
+    *lines, see = str(raised.value).splitlines()
+    assert see == "see `headgate retry --help`"
+    return [line.removeprefix("error: ") for line in lines]
+
+
+def test_the_directory_is_enough() -> None:
+    assert Command(options=RetryOptions(output="results"), quiet=False, summary=None) == read("results")
+
+
+@pytest.mark.parametrize(
+    ("expected", "arguments"),
+    [
+        ({"only": ("timeout", "status:5xx")}, ["--only", "timeout, status:5xx"]),
+        ({"only": ("timeout", "closed")}, ["--only", "timeout", "--only=closed"]),
+        ({"concurrency": 20}, ["-c", "20"]),
+        ({"threads": 2}, ["--threads", "2"]),
+        ({"timeout_s": 120.0}, ["--timeout-s", "120"]),
+        ({"connect_timeout_s": 2.0}, ["--connect-timeout-s", "2"]),
+        ({"grace_s": 0.0}, ["--grace-s", "0"]),
+        ({"max_body_bytes": 1024}, ["--max-body-bytes", "1KiB"]),
+        ({"part_bytes": 1024}, ["--part-bytes", "1KiB"]),
+        ({"headers": [("A", "1"), ("A", "2")]}, ["-H", "A: 1", "--header", "A:2"]),
+        ({"data": b"a=1"}, ["-d", "a=1"]),
+        ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
+        ({"insecure": True}, ["--insecure"]),
+    ],
+)
+def test_each_flag_sets_the_option_of_its_name(expected: dict[str, Any], arguments: list[str]) -> None:
+    assert RetryOptions(output="results", **expected) == read("results", *arguments).options
+
+
+def test_quiet_and_the_file_for_the_summary_are_no_options_of_the_job(tmp_path: Path) -> None:
+    command = read("results", "-q", "--summary", str(tmp_path / "s.json"))
+    assert (True, tmp_path / "s.json") == (command.quiet, command.summary)
+
+
+def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
+    assert {
+        "OUT is missing: name the directory of a job",
+        "--concurrency must be at least 1, not 0",
+        "--header 'Accept' is no header: write 'Name: value'",
+        "unknown flag --onyl: did you mean --only?",
+    } == set(mistakes("-c", "0", "-H", "Accept", "--onyl=timeout"))
+
+
+def test_what_went_to_standard_output_cannot_be_asked_again() -> None:
+    assert ["OUT must be the directory of a job: what went to standard output is not remembered"] == mistakes("-")
+
+
+def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _retry_flags.read(["--help"]) is None
+    text = capsys.readouterr().out
+    names = set(RetryOptions.__dataclass_fields__) - {"output", "headers"}
+    assert [] == [name for name in names if f"--{name.replace('_', '-')}" not in text]
+    assert max(len(line) for line in text.splitlines()) <= 120

@@ -1,0 +1,80 @@
+import dataclasses
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from headgate._report_status import report
+from headgate._status import JobStatus
+from support.figures import STATUS, status_json
+
+
+def lines(**changes: Any) -> list[str]:
+    return report(JobStatus.from_json(status_json(**changes))).splitlines()
+
+
+def test_times_are_in_utc_and_nothing_is_lost_on_the_way_to_json() -> None:
+    status = JobStatus.from_json(status_json())
+    assert datetime(2026, 11, 20, 20, 19, 33, 69_189, tzinfo=UTC) == status.started_at
+    assert datetime(2026, 11, 20, 20, 21, 7, 161_937, tzinfo=UTC) == status.runs[0].committed_at
+    assert STATUS == json.loads(status.to_json())
+    assert list(STATUS) == list(json.loads(status.to_json())) == [field.name for field in dataclasses.fields(status)]
+
+
+def test_a_job_without_a_commit_has_no_time_of_one() -> None:
+    status = JobStatus.from_json(status_json(committed_at=None, runs=[], run_count=0))
+    assert (None, ()) == (status.committed_at, status.runs)
+    assert "  begun         2026-11-20 20:19:33 UTC" == report(status).splitlines()[-1]
+
+
+def test_all_that_is_known_is_said() -> None:
+    assert [
+        "160,000 of 200,000 rows done (80 %); stopped: the same command goes on",
+        "  input         urls.txt",
+        "  answered      159,940",
+        "  failed        60",
+        "    timeout     52",
+        "    status:503  5",
+        "    closed      3",
+        "  watermark     159,000: all rows before it are done",
+        "  results       4 files, 5.0 MiB, parquet",
+        "  begun         2026-11-20 20:19:33 UTC",
+        "",
+        "command  began                    last commit                 rows  ended",
+        "fetch    2026-11-20 20:19:33 UTC  2026-11-20 20:21:07 UTC   60,000  no: killed, or it failed",
+        "fetch    2026-11-20 20:58:00 UTC  2026-11-20 21:00:05 UTC  100,000  yes",
+    ] == lines()
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        ("160,000 of 200,000 rows done (80 %); running now (pid 7)", {"running": True, "pid": 7}),
+        ("160,000 of 200,000 rows done (80 %); running now", {"running": True}),
+        ("200,000 of 200,000 rows done (100 %); finished", {"done": 200_000, "finished": True}),
+        ("0 of 0 rows done (100 %); finished", {"done": 0, "rows": 0, "finished": True}),
+        (
+            "160,000 rows done, of how many is not known yet; "
+            "stopped: it cannot be gone on with, because its input cannot be read again",
+            {"rows": None, "resumable": False},
+        ),
+    ],
+)
+def test_the_first_line_says_how_far_it_is_and_whether_it_goes_on(expected: str, changes: dict[str, Any]) -> None:
+    assert expected == lines(**changes)[0]
+
+
+def test_a_run_that_has_not_ended_runs_or_was_killed() -> None:
+    runs = [run | {"ended": False} for run in STATUS["runs"]]
+    assert ["no: killed, or it failed", "running"] == [
+        line[-24:].strip().rpartition("  ")[2] for line in lines(running=True, runs=runs)[-2:]
+    ]
+
+
+def test_runs_that_are_forgotten_are_counted() -> None:
+    assert "38 runs before these" in lines(run_count=40)
+
+
+def test_an_input_cannot_steer_the_terminal() -> None:
+    assert r"  input         a\x1b[2J.txt" in lines(input="a\x1b[2J.txt")
