@@ -142,7 +142,8 @@ impl Manifest {
         let mut differences: Vec<String> = match (&self.input.fingerprint, fingerprint) {
             (Some(then), Some(now)) => {
                 let phrases = then.differences(now, input);
-                phrases.into_iter().map(|phrase| format!("the input {input} is not what it was: {phrase}")).collect()
+                let is_same = phrases.is_empty();
+                if is_same { vec![] } else { vec![format!("the input {input} is another one ({})", phrases.join("; "))] }
             }
             _ => vec![format!("its input was {}, now it is {input}", self.input.name)],
         };
