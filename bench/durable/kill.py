@@ -53,6 +53,7 @@ def _job(rows: int, form: str, chance: random.Random, *, kills: int) -> Story:
             directory=out,
             expected=expected,
             concurrency=_CONCURRENCY,
+            commit_every_s=_COMMIT_EVERY_S,
             seconds=rows / _ROWS_PER_S,
         )
         with watching(server) as watched:

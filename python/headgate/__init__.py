@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from headgate._fetch import fetch
-    from headgate._job import Job
+    from headgate._job import Job, RowStream
     from headgate._status import JobRun, JobStatus
     from headgate._summary import JobFigures, Summary
     from headgate._version import __version__
@@ -45,6 +45,7 @@ __all__ = [
     "JobRun",
     "JobStatus",
     "OutputError",
+    "RowStream",
     "Summary",
     "UsageError",
     "__version__",
@@ -62,6 +63,7 @@ _HOME_OF = {
     "JobRun": "_status",
     "JobStatus": "_status",
     "OutputError": "_errors",
+    "RowStream": "_job",
     "Summary": "_summary",
     "UsageError": "_errors",
     "__version__": "_version",

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Self
 
 from headgate import _options
@@ -15,7 +16,7 @@ from headgate._run import run_or_raise
 from headgate._status import JobStatus
 from headgate._summary import Summary
 
-__all__ = ["Job", "preview"]
+__all__ = ["Job", "RowStream", "is_job", "preview"]
 
 
 class Job:
@@ -59,7 +60,7 @@ class Job:
         return f"headgate.Job.open({self.output!r})"
 
     def status(self) -> JobStatus:
-        """How far it is, as of its newest commit. Reads two small files, however long the job is.
+        """How far it is, as of its newest commit. Reads two files, however long the job is.
 
         Raises:
             OutputError: There is no job any more, or it is damaged.
@@ -155,3 +156,8 @@ class Job:
         )
         given.check(options)
         return run_or_raise(options, display_for(show=progress))
+
+
+def is_job(output: str) -> bool:
+    """Whether there is a job in a directory, even one that is damaged."""
+    return Path(output, "_headgate", "job.json").exists()

@@ -42,7 +42,7 @@ def retry_report(summary: Summary) -> str:
     """The same of a retry of failed rows."""
     job = summary.job
     if summary.rows or _stopped_early(summary) or job is None:
-        return _lines(summary, f"asked again, {_headline(summary)}", again=" again")
+        return _lines(summary, _headline(summary, again=" asked again"), again=" again")
     if not job.failed:
         return "nothing to ask again: no row of the job has failed"
     failed = _format.plural(job.failed, "failed row")
@@ -74,13 +74,13 @@ def _stopped_early(summary: Summary) -> bool:
     return summary.interrupted or summary.failure is not None
 
 
-def _headline(summary: Summary) -> str:
+def _headline(summary: Summary, *, again: str = "") -> str:
     early = _stopped_early(summary)
     rows = _format.plural(summary.rows, "row")
     # Of a run that went on from another, only the whole job is so many of all rows: `_in_all` says that.
     if early and summary.rows_known is not None and not _went_on(summary):
         rows = f"{summary.rows:,} of {_format.plural(summary.rows_known, 'row')}"
-    return f"{'stopped early' if early else 'done'}: {rows} in {_format.duration(summary.elapsed_s)}"
+    return f"{'stopped early' if early else 'done'}: {rows}{again} in {_format.duration(summary.elapsed_s)}"
 
 
 def _went_on(summary: Summary) -> bool:
@@ -101,9 +101,13 @@ def _in_all(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
 
 def _way_on(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
     """How to have the rest done."""
-    if not _stopped_early(summary):
-        return
     job, failure = summary.job, summary.failure
+    if not _stopped_early(summary):
+        if of_a_retry and job is not None and not job.finished:
+            yield "the job itself is not finished: its `headgate fetch` goes on with it"
+        elif not of_a_retry and job is not None and job.failed and job.resumable:
+            yield f"ask failed rows again with `headgate retry {shlex.quote(summary.output)}`"
+        return
     if job is None:
         if summary.output == _STANDARD_STREAM:
             yield "this job cannot be gone on with: standard output is not remembered; with -o DIRECTORY it is"
@@ -124,7 +128,7 @@ def _place(summary: Summary) -> Iterator[str]:
     if summary.failure is not None and summary.failure.kind == "output":
         rows = "" if summary.job is None else f": {_done(summary.job)}"
         yield f"what was committed before the failure is safe in {summary.output}{rows}"
-    elif not (summary.rows or _went_on(summary)):
+    elif not (summary.rows or (summary.job is not None and summary.job.done)):
         yield "no row has ended: there are no results" if _stopped_early(summary) else "there were no rows to ask for"
     else:
         look = f"headgate show {shlex.quote(summary.output)}"

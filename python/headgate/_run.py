@@ -57,5 +57,6 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
         error: type[HeadgateError] = _ERROR_OF.get(summary.failure.kind, InternalError)
         raise error(summary.failure.message, summary=summary)
     if stopped_by is not None:
-        raise Interrupted(f"stopped after {summary.rows:,} rows, which are written", summary=summary)
+        way_on = "; the same call goes on" if summary.job is not None and summary.job.resumable else ""
+        raise Interrupted(f"stopped after {summary.rows:,} rows, which are written{way_on}", summary=summary)
     return summary

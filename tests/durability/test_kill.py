@@ -12,6 +12,21 @@ from support.mixture import mixture, write_urls
 ROWS = 20_000
 KILLS = 6
 CONCURRENCY = 32
+COMMIT_EVERY_S = 0.2
+
+
+def job_of(server: str, directory: Path, source: str, *flags: str) -> Job:
+    expected = mixture(server, ROWS)
+    out = directory / "out"
+    bounds = ["-c", str(CONCURRENCY), "--commit-every-s", str(COMMIT_EVERY_S)]
+    return Job(
+        arguments=["fetch", write_urls(directory / source, expected), "-o", out, *bounds, *flags],
+        directory=out,
+        expected=expected,
+        concurrency=CONCURRENCY,
+        commit_every_s=COMMIT_EVERY_S,
+        seconds=4,
+    )
 
 
 @pytest.mark.timeout(300)
@@ -19,20 +34,16 @@ CONCURRENCY = 32
 def test_killed_at_any_instant_a_job_loses_nothing_and_doubles_nothing(
     form: str, source: str, server: str, tmp_path: Path
 ) -> None:
-    expected = mixture(server, ROWS)
-    out = tmp_path / "out"
-    job = Job(
-        arguments=[
-            "fetch",
-            write_urls(tmp_path / source, expected),
-            *("-o", out, "--format", form, "-c", str(CONCURRENCY), "--commit-every-s", "0.2", "-q"),
-        ],
-        directory=out,
-        expected=expected,
-        concurrency=CONCURRENCY,
-        seconds=4,
-    )
+    job = job_of(server, tmp_path, source, "--format", form)
     with watching(server) as watched:
         story = kill_until_done(job, watched, random.Random(form), kills=KILLS)  # noqa: S311 - no secret
     assert [] == story.wrong
     assert sum(kill.extra for kill in story.kills) == story.requests - ROWS
+
+
+@pytest.mark.timeout(300)
+def test_the_accounts_find_a_job_that_asks_again_what_was_committed(server: str, tmp_path: Path) -> None:
+    job = job_of(server, tmp_path, "urls.txt", "--fresh")
+    with watching(server) as watched:
+        story = kill_until_done(job, watched, random.Random(2), kills=2)  # noqa: S311 - no secret
+    assert any("requests for the" in mistake for mistake in story.wrong), story

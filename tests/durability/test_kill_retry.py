@@ -20,7 +20,7 @@ GREETING = b"Hello, World!"
 def endings(server: str, *, healed: bool) -> list[Ending]:
     """Two of three rows answer with what the server answers by default, which is 503 until it has healed."""
     status = 200 if healed else 503
-    others = mixture(server, ROWS)
+    others = mixture(server, ROWS, status=status)
     return [
         others[row] if row % 3 == 0 else Ending(f"{server}/heals/{row}", status, None, GREETING) for row in range(ROWS)
     ]

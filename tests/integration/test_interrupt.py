@@ -11,14 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.results import table
-from support.run import HEADGATE, LONGEST_S, serving, started, stats
-
-
-def wait_for_requests(server: str, number: int) -> None:
-    """Asks the server until it has seen so many; there is no event to wait for in another process."""
-    end = time.monotonic() + LONGEST_S
-    while stats(server)["requests"] < number:
-        assert time.monotonic() < end, "the requests do not come"
+from support.run import HEADGATE, LONGEST_S, serving, started, stats, wait_for_requests
 
 
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM), (129, signal.SIGHUP)])

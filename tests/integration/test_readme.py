@@ -36,23 +36,25 @@ def test_the_kinds_of_errors_are_those_of_the_readme() -> None:
 
 
 @pytest.fixture(scope="module")
-def example_output(server: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    (example,) = blocks("README.md", "python")
-    assert ADDRESS in example
+def example_outputs(server: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What the examples print, one after the other in the same place."""
+    examples = blocks("README.md", "python")
+    assert ADDRESS in examples[0]
+    place = tmp_path_factory.mktemp("example")
+    return [printed_by(example.replace(ADDRESS, server), place) for example in examples]
+
+
+def printed_by(example: str, place: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", example.replace(ADDRESS, server)],
-        cwd=tmp_path_factory.mktemp("example"),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_S,
-        check=False,
+        [sys.executable, "-c", example], cwd=place, capture_output=True, text=True, timeout=LONGEST_S, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_the_example_prints_what_the_readme_shows(example_output: str) -> None:
-    assert example_output in blocks("README.md", "text")
+def test_the_examples_print_what_the_readme_shows(example_outputs: list[str]) -> None:
+    assert 2 == len(example_outputs)
+    assert [] == [output for output in example_outputs if output not in blocks("README.md", "text")]
 
 
 def test_the_file_of_rows_becomes_what_the_readme_shows(server: str, tmp_path: Path) -> None:

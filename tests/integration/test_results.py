@@ -149,16 +149,6 @@ def test_nothing_is_written_with_the_format_none(server: str, tmp_path: Path) ->
     assert "done: 100 rows" in done.stderr
 
 
-def test_a_second_job_needs_another_place_or_fresh(server: str, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
-    refused = headgate("fetch", f"{server}/[1-3]", "-o", out)
-    assert (True, 5) == (refused.code != 0, table(out).num_rows)
-    assert "--fresh" in refused.errors()[0]
-    headgate("fetch", f"{server}/[1-3]", "-o", out, "--fresh", check=0)
-    assert 3 == table(out).num_rows
-
-
 def test_a_body_that_is_no_text_is_base64_in_ndjson() -> None:
     body = bytes(range(256))
     with answering(body) as server:

@@ -1,8 +1,9 @@
 """Runs a job, kills it, runs it again, until it is done; and keeps accounts of what that cost.
 
 What a kill may cost, by the server's own count: the rows that it had answered since the last commit, and those that
-were in flight. A row answered just before a commit may not be in it, because workers hand on their results in batches
-and because a commit takes time to write: `_LATE_S` is what that may take, and no more is overlooked.
+were in flight; and the last commit may not be longer ago than was asked for. A row answered just before a commit may
+not be in it, because workers hand on their results in batches and because a commit takes time to write: `_LATE_S` is
+what that may take, and no more is overlooked. A disk that others keep busy may hold a commit up for `_STALLED_S`.
 """
 
 import random
@@ -20,6 +21,7 @@ EXIT_FAILED_ROWS: Final = 3
 _SHARE: Final = 0.2
 """Of a whole job: no kill waits longer, so that many of them find something left to be done."""
 _LATE_S: Final = 0.5
+_STALLED_S: Final = 2.0
 _RESUMING: Final = re.compile(r"^resuming: ([\d,]+)", re.MULTILINE)
 
 
@@ -31,7 +33,8 @@ class Job:
         arguments: Of the command.
         directory: Where its results go.
         expected: What each row must become.
-        concurrency: As asked in `arguments`.
+        concurrency: As asked in `arguments`; the next, too.
+        commit_every_s: How long results may wait for a commit.
         seconds: How long it takes if nobody kills it, more or less.
     """
 
@@ -39,6 +42,7 @@ class Job:
     directory: Path
     expected: Sequence[Ending]
     concurrency: int
+    commit_every_s: float
     seconds: float
 
 
@@ -144,5 +148,6 @@ def _mistakes_of_end(job: Job, run: Run, requests: int, done_before: int) -> lis
 def _answered_before_last_commit(job: Job, run: Run) -> int:
     """What the server had answered of which all must be committed."""
     commit = commits.newest(job.directory)
-    by_s = 0.0 if commit is None else commit.written_s - _LATE_S
+    due_s = run.ended_s - job.commit_every_s - _STALLED_S
+    by_s = due_s if commit is None else max(due_s, commit.written_s - _LATE_S)
     return max((sample.answered for sample in run.samples if sample.at_s <= by_s), default=run.samples[0].answered)

@@ -71,12 +71,14 @@ class Run:
     Attributes:
         code: Its exit code; `None` if it was killed.
         seconds: How long it ran.
+        ended_s: When it ended, in seconds since the epoch.
         stderr: What it said.
         samples: What the server had done meanwhile, in the order of time.
     """
 
     code: int | None
     seconds: float
+    ended_s: float
     stderr: str
     samples: list[Sample]
 
@@ -141,7 +143,7 @@ def run_and_kill(
                 assert now < begun + _LONGEST_RUN_S, f"it does not end within {_LONGEST_RUN_S} s"
                 if time.time() >= samples[-1].at_s + _SAMPLE_S:
                     samples.append(server.sample())
-            code = process.poll()
+            code, ended_s = process.poll(), time.time()
         finally:
             # The whole group, and also if it has just ended: nothing of it may be left.
             with contextlib.suppress(ProcessLookupError):
@@ -149,7 +151,13 @@ def run_and_kill(
             process.wait()
             os.close(ended)
         errors.seek(0)
-        return Run(code=code, seconds=time.monotonic() - begun, stderr=errors.read().decode(), samples=list(samples))
+        return Run(
+            code=code,
+            seconds=time.monotonic() - begun,
+            ended_s=ended_s,
+            stderr=errors.read().decode(),
+            samples=list(samples),
+        )
 
 
 class _Event:

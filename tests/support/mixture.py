@@ -31,8 +31,11 @@ _SHARES: Final = {
 }
 
 
-def mixture(server: str, rows: int, *, seed: int = 0) -> list[Ending]:
-    """What each of so many rows asks for and must become; the same for the same seed."""
+def mixture(server: str, rows: int, *, seed: int = 0, status: int = 200) -> list[Ending]:
+    """What each of so many rows asks for and must become; the same for the same seed.
+
+    `status` is that of the server's default answer, which slow rows get.
+    """
     echo, text = _reference_echo(server), get(f"{server}/bytes/{_LONGEST_BYTES}").encode()
     make: dict[str, Callable[[int], Ending]] = {
         "echo": lambda row: Ending(f"{server}/echo/{row}", 200, None, echo(str(row))),
@@ -40,8 +43,8 @@ def mixture(server: str, rows: int, *, seed: int = 0) -> list[Ending]:
             f"{server}/bytes/{row % _LONGEST_BYTES}?{row}", 200, None, text[: row % _LONGEST_BYTES]
         ),
         "not found": lambda row: Ending(f"{server}/status/404?{row}", 404, None, b"404 Not Found\n"),
-        "slow": lambda row: Ending(f"{server}/delay/{_SLOW_S}?{row}", 200, None, _GREETING),
-        "slowest": lambda row: Ending(f"{server}/delay/{_SLOWEST_S}?{row}", 200, None, _GREETING),
+        "slow": lambda row: Ending(f"{server}/delay/{_SLOW_S}?{row}", status, None, _GREETING),
+        "slowest": lambda row: Ending(f"{server}/delay/{_SLOWEST_S}?{row}", status, None, _GREETING),
         "busy": lambda row: Ending(f"{server}/status/503?{row}", 503, None, b"503 Service Unavailable\n"),
         "reset": lambda row: Ending(f"{server}/fault/reset-mid-body?{row}", 200, "closed", None),
         "cut": lambda row: Ending(f"{server}/fault/close-mid-headers?{row}", None, "closed", None),

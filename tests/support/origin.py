@@ -1,31 +1,66 @@
-"""A server in this process for answers that the rehearsal server does not give."""
+"""Servers in this process for answers that the rehearsal server does not give."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+
+_LOOK_FOR_END_S: Final = 0.01
+
+
+class Origin:
+    """A server whose answers change while it runs.
+
+    Attributes:
+        url: Without a slash at the end.
+        body: What each answer holds.
+        statuses: The status for each path that is not answered with 200.
+        requests: Method, path, the header `X-Token` and body of each request.
+    """
+
+    def __init__(self, url: str, body: bytes) -> None:
+        self.url = url
+        self.body = body
+        self.statuses: dict[str, int] = {}
+        self.requests: list[tuple[str, str, str | None, bytes]] = []
+
+
+@contextmanager
+def changing(body: bytes = b"hello") -> Iterator[Origin]:
+    """Answers as its `Origin` says at the moment."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # the name that http.server looks for
+            sent = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            origin.requests.append((self.command, self.path, self.headers.get("X-Token"), sent))
+            self.send_response(origin.statuses.get(self.path, 200))
+            self.send_header("Content-Length", str(len(origin.body)))
+            self.end_headers()
+            self.wfile.write(origin.body)
+
+        do_POST = do_GET  # noqa: N815 - as above
+
+        def log_message(self, *_: object) -> None:
+            """Nothing to say."""
+
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128  # a connection beyond these is tried again only after a second
+
+    server = Server(("127.0.0.1", 0), Handler)
+    origin = Origin(f"http://127.0.0.1:{server.server_port}", body)
+    thread = threading.Thread(target=server.serve_forever, args=[_LOOK_FOR_END_S])
+    thread.start()
+    try:
+        yield origin
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @contextmanager
 def answering(body: bytes) -> Iterator[str]:
     """Answers every GET with `body`; gives the URL, without a slash at the end."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # the name that http.server looks for
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing to say."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with changing(body) as origin:
+        yield origin.url

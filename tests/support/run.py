@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,13 @@ def serving(*flags: str) -> Iterator[str]:
         yield line.removeprefix("listening on ").strip()
         process.send_signal(signal.SIGTERM)
         assert process.wait(LONGEST_S) == 0
+
+
+def wait_for_requests(server: str, number: int) -> None:
+    """Asks the server until it has seen so many; there is no event to wait for in another process."""
+    end = time.monotonic() + LONGEST_S
+    while stats(server)["requests"] < number:
+        assert time.monotonic() < end, "the requests do not come"
 
 
 def get(url: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from headgate import cli
 from support.documents import DOCUMENTS, ROOT, tables, text
 
-VERBS = ("fetch", "show", "serve", "demo")
+VERBS = ("fetch", "status", "retry", "show", "serve", "demo")
 FOLDERS = ("crates", "python", "tests", "bench", "scripts", "requirements", ".ci")
 
 
@@ -64,7 +64,9 @@ def test_the_options_table_shows_the_defaults(capsys: pytest.CaptureFixture[str]
     told = " ".join(capsys.readouterr().out.split())
     (rows,) = [table for table in tables("README.md") if table[0][:2] == ["option", "default"]]
     figures = {row[0].rpartition("`--")[2].rstrip("`"): row[1] for row in rows[1:] if row[1][:1].isdigit()}
-    assert {"concurrency", "timeout-s", "connect-timeout-s", "max-body-bytes", "fail-on"} == set(figures)
+    assert {"concurrency", "timeout-s", "connect-timeout-s", "max-body-bytes", "fail-on", "commit-every-s"} == set(
+        figures
+    )
     for option, default in figures.items():
         assert re.search(rf"--{option} [^(]*\(default: {default}\)", told), option
 

@@ -74,7 +74,8 @@ def test_a_run_that_went_on_from_another_tells_both_what_it_did_and_the_whole() 
         "in all 200,000 of 200,000 rows done, 60 failed",
         "note: only 900 of 1,000 fit below the limit of open files",
         "results are in results: look at them with `headgate show results`",
-    ] == resumed[-4:]
+        "ask failed rows again with `headgate retry results`",
+    ] == resumed[-5:]
     assert "in all 160,000 rows done, 60 failed" in lines(job=RESUMED | {"rows": None})
     assert [] == [line for line in lines(job=RESUMED | {"rows_before": 0}) if line.startswith("in all")]
 
@@ -110,8 +111,10 @@ def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None
     place = "results are in my results: look at them with `headgate show 'my results'`"
     finished = RESUMED | {"done": 200_000, "rows_before": 200_000, "finished": True}
     assert [
-        "finished already: 200,000 rows done, 60 failed: ask those again with `headgate retry 'my results'`, "
-        "or start over with --fresh",
+        (
+            "finished already: 200,000 rows done, 60 failed: ask those again with `headgate retry 'my results'`, "
+            "or start over with --fresh"
+        ),
         place,
     ] == lines(**NO_ROWS, output="my results", job=finished)
     assert ["finished already: 200,000 rows done: start over with --fresh", place] == lines(
@@ -147,6 +150,13 @@ def test_what_cannot_be_gone_on_with_says_why() -> None:
     assert [] == [line for line in lines(job=pipe | {"finished": True}) if "cannot be gone on" in line]
 
 
+def test_failed_rows_can_be_asked_again_where_the_job_is_remembered() -> None:
+    retry = "ask failed rows again with `headgate retry 'my results'`"
+    assert retry == lines(output="my results", job=RESUMED)[-1]
+    for job in (None, RESUMED | {"failed": 0}, RESUMED | {"resumable": False}):
+        assert [] == [line for line in lines(output="my results", job=job) if "headgate retry" in line]
+
+
 def retried(**changes: Any) -> list[str]:
     return retry_report(Summary.from_json(summary_json(**changes))).splitlines()
 
@@ -154,7 +164,7 @@ def retried(**changes: Any) -> list[str]:
 def test_a_retry_says_what_was_answered_this_time_and_what_failed_again() -> None:
     job = RESUMED | {"done": 200_000, "rows_before": 0, "finished": True}
     again = retried(job=job)
-    assert "asked again, done: 100,000 rows in 3.3 s" == again[0]
+    assert "done: 100,000 rows asked again in 3.3 s" == again[0]
     assert [
         "  answered      99,985  (2xx: 99,955, 4xx: 30)",
         "  failed again  15",
@@ -162,14 +172,25 @@ def test_a_retry_says_what_was_answered_this_time_and_what_failed_again() -> Non
     ] == [line for line in again if line.startswith(("  answered", "  failed", "in all"))]
     assert [] == [line for line in again if "run the same" in line]
     assert "run the same command again to go on" == retried(interrupted=True, job=job)[-1]
+    assert (
+        "the job itself is not finished: its `headgate fetch` goes on with it"
+        == (retried(job=job | {"finished": False})[-1])
+    )
+
+
+def test_a_retry_that_is_stopped_at_once_has_the_results_of_before() -> None:
+    stopped = retried(**NO_ROWS, interrupted=True, job=RESUMED | {"rows_before": 0, "finished": True})
+    assert "results are in results: look at them with `headgate show results`" in stopped
 
 
 def test_a_retry_that_finds_nothing_says_what_there_is() -> None:
     job = RESUMED | {"rows_before": 0}
     assert ["nothing to ask again: no row of the job has failed"] == retried(**NO_ROWS, job=job | {"failed": 0})
     assert [
-        "nothing to ask again: none of the 60 failed rows of the job has failed in such a way "
-        "(timeout 52, status:503 5, closed 3)"
+        (
+            "nothing to ask again: none of the 60 failed rows of the job has failed in such a way "
+            "(timeout 52, status:503 5, closed 3)"
+        )
     ] == retried(**NO_ROWS, job=job)
 
 

@@ -55,8 +55,10 @@ def test_all_that_is_known_is_said() -> None:
         ("200,000 of 200,000 rows done (100 %); finished", {"done": 200_000, "finished": True}),
         ("0 of 0 rows done (100 %); finished", {"done": 0, "rows": 0, "finished": True}),
         (
-            "160,000 rows done, of how many is not known yet; "
-            "stopped: it cannot be gone on with, because its input cannot be read again",
+            (
+                "160,000 rows done, of how many is not known yet; "
+                "stopped: it cannot be gone on with, because its input cannot be read again"
+            ),
             {"rows": None, "resumable": False},
         ),
     ],

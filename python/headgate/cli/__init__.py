@@ -4,7 +4,7 @@ Exit codes:
     0    every row was answered
     3    finished, with failed rows
     2    a mistake on the command line, an input that cannot be read, or a place for results that cannot be used
-    130  interrupted (143: terminated, 129: the terminal went away); results so far are written
+    130  interrupted (143: terminated, 129: the terminal went away); the same command goes on, where that can be
     1    anything else
 """
 

@@ -38,18 +38,19 @@ def _may_replace(options: "FetchOptions") -> bool:
     """Asks before the rows of another job are thrown away, where somebody is there to answer."""
     if not options.output or options.output == "-" or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    from headgate._job import Job  # noqa: PLC0415 - not for the help
+    from headgate._job import Job, is_job  # noqa: PLC0415 - not for the help
 
     try:
         status = Job.open(options.output).status()
-    except HeadgateError:
-        return True  # what there is instead of a job, the engine judges
-    if not status.done:
-        return True
-    rows = _format.plural(status.done, "row")
-    begun = _format.moment(status.started_at)
-    question = f"{options.output} holds {rows} of a job begun {begun}: replace them? [y/N] "
-    print(_format.printable(question), end="", file=sys.stderr, flush=True)
+    except HeadgateError as error:
+        # Rows of a job that cannot be read may still be dear to somebody; what is no job at all, the engine judges.
+        return not is_job(options.output) or _is_yes(f"{error}: replace what is there?")
+    rows, begun = _format.plural(status.done, "row"), _format.moment(status.started_at)
+    return not status.done or _is_yes(f"{options.output} holds {rows} of a job begun {begun}: replace them?")
+
+
+def _is_yes(question: str) -> bool:
+    print(_format.printable(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in _YES
 
 

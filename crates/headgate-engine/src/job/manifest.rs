@@ -113,12 +113,37 @@ impl Manifest {
         )))
     }
 
+    /// Refuses to ask rows again that would not be the same requests.
+    ///
+    /// # Errors
+    /// `Output`, naming all that differs.
+    pub(super) fn check_retry(
+        &self,
+        options: &JobOptions,
+        fingerprint: Option<&Fingerprint>,
+        directory: &Path,
+    ) -> Result<(), JobError> {
+        let differences = self.differences(options, fingerprint);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let (then, now) = (&self.asked, Asked::new(options, &self.started_at));
+        let same_values = (&then.headers_hash, &then.data_hash) == (&now.headers_hash, &now.data_hash);
+        let way_on = if same_values { "" } else { "; their values are not stored: give those of the job" };
+        Err(JobError::output(format!(
+            "the failed rows of {} cannot be asked again as they were: {}{way_on}",
+            directory.display(),
+            differences.join("; ")
+        )))
+    }
+
     fn differences(&self, options: &JobOptions, fingerprint: Option<&Fingerprint>) -> Vec<String> {
         let input = &options.source.input;
         let mut differences: Vec<String> = match (&self.input.fingerprint, fingerprint) {
             (Some(then), Some(now)) => {
                 let phrases = then.differences(now, input);
-                phrases.into_iter().map(|phrase| format!("the input {input} is not what it was: {phrase}")).collect()
+                let is_same = phrases.is_empty();
+                if is_same { vec![] } else { vec![format!("the input {input} is another one ({})", phrases.join("; "))] }
             }
             _ => vec![format!("its input was {}, now it is {input}", self.input.name)],
         };

@@ -78,7 +78,7 @@ impl OpenRetry {
         let fingerprint = Fingerprint::of(&job.source)?;
         let directory = JobDirectory::claim(&output, false, storage)?;
         let last = directory.recover()?;
-        manifest.check(&job, fingerprint.as_ref(), &output)?;
+        manifest.check_retry(&job, fingerprint.as_ref(), &output)?;
         let progress = last.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))?;
         let first = source::open(&job.source)?;
         let kept = first.kept_fields();

@@ -1,0 +1,129 @@
+"""`headgate retry`: failed rows are asked again, and those answered now move to the others."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.origin import Origin, changing
+from support.results import rows
+from support.run import LONGEST_S, headgate, serving, started, wait_for_requests
+
+
+def failing(origin: Origin, out: Path, *flags: str) -> None:
+    """Runs a job of ten rows of which three fail."""
+    origin.statuses |= {"/2": 503, "/4": 429, "/6": 500}
+    headgate("fetch", f"{origin.url}/[1-10]", "-o", out, *flags, check=3)
+    origin.requests.clear()
+
+
+def paths(origin: Origin) -> list[str]:
+    return sorted(path for _, path, _, _ in origin.requests)
+
+
+def test_rows_that_are_answered_now_are_no_longer_failed(tmp_path: Path) -> None:
+    out, summary_file = tmp_path / "out", tmp_path / "s.json"
+    with changing() as origin:
+        failing(origin, out)
+        origin.statuses = {"/4": 429}
+        done = headgate("retry", out, "--summary", summary_file, check=3)
+        assert ["/2", "/4", "/6"] == paths(origin)
+        lines = done.stderr.splitlines()
+        assert lines[0].startswith("done: 3 rows asked again in ")
+        assert [["answered", "2"], ["failed", "again", "1"]] == [lines[1].split()[:2], lines[2].split()]
+        assert "in all 10 of 10 rows done, 1 failed" in lines
+        summary = json.loads(summary_file.read_text())
+        assert (3, 2, 1, 1, True) == (
+            summary["rows"],
+            summary["answered"],
+            summary["failed"],
+            summary["job"]["failed"],
+            summary["job"]["finished"],
+        )
+        results = {row["row"]: (row["status"], row["attempts"]) for row in rows(out)}
+        again = {1: (200, 2), 3: (429, 2), 5: (200, 2)}
+        assert dict.fromkeys(range(10), (200, 1)) | again == results
+
+        origin.statuses = {}
+        headgate("retry", out, check=0)
+        assert [] == list(out.glob("failed-*"))
+        assert (200, 3) == next((row["status"], row["attempts"]) for row in rows(out) if row["row"] == 3)
+        nothing = headgate("retry", out, check=0)
+    assert ["nothing to ask again: no row of the job has failed"] == nothing.stderr.splitlines()
+    runs = json.loads(headgate("status", out, "--json", check=0).stdout)["runs"]
+    assert ["fetch", "retry", "retry", "retry"] == [run["command"] for run in runs]
+
+
+def test_only_failures_of_the_kinds_that_were_named_are_asked(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with changing() as origin:
+        failing(origin, out)
+        origin.statuses = {}
+        nothing = headgate("retry", out, "--only", "timeout", check=3)
+        assert "none of the 3 failed rows of the job has failed in such a way" in nothing.stderr
+        assert [] == origin.requests
+        headgate("retry", out, "--only", "timeout,status:5xx", check=3)
+        assert ["/2", "/6"] == paths(origin)
+        headgate("retry", out, "--only", "status:429", check=0)
+        assert ["/2", "/4", "/6"] == paths(origin)
+
+
+@pytest.mark.parametrize(
+    ("expected", "flags"),
+    [
+        ("--header was X-Token, now it is not given; their values are not stored", ["-d", "a=1"]),
+        ("a value of --header (X-Token) is another one; their values are", ["-H", "X-Token: two", "-d", "a=1"]),
+        ("--data was given, now it is not; their values are not stored: give those", ["-H", "X-Token: one"]),
+        ("--data is another body", ["-H", "X-Token: one", "-d", "a=2"]),
+    ],
+)
+def test_headers_and_data_must_be_those_of_the_job(expected: str, flags: list[str], tmp_path: Path) -> None:
+    out, given = tmp_path / "out", ["-H", "X-Token: one", "-d", "a=1"]
+    with changing() as origin:
+        failing(origin, out, *given)
+        refused = headgate("retry", out, *flags, check=2)
+        assert expected in refused.errors()[0]
+        assert [] == origin.requests
+        origin.statuses = {}
+        headgate("retry", out, *given, check=0)
+        assert {("POST", "one", b"a=1")} == {(method, token, body) for method, _, token, body in origin.requests}
+
+
+def test_mistakes_and_missing_jobs_exit_with_2(tmp_path: Path) -> None:
+    assert "no such directory" in headgate("retry", tmp_path / "no", check=2).errors()[0]
+    with changing() as origin:
+        headgate("fetch", f"{origin.url}/[1-3]", "-o", tmp_path / "out", check=0)
+    unknown = headgate("retry", tmp_path / "out", "--only", "timeouts", check=2).errors()[0]
+    assert unknown.startswith("--only timeouts: it is one of ")
+
+
+def test_rows_of_standard_input_cannot_be_asked_again(tmp_path: Path) -> None:
+    with changing() as origin:
+        origin.statuses["/1"] = 503
+        headgate("fetch", "-", "-o", tmp_path / "out", stdin=f"{origin.url}/1\n", check=3)
+        refused = headgate("retry", tmp_path / "out", check=2)
+    assert "cannot be read again: its failed rows cannot be asked again" in refused.errors()[0]
+
+
+@pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM)])
+def test_a_retry_that_is_stopped_goes_on(code: int, number: signal.Signals, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with serving("--status", "503", "--delay", "0..0.1") as server:
+        headgate("fetch", f"{server}/[1-500]", "-o", out, "-c", "100", check=3)
+        with started("retry", out, "-c", "20") as process:
+            wait_for_requests(server, 600)
+            process.send_signal(number)
+            _, stderr = process.communicate(timeout=LONGEST_S)
+        assert code == process.returncode, stderr
+        assert "run the same command again to go on" == stderr.splitlines()[-1]
+        assert list(range(500)) == [row["row"] for row in rows(out)]
+        assert {1, 2} == {row["attempts"] for row in rows(out)}
+        headgate("retry", out, "-c", "100", "-q", check=3)
+    assert list(range(500)) == [row["row"] for row in rows(out)]
+
+
+def test_quiet_says_nothing(tmp_path: Path) -> None:
+    with changing() as origin:
+        failing(origin, tmp_path / "out")
+        assert "" == headgate("retry", tmp_path / "out", "-q", check=3).stderr
