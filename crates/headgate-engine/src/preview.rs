@@ -90,7 +90,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, JobError> {
     }
     if names.is_empty() {
         return Err(JobError::input(if path.join(OWN_DIRECTORY).is_dir() {
-            format!("{shown} holds no results yet: the first appear when a part is full or old enough, or the job ends")
+            format!("{shown} holds no results yet: the first appear with the first commit (--commit-every-s)")
         } else {
             format!("{shown} holds no results: it is not an output directory of headgate")
         }));

@@ -279,6 +279,10 @@ impl Worker {
                     }
                 }
                 Err(NoRows::Ended) => self.end_rows(),
+                Err(NoRows::Empty) if self.is_last_lane_with_outcomes() => {
+                    // Somebody may wait for them before there are more rows.
+                    self.waiting(Wait::Sink, self.flush(false)).await;
+                }
                 Err(NoRows::Empty) => {
                     self.client.rest(line);
                     self.idle_lanes.set(self.idle_lanes.get() + 1);
@@ -287,6 +291,11 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Whether all other lanes of the worker wait for rows, and outcomes were gathered.
+    fn is_last_lane_with_outcomes(&self) -> bool {
+        self.idle_lanes.get() + 1 == self.lanes.get() && !self.builder.borrow().is_empty()
     }
 
     /// What becomes of the row at `place`. It stays there meanwhile, so that others can see what is in flight.

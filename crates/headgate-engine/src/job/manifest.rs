@@ -143,7 +143,11 @@ impl Manifest {
             (Some(then), Some(now)) => {
                 let phrases = then.differences(now, input);
                 let is_same = phrases.is_empty();
-                if is_same { vec![] } else { vec![format!("the input {input} is another one ({})", phrases.join("; "))] }
+                if is_same {
+                    vec![]
+                } else {
+                    vec![format!("the input {input} is another one ({})", phrases.join("; "))]
+                }
             }
             _ => vec![format!("its input was {}, now it is {input}", self.input.name)],
         };

@@ -205,7 +205,9 @@ impl JobWriter {
         if !is_complete {
             return Ok(());
         }
-        match self.merge(stopped)? {
+        let merged = self.merge(stopped);
+        self.watched.begin_merge(0);
+        match merged? {
             Some(removes) => self.commit(progress, &Change { removes, ..last(true) }),
             None => Ok(()),
         }
@@ -214,14 +216,16 @@ impl JobWriter {
     /// Puts small parts of each kind together: they are written anew, and the commit that follows is to remove those returned.
     /// `None`: it was told to stop.
     fn merge(&mut self, stopped: &dyn Fn() -> bool) -> Result<Option<Vec<PartRecord>>, JobError> {
-        let small = self.max_bytes / SMALL_SHARE;
+        let is_small = |part: &PartRecord| part.bytes < self.max_bytes / SMALL_SHARE;
         let mut merged = Vec::new();
         // By number, and so about in the order of the input.
-        let mut parts: Vec<_> = self.directory.parts()?.into_values().filter(|part| part.bytes < small).collect();
+        let mut parts: Vec<_> = self.directory.parts()?.into_values().filter(is_small).collect();
         parts.sort_by_key(|part| PartName::parse(&part.name));
         for kind in [PartKind::Answered, PartKind::Failed] {
             let of_kind = |part: &&PartRecord| PartName::parse(&part.name).is_some_and(|name| name.kind == kind);
-            let parts: Vec<_> = parts.iter().filter(of_kind).cloned().collect();
+            let has_few_rows =
+                |part: &&PartRecord| kind == PartKind::Answered || part.rows < MAX_FAILED_ROWS / SMALL_SHARE;
+            let parts: Vec<_> = parts.iter().filter(of_kind).filter(has_few_rows).cloned().collect();
             if parts.len() < 2 {
                 continue;
             }
@@ -237,7 +241,6 @@ impl JobWriter {
             self.close(kind)?;
             merged.extend(parts);
         }
-        self.watched.begin_merge(0);
         Ok(Some(merged))
     }
 

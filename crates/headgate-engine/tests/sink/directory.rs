@@ -26,9 +26,10 @@ fn a_directory_that_is_not_there_is_made_with_its_parents() {
 
     assert_eq!(["_headgate", "part-00000001.parquet"], names(&out).as_slice());
     let job: serde_json::Value = serde_json::from_slice(&fs::read(out.join("_headgate/job.json")).unwrap()).unwrap();
-    assert_eq!(1, job["format_version"]);
+    assert_eq!(2, job["format_version"]);
+    let job = &job["record"];
     assert_eq!(env!("CARGO_PKG_VERSION"), job["headgate_version"]);
-    assert_eq!("parquet", job["format"]);
+    assert_eq!("parquet", job["asked"]["format"]);
     assert!(job["started_at"].as_str().unwrap().ends_with('Z'), "{job}");
 }
 
@@ -40,16 +41,16 @@ fn an_empty_directory_is_used() {
 }
 
 #[test]
-fn results_are_not_overwritten_unasked() {
+fn a_job_is_not_gone_on_with_where_that_was_ruled_out() {
     let (_parent, out) = finished_job();
     let before = fs::read(out.join("part-00000001.parquet")).unwrap();
 
-    let error = open_error(&options(&out, Format::Parquet));
+    let error = open_error(&SinkOptions { resume: false, ..options(&out, Format::Parquet) });
 
     assert_eq!(JobErrorKind::Output, error.kind);
     assert_eq!(
         format!(
-            "{} already holds the results of a job: replace them with --fresh, or choose another -o",
+            "{} already holds the results of a job: go on with it (without --no-resume), replace them with --fresh, or choose another -o",
             out.display()
         ),
         error.message
@@ -91,7 +92,7 @@ fn fresh_follows_no_links_out_of_the_directory() {
 #[test]
 fn somebody_elses_directory_is_not_touched_also_with_fresh() {
     let out = tempfile::tempdir().unwrap();
-    fs::write(out.path().join("part-00000001.parquet"), "theirs").unwrap();
+    fs::write(out.path().join("part-1.parquet"), "theirs").unwrap();
 
     for options in [options(out.path(), Format::Parquet), fresh(out.path(), Format::Parquet)] {
         let error = open_error(&options);
@@ -103,7 +104,26 @@ fn somebody_elses_directory_is_not_touched_also_with_fresh() {
             ),
             error.message
         );
-        assert_eq!(["part-00000001.parquet"], names(out.path()).as_slice());
+        assert_eq!(["part-1.parquet"], names(out.path()).as_slice());
+    }
+}
+
+#[test]
+fn results_without_what_belongs_to_them_are_not_touched_also_with_fresh() {
+    let (_parent, out) = finished_job();
+    fs::remove_dir_all(out.join("_headgate")).unwrap();
+
+    for options in [options(&out, Format::Parquet), fresh(&out, Format::Parquet)] {
+        let error = open_error(&options);
+        assert_eq!(JobErrorKind::Output, error.kind);
+        assert_eq!(
+            format!(
+                "{0} holds results, but not the directory _headgate that belongs to them: bring it back from a copy, choose another -o, or empty {0} yourself",
+                out.display()
+            ),
+            error.message
+        );
+        assert_eq!(["part-00000001.parquet"], names(&out).as_slice());
     }
 }
 
@@ -127,7 +147,10 @@ fn a_directory_of_a_newer_headgate_is_left_alone() {
     let error = open_error(&fresh(&out, Format::Parquet));
 
     assert_eq!(
-        format!("{} was made by headgate 9.0.0, which is newer than this one: choose another -o", out.display()),
+        format!(
+            "{0}/_headgate/job.json was written by a newer headgate: go on with that one; choose another -o, or empty {0} yourself",
+            out.display()
+        ),
         error.message
     );
     assert_eq!(["_headgate", "part-00000001.parquet"], names(&out).as_slice());
@@ -140,7 +163,7 @@ fn a_job_file_that_is_not_ours_keeps_the_directory_as_it_is() {
 
     let error = open_error(&fresh(&out, Format::Parquet));
 
-    assert!(error.message.contains("job.json was not written by headgate"), "{}", error.message);
+    assert!(error.message.contains("job.json is damaged, or was not written by headgate"), "{}", error.message);
     assert_eq!(["_headgate", "part-00000001.parquet"], names(&out).as_slice());
 }
 

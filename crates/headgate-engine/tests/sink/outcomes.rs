@@ -66,10 +66,12 @@ pub fn options(directory: &Path, format: Format) -> SinkOptions {
 /// What a whole job of these batches leaves.
 pub fn write(options: &SinkOptions, batches: impl IntoIterator<Item = OutcomeBatch>) {
     let mut sink = open(options).unwrap();
+    let mut rows = 0;
     for batch in batches {
+        rows += batch.records.num_rows() as u64;
         assert!(sink.write(batch).unwrap().is_continue());
     }
-    end(sink.as_mut()).unwrap();
+    sink.finish(&Ending { input_rows: Some(rows), stopped: &|| false }).unwrap();
 }
 
 /// The sink of a new job without kept columns.

@@ -83,7 +83,7 @@ fn what_cannot_be_shown_is_said_plainly() {
 
     let running = open(&options(&parent.path().join("running"), Format::Parquet)).unwrap();
     assert_eq!(
-        "running holds no results yet: the first appear when a part is full or old enough, or the job ends",
+        "running holds no results yet: the first appear with the first commit (--commit-every-s)",
         message("running")
     );
     drop(running);
