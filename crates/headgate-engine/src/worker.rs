@@ -19,7 +19,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::spawn_local;
 use tokio::time::timeout_at;
 
-use self::guards::{LaneGuard, Waiting};
+use self::guards::{EndRowsOnPanic, LaneGuard, Waiting};
 use crate::clock::Clock;
 use crate::error::JobError;
 use crate::failure::FirstFailure;
@@ -97,6 +97,7 @@ pub fn runtime() -> Result<LocalRuntime, JobError> {
 /// Runs a worker of up to `max_lanes` lanes until the rows end or the phase says so. Blocks.
 pub fn run(shared: &Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>) {
     let _guard = shared.failure.on_panic("worker");
+    let _end = EndRowsOnPanic(shared);
     if let Err(error) = try_run(shared.clone(), max_lanes, stats) {
         shared.failure.set(error);
         shared.end_rows();

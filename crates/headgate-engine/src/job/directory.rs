@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::commit::{Commit, PartRecord};
-use super::lock;
-use super::log::{CommitLog, WAYS_ON};
+use super::lock::{self, Lock};
+use super::log::CommitLog;
 use super::manifest::Manifest;
-use super::record;
+use super::record::{self, WAYS_ON};
 use super::storage::{Storage, remove_if_there, write_file};
 use crate::error::JobError;
 use crate::sink::{PartName, cause};
@@ -36,8 +36,7 @@ pub struct JobDirectory {
     root: PathBuf,
     log: CommitLog,
     storage: Arc<dyn Storage>,
-    /// The lock lives as long as the open file.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl JobDirectory {
@@ -168,9 +167,10 @@ impl JobDirectory {
                 self.storage.sync_directory(&self.root)?;
             }
             for part in &commit.adds {
-                match self.storage.rename(&self.tmp().join(&part.name), &self.root.join(&part.name)) {
+                let placed = self.root.join(&part.name);
+                match self.storage.rename(&self.tmp().join(&part.name), &placed) {
                     // It was renamed before.
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound && is_whole(&placed, part) => {}
                     result => result?,
                 }
             }
@@ -238,7 +238,7 @@ impl JobDirectory {
 /// What was asked of the job in a directory; `None`: there is none.
 pub(super) fn read_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
     let path = root.join(OWN_DIRECTORY).join("job.json");
-    let damaged = |trouble: &str| JobError::output(format!("{} {trouble}; {WAYS_ON}", path.display()));
+    let damaged = |trouble: &str| JobError::output(format!("{} {trouble}", path.display()));
     match record::read(&path) {
         Ok(bytes) => record::decode(&bytes).map(Some).map_err(|trouble| damaged(&trouble)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -274,13 +274,7 @@ fn refuse_foreign(root: &Path, fresh: bool) -> Result<(), JobError> {
         // What is to be removed must be ours, at least.
         return match record::version(&bytes) {
             Ok(_) => Ok(()),
-            Err(trouble) => {
-                let (path, shown) = (own.join("job.json"), root.display());
-                Err(JobError::output(format!(
-                    "{} {trouble}; choose another -o, or empty {shown} yourself",
-                    path.display()
-                )))
-            }
+            Err(trouble) => Err(JobError::output(format!("{} {trouble}", own.join("job.json").display()))),
         };
     }
     let looked = || -> io::Result<Option<String>> {

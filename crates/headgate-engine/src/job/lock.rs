@@ -15,8 +15,19 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 /// Digits of a process id, and to spare.
 const MAX_ID_BYTES: u64 = 20;
 
-/// Takes the lock of a job for as long as the file is open.
-pub(super) fn acquire(path: &Path) -> Result<File, JobError> {
+/// The lock of a job, held until it is dropped.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child that was forked meanwhile has it open, too.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Takes the lock of a job.
+pub(super) fn acquire(path: &Path) -> Result<Lock, JobError> {
     let failed = |error: &io::Error| JobError::output(format!("cannot lock {}: {}", path.display(), cause(error)));
     let mut options = File::options();
     let mut file =
@@ -36,29 +47,34 @@ pub(super) fn acquire(path: &Path) -> Result<File, JobError> {
                     "another headgate{holder} is writing to {directory}: wait for it, or choose another -o"
                 )));
             }
-            // Some network file systems have no locks; that is no reason not to write to them.
-            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => break,
-            Err(TryLockError::Error(error)) => return Err(failed(&error)),
+            // Without it, two writers could take each other's files for what a crash left.
+            Err(TryLockError::Error(error)) => {
+                return Err(JobError::output(format!(
+                    "cannot lock {}: {}; where a file system has no locks, choose an -o on another",
+                    path.display(),
+                    cause(&error)
+                )));
+            }
         }
     }
     let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     written.map_err(|error| failed(&error))?;
-    Ok(file)
+    Ok(Lock(file))
 }
 
 /// Whether somebody writes to a job now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lock {
-    Free,
-    /// By this process, where it can be told.
-    Held(Option<u32>),
+pub(super) enum Holder {
+    Nobody,
+    /// This process, where it can be told.
+    Process(Option<u32>),
 }
 
-pub(super) fn look(path: &Path) -> Lock {
-    let Ok(mut file) = File::open(path) else { return Lock::Free };
+pub(super) fn look(path: &Path) -> Holder {
+    let Ok(mut file) = File::open(path) else { return Holder::Nobody };
     match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => Lock::Held(holder(&mut file)),
-        _ => Lock::Free,
+        Err(TryLockError::WouldBlock) => Holder::Process(holder(&mut file)),
+        _ => Holder::Nobody,
     }
 }
 

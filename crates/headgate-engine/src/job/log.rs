@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::commit::{Commit, PartRecord};
-use super::record;
+use super::record::{self, WAYS_ON};
 use super::storage::{Storage, write_file};
 use crate::error::JobError;
 use crate::sink::cause;
@@ -38,7 +38,7 @@ impl CommitLog {
         let mut parts = BTreeMap::new();
         for (number, expected) in numbers.into_iter().zip(1..) {
             if number != expected {
-                return Err(self.damaged(expected, "is missing"));
+                return Err(self.damaged(expected, &format!("is missing; {WAYS_ON}")));
             }
             let commit = self.read(number)?;
             for name in &commit.removes {
@@ -66,9 +66,14 @@ impl CommitLog {
     }
 
     fn read(&self, number: u64) -> Result<Commit, JobError> {
-        let bytes = record::read(&self.path_of(number)).map_err(|error| self.damaged(number, &cause(&error)))?;
+        let bytes = record::read(&self.path_of(number))
+            .map_err(|error| self.damaged(number, &format!("cannot be read: {}", cause(&error))))?;
         let commit: Commit = record::decode(&bytes).map_err(|trouble| self.damaged(number, &trouble))?;
-        if commit.number == number { Ok(commit) } else { Err(self.damaged(number, "is the copy of another commit")) }
+        if commit.number == number {
+            Ok(commit)
+        } else {
+            Err(self.damaged(number, &format!("is the copy of another commit; {WAYS_ON}")))
+        }
     }
 
     fn numbers(&self) -> Result<Vec<u64>, JobError> {
@@ -93,9 +98,6 @@ impl CommitLog {
 
     fn damaged(&self, number: u64, trouble: &str) -> JobError {
         let path = self.path_of(number);
-        JobError::output(format!("{} {trouble}; {WAYS_ON}", path.display()))
+        JobError::output(format!("{} {trouble}", path.display()))
     }
 }
-
-/// What to do about a job that was damaged from outside.
-pub(super) const WAYS_ON: &str = "bring it back from a copy, start over with --fresh, or choose another -o";

@@ -36,19 +36,28 @@ pub(super) fn encode(record: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What to do about a job that was damaged from outside.
+pub(super) const WAYS_ON: &str =
+    "bring it back from a copy, or start over with headgate fetch: with --fresh, or with another -o";
+
 /// # Errors
-/// What is wrong with the bytes, as the end of a sentence that begins with the file.
+/// What is wrong with the bytes and what to do, as the end of a sentence that begins with the file.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     if version(bytes)? < FORMAT_VERSION {
-        return Err("was written by an older headgate, whose jobs could not be resumed".into());
+        return Err(
+            "was written by an older headgate, whose jobs could not be gone on with: start over with --fresh".into()
+        );
     }
-    let damaged = |error: serde_json::Error| format!("is damaged ({error})");
+    let damaged = |error: serde_json::Error| format!("is damaged ({error}); {WAYS_ON}");
     let envelope: Envelope = serde_json::from_slice(bytes).map_err(damaged)?;
     if crc32fast::hash(envelope.record.get().as_bytes()) != envelope.crc32 {
-        return Err("is damaged (its checksum is wrong)".into());
+        return Err(format!("is damaged (its checksum is wrong); {WAYS_ON}"));
     }
     serde_json::from_str(envelope.record.get()).map_err(damaged)
 }
+
+/// What may not be ours is not removed, not with `--fresh` either.
+const NOT_OURS: &str = "bring it back from a copy, choose another -o, or empty the directory yourself";
 
 /// The version of the format, if it is one of ours that is not newer than this one.
 ///
@@ -56,9 +65,9 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
 /// As [`decode`].
 pub(super) fn version(bytes: &[u8]) -> Result<u32, String> {
     let Versioned { format_version } = serde_json::from_slice(bytes)
-        .map_err(|error| format!("is damaged, or was not written by headgate ({error})"))?;
+        .map_err(|error| format!("is damaged, or was not written by headgate ({error}): {NOT_OURS}"))?;
     if format_version > FORMAT_VERSION {
-        return Err("was written by a newer headgate: go on with that one".into());
+        return Err("was written by a newer headgate: go on with that one, or choose another -o".into());
     }
     Ok(format_version)
 }
@@ -90,10 +99,10 @@ mod tests {
     #[test]
     fn another_version_is_told_from_damage() {
         let newer = br#"{"format_version":99,"something":"else"}"#;
-        let message = "was written by a newer headgate: go on with that one";
+        let message = "was written by a newer headgate: go on with that one, or choose another -o";
         assert_eq!(Err(message.into()), decode::<Vec<String>>(newer));
         let older = br#"{"format_version":1,"headgate_version":"0.1.0"}"#;
-        let message = "was written by an older headgate, whose jobs could not be resumed";
+        let message = "was written by an older headgate, whose jobs could not be gone on with: start over with --fresh";
         assert_eq!(Err(message.into()), decode::<Vec<String>>(older));
     }
 }

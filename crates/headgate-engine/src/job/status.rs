@@ -1,6 +1,7 @@
 //! How far a job is, for whoever looks: nothing is changed, and a job that runs is not disturbed.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use serde::Serialize;
 
 use super::commit::{Commit, RunRecord};
 use super::directory::{OWN_DIRECTORY, newest_commit, part_files, read_manifest};
-use super::lock::{self, Lock};
+use super::lock::{self, Holder};
 use super::manifest::Manifest;
 use crate::error::JobError;
 use crate::options::Format;
@@ -54,7 +55,7 @@ pub struct Status {
 /// `Output`: there is no job, or it is damaged.
 pub fn status(path: &Path) -> Result<Status, JobError> {
     // The lock first: a run that ends in between is then said to run, which it did when it was asked for.
-    let lock = lock::look(&path.join(OWN_DIRECTORY).join("lock"));
+    let holder = lock::look(&path.join(OWN_DIRECTORY).join("lock"));
     let manifest = manifest(path)?;
     let commit = newest_commit(path)?.unwrap_or_else(Commit::zero);
     Ok(Status {
@@ -71,10 +72,10 @@ pub fn status(path: &Path) -> Result<Status, JobError> {
         bytes: commit.totals.bytes,
         finished: commit.finished,
         resumable: manifest.input.fingerprint.is_some(),
-        running: lock != Lock::Free,
-        pid: match lock {
-            Lock::Held(pid) => pid,
-            Lock::Free => None,
+        running: holder != Holder::Nobody,
+        pid: match holder {
+            Holder::Process(pid) => pid,
+            Holder::Nobody => None,
         },
         started_at: manifest.started_at,
         committed_at: commit.runs.last().map(|run| run.committed_at.clone()),
@@ -97,15 +98,19 @@ pub struct Parts {
 /// As [`status`].
 pub fn parts(path: &Path) -> Result<Parts, JobError> {
     let manifest = manifest(path)?;
-    let files = part_files(path)
-        .map_err(|error| JobError::output(format!("cannot read {}: {}", path.display(), cause(&error))))?;
-    let mut names: Vec<PartName> = files.keys().filter_map(|name| PartName::parse(name)).collect();
-    names.sort_unstable();
-    Ok(Parts {
-        paths: names.iter().map(|name| path.join(name.to_string())).collect(),
-        format: manifest.format(),
-        schema: Arc::new(manifest.schema),
-    })
+    let unreadable = |error: io::Error| JobError::output(format!("cannot read {}: {}", path.display(), cause(&error)));
+    let commit = newest_commit(path)?.unwrap_or_else(Commit::zero);
+    let mut parts: BTreeMap<PartName, PathBuf> = BTreeMap::new();
+    let mut add =
+        |name: &str, directory: &Path| parts.extend(PartName::parse(name).map(|part| (part, directory.join(name))));
+    // The last steps of the commit may be missing, after a kill or for an instant: what it says counts.
+    let tmp = path.join(OWN_DIRECTORY).join("tmp");
+    commit.adds.iter().for_each(|part| add(&part.name, &tmp));
+    part_files(path).map_err(unreadable)?.keys().for_each(|name| add(name, path));
+    for part in commit.removes.iter().filter_map(|name| PartName::parse(name)) {
+        parts.remove(&part);
+    }
+    Ok(Parts { paths: parts.into_values().collect(), format: manifest.format(), schema: Arc::new(manifest.schema) })
 }
 
 /// What was asked of the job in a directory.
@@ -117,5 +122,10 @@ pub(super) fn manifest(path: &Path) -> Result<Manifest, JobError> {
             _ => format!("{shown} holds no job: name the directory that headgate fetch wrote to with -o"),
         })
     };
-    read_manifest(path)?.ok_or_else(missing)
+    let manifest = read_manifest(path)?.ok_or_else(missing)?;
+    if manifest.clearing {
+        let shown = path.display();
+        return Err(JobError::output(format!("the job in {shown} was being started over: run headgate fetch again")));
+    }
+    Ok(manifest)
 }

@@ -35,7 +35,7 @@ pub(super) struct JobWriter {
     clock: Clock,
     answered: Series,
     failed: Series,
-    /// Finished since the last commit, and synced; bounded, because a full part is followed by a commit.
+    /// Finished since the last commit, and synced.
     finished: Vec<PartRecord>,
     /// When the first row came that is not committed.
     uncommitted_since: Option<Instant>,
@@ -205,7 +205,7 @@ impl JobWriter {
         if !is_complete {
             return Ok(());
         }
-        let merged = self.merge(stopped);
+        let merged = self.merge(progress, stopped);
         self.watched.begin_merge(0);
         match merged? {
             Some(removes) => self.commit(progress, &Change { removes, ..last(true) }),
@@ -213,14 +213,15 @@ impl JobWriter {
         }
     }
 
-    /// Puts small parts of each kind together: they are written anew, and the commit that follows is to remove those returned.
-    /// `None`: it was told to stop.
-    fn merge(&mut self, stopped: &dyn Fn() -> bool) -> Result<Option<Vec<PartRecord>>, JobError> {
+    /// Puts small parts of each kind together: they are written anew, and a commit for each part that is full removes those it is
+    /// made of; so there need be room for one more part, and whoever is stopped goes on from there. What is returned is to be
+    /// removed by the commit that follows. `None`: it was told to stop.
+    fn merge(&mut self, progress: &Progress, stopped: &dyn Fn() -> bool) -> Result<Option<Vec<PartRecord>>, JobError> {
         let is_small = |part: &PartRecord| part.bytes < self.max_bytes / SMALL_SHARE;
-        let mut merged = Vec::new();
         // By number, and so about in the order of the input.
         let mut parts: Vec<_> = self.directory.parts()?.into_values().filter(is_small).collect();
         parts.sort_by_key(|part| PartName::parse(&part.name));
+        let mut removes = Vec::new();
         for kind in [PartKind::Answered, PartKind::Failed] {
             let of_kind = |part: &&PartRecord| PartName::parse(&part.name).is_some_and(|name| name.kind == kind);
             let has_few_rows =
@@ -230,28 +231,31 @@ impl JobWriter {
                 continue;
             }
             self.watched.begin_merge(parts.len());
-            for part in &parts {
+            for part in parts {
                 if stopped() {
                     self.give_up();
                     return Ok(None);
                 }
-                self.append(kind, part)?;
+                if self.is_full_with(kind, &part) {
+                    let removes = mem::take(&mut removes);
+                    self.commit(progress, &Change { removes, run_ended: true, ..Change::default() })?;
+                }
+                self.append(kind, &part)?;
                 self.watched.merged_part();
+                removes.push(part);
             }
-            self.close(kind)?;
-            merged.extend(parts);
         }
-        Ok(Some(merged))
+        Ok(Some(removes))
+    }
+
+    /// Whether the open part has no room for another one.
+    fn is_full_with(&self, kind: PartKind, part: &PartRecord) -> bool {
+        self.series(kind).open.as_ref().is_some_and(|open| {
+            open.writer.bytes() >= self.max_bytes || kind == PartKind::Failed && open.rows + part.rows > MAX_FAILED_ROWS
+        })
     }
 
     fn append(&mut self, kind: PartKind, part: &PartRecord) -> Result<(), JobError> {
-        let is_full = |open: &OpenPart| {
-            open.writer.bytes() >= self.max_bytes
-                || kind == PartKind::Failed && open.rows + part.rows > MAX_FAILED_ROWS && open.rows > 0
-        };
-        if self.series(kind).open.as_ref().is_some_and(is_full) {
-            self.close(kind)?;
-        }
         let path = self.directory.path_of(&part.name);
         let open = self.open(kind)?;
         match open.writer.append(&path, part.crc32) {

@@ -2,8 +2,7 @@
 //!
 //! An input is not read whole for it, which might take hours. A file is known by its size, the time of its last change and
 //! hashes of its first and last 64 KiB: an edit in the middle that keeps the size is told by the time. A Parquet file
-//! is known by its size and its footer, which tells of every page; its time does not count, as such a file is written once
-//! and never edited. Where the file lies does not count: it may be moved.
+//! is known by its whole footer, too. Where the file lies does not count: it may be moved.
 //!
 //! The hash is XXH3 of 128 bits. It notices accidents; nobody gains by making two inputs alike on purpose.
 
@@ -34,12 +33,12 @@ pub enum Fingerprint {
         text: String,
     },
     /// A file of one of the text forms.
-    Text(TextFile),
+    Text(Ends),
     Parquet(ParquetFile),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TextFile {
+pub struct Ends {
     /// What it is read as, which a new name may change: the rows of a `.txt` are not those of a `.csv`.
     form: String,
     bytes: u64,
@@ -52,7 +51,7 @@ pub struct TextFile {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParquetFile {
-    bytes: u64,
+    ends: Ends,
     /// Hash of the footer.
     footer: String,
 }
@@ -80,7 +79,7 @@ impl Fingerprint {
             // To open a FIFO would be to wait for whoever writes to it.
             _ if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) => return Ok(None),
             Form::Parquet => ParquetFile::read(path).map(Self::Parquet),
-            Form::Text(_) | Form::Delimited(..) | Form::Ndjson(_) => TextFile::read(path, form).map(Self::Text),
+            Form::Text(_) | Form::Delimited(..) | Form::Ndjson(_) => Ends::read(path, form).map(Self::Text),
         };
         let fingerprint = fingerprint.map_err(|error| JobError::input(format!("{path}: cannot be read: {error}")))?;
         Ok(Some(fingerprint))
@@ -93,7 +92,7 @@ impl Fingerprint {
             (Self::Pattern { text: then }, Self::Pattern { text: now }) if then == now => Vec::new(),
             (Self::Pattern { text: then }, Self::Pattern { text: now }) => vec![format!("{then} then, {now} now")],
             (Self::Text(then), Self::Text(now)) => then.differences(now, path),
-            (Self::Parquet(then), Self::Parquet(now)) => then.differences(now),
+            (Self::Parquet(then), Self::Parquet(now)) => then.differences(now, path),
             _ => vec![form_difference(self.form(), now.form())],
         }
     }
@@ -107,7 +106,7 @@ impl Fingerprint {
     }
 }
 
-impl TextFile {
+impl Ends {
     fn read(path: &str, form: Form) -> io::Result<Self> {
         let mut file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -156,14 +155,11 @@ impl ParquetFile {
         file.read_exact(&mut tail)?;
         let footer_bytes = FooterTail::try_new(&tail).map_err(|_| no_footer())?.metadata_length() as u64;
         let start = footer_end.checked_sub(footer_bytes).ok_or_else(no_footer)?;
-        Ok(Self { bytes, footer: hash(&mut file, start, footer_bytes)? })
+        Ok(Self { ends: Ends::read(path, Form::Parquet)?, footer: hash(&mut file, start, footer_bytes)? })
     }
 
-    fn differences(&self, now: &Self) -> Vec<String> {
-        let mut differences = Vec::new();
-        if self.bytes != now.bytes {
-            differences.push(size_difference(self.bytes, now.bytes));
-        }
+    fn differences(&self, now: &Self, path: &str) -> Vec<String> {
+        let mut differences = self.ends.differences(&now.ends, path);
         if self.footer != now.footer {
             differences.push("footer differs".into());
         }

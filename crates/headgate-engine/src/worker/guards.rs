@@ -3,10 +3,21 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::Worker;
+use super::{Shared, Worker};
 use crate::failure::PanicGuard;
 use crate::in_flight::Place;
 use crate::stats::lanes::Wait;
+
+/// A source that waits for the rows of a worker that panicked would wait for ever.
+pub(super) struct EndRowsOnPanic<'a>(pub(super) &'a Shared);
+
+impl Drop for EndRowsOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end_rows();
+        }
+    }
+}
 
 /// Counts a lane as waiting as long as it lives: a lane may be given up while it waits.
 pub(super) struct Waiting<'a> {
