@@ -1,8 +1,9 @@
 //! Asking failed rows again: one `failed-*` part after another is read, its rows are asked, and it is replaced by one commit. Rows
 //! answered this time move to a `part-*`; the others keep their history: their attempts add up.
 //!
-//! Source and sink of such a run take turns: the source gives the rows of one part, and those of the next only when the sink
-//! has replaced the first. What is held is the numbers of one part's rows.
+//! Source and sink of such a run take turns: the source gives the rows of one part, or of a few small ones, and those of the
+//! next only when the sink has replaced the first. What is held is the numbers of a turn's rows. A turn may take long; so
+//! that a crash costs no more of it than of any run, its parts are replaced every now and then, with what is known by then.
 
 mod only;
 mod turns;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::Int16Type;
@@ -36,7 +38,12 @@ use crate::source::selected::Selected;
 use crate::source::{self, Source, SourceSize};
 
 pub use self::only::Only;
-use self::turns::{Turn, Turns};
+use self::turns::{Outcomes, Turn, Turns};
+
+/// Rows of a turn, where its parts are small; one part may have more.
+const TURN_ROWS: usize = 65_536;
+/// Parts are written anew for a tenth of the time at the most.
+const REPLACE_SHARE: u32 = 9;
 
 /// Which rows to ask again, and how.
 #[derive(Debug, Clone, Default)]
@@ -85,8 +92,6 @@ impl OpenRetry {
         let schema = outcome::schema(&kept);
         let form = Form::new(job.sink.format, &schema)?;
 
-        let is_failed =
-            |part: &PartRecord| PartName::parse(&part.name).is_some_and(|name| name.kind == PartKind::Failed);
         let mut parts: Vec<_> = directory.parts()?.into_values().filter(is_failed).collect();
         parts.sort_by_key(|part| PartName::parse(&part.name));
         let turns = Arc::<Turns>::default();
@@ -100,6 +105,7 @@ impl OpenRetry {
             parts: parts.into_iter(),
             input: Selected::new(first, &job.source.input, Vec::new()),
             in_turn: false,
+            turn_bytes: job.sink.part_bytes,
             turns: turns.clone(),
         };
         let open = Self { directory, form, schema, last, progress, turns };
@@ -109,7 +115,14 @@ impl OpenRetry {
     pub(crate) fn start(self, options: &JobOptions, clock: Clock) -> Result<RunningJob, JobError> {
         let writer = JobWriter::new(self.directory, self.form, &options.sink, self.last, "retry", clock)?;
         let watched = writer.watched();
-        let sink = RetrySink { writer, progress: self.progress, schema: self.schema, turns: self.turns, failed: false };
+        let sink = RetrySink {
+            writer,
+            progress: self.progress,
+            schema: self.schema,
+            turns: self.turns,
+            not_before: Instant::now(),
+            failed: false,
+        };
         Ok(RunningJob { sink: Box::new(sink), watched })
     }
 }
@@ -160,6 +173,8 @@ struct RetrySource {
     input: Selected,
     /// The rows of a part were begun.
     in_turn: bool,
+    /// Bytes of the parts of a turn; the last one may go beyond.
+    turn_bytes: u64,
     turns: Arc<Turns>,
 }
 
@@ -175,15 +190,15 @@ impl Source for RetrySource {
                 }
                 self.in_turn = false;
             }
-            let Some(part) = self.parts.next() else { return Ok(None) };
-            let attempts = self.attempts(&part)?;
-            let Some((first, _)) = attempts.first() else { continue };
+            let turn = self.next_turn()?;
+            let rows = turn.rows();
+            let Some(first) = rows.first() else { return Ok(None) };
             if *first < self.input.position() {
                 // Parts are not in the order of the input, and a source goes forward only.
                 self.input = Selected::new(source::open(&self.options)?, &self.options.input, Vec::new());
             }
-            self.input.select(attempts.iter().map(|(row, _)| *row).collect())?;
-            self.turns.begin(Turn::new(part, attempts));
+            self.input.select(rows)?;
+            self.turns.begin(turn);
             self.in_turn = true;
         }
     }
@@ -202,9 +217,24 @@ impl Source for RetrySource {
 }
 
 impl RetrySource {
-    /// The rows of a part that are to be asked again, in their order, and how often each was tried.
-    fn attempts(&self, part: &PartRecord) -> Result<Vec<(u64, i16)>, JobError> {
-        let mut attempts = Vec::new();
+    /// The next parts with rows that are to be asked again. No rows: there are no more.
+    fn next_turn(&mut self) -> Result<Turn, JobError> {
+        let (mut parts, mut attempts, mut bytes) = (Vec::new(), Vec::new(), 0);
+        while attempts.len() < TURN_ROWS
+            && bytes < self.turn_bytes
+            && let Some(part) = self.parts.next()
+        {
+            let before = attempts.len();
+            self.add_attempts(&part, &mut attempts)?;
+            if attempts.len() > before {
+                bytes += part.bytes;
+                parts.push(part);
+            }
+        }
+        Ok(Turn::new(parts, attempts))
+    }
+
+    fn add_attempts(&self, part: &PartRecord, attempts: &mut Vec<(u64, i16)>) -> Result<(), JobError> {
         let path = self.root.join(&part.name);
         // Its rows are written anew: damage must not get a checksum of its own.
         open_verified(&path, part.crc32).map_err(|error| JobError::output(format!("{}; {WAYS_ON}", cause(&error))))?;
@@ -215,8 +245,7 @@ impl RetrySource {
             let rows = rows(&batch)?.into_iter().zip(tried).zip(wanted);
             attempts.extend(rows.filter(|(_, wanted)| *wanted).map(|((row, tried), _)| (row as u64, tried)));
         }
-        attempts.sort_unstable();
-        Ok(attempts)
+        Ok(())
     }
 }
 
@@ -225,6 +254,8 @@ struct RetrySink {
     progress: Progress,
     schema: SchemaRef,
     turns: Arc<Turns>,
+    /// When parts may be replaced again before all their rows have an outcome.
+    not_before: Instant,
     /// Something could not be written, and nothing may be committed any more.
     failed: bool,
 }
@@ -242,21 +273,40 @@ impl RetrySink {
                 self.writer.write_failed(&select(&records, failed)?)?;
             }
         }
-        if self.turns.is_complete() { self.replace() } else { Ok(()) }
+        self.replace_if_due()
     }
 
-    /// Replaces the part whose turn it is: rows that were not asked, or have no outcome yet, stay as they are.
+    fn replace_if_due(&mut self) -> Result<(), JobError> {
+        let is_time = || self.writer.is_due() && Instant::now() >= self.not_before;
+        if self.turns.is_complete() || is_time() { self.replace() } else { Ok(()) }
+    }
+
+    /// Commits what became of rows, replacing the parts they were in: other rows of those stay as they are.
     fn replace(&mut self) -> Result<(), JobError> {
-        let Some(turn) = self.turns.take() else { return Ok(()) };
-        for batch in read_part(&self.writer.directory.path_of(&turn.part.name), &self.schema)? {
-            let batch = batch?;
-            self.writer.forget_failed(&batch);
-            let stays: BooleanArray = rows(&batch)?.iter().map(|row| Some(!turn.is_done(*row as u64))).collect();
-            self.writer.carry_failed(&select(&batch, &stays)?)?;
+        let Some(Outcomes { parts, rows: asked }) = self.turns.take_outcomes() else { return Ok(()) };
+        let began = Instant::now();
+        for part in &parts {
+            for batch in read_part(&self.writer.directory.path_of(&part.name), &self.schema)? {
+                let batch = batch?;
+                self.writer.forget_failed(&batch);
+                let stays: BooleanArray = rows(&batch)?.iter().map(|row| Some(!asked.contains(*row as u64))).collect();
+                self.writer.carry_failed(&select(&batch, &stays)?)?;
+            }
         }
-        self.writer.commit(&self.progress, &Change { removes: vec![turn.part], ..Change::default() })?;
-        self.turns.replaced();
+        self.writer.commit(&self.progress, &Change { removes: parts, ..Change::default() })?;
+        self.turns.replaced(self.writer.last_commit().adds.iter().filter(|part| is_failed(part)).cloned().collect());
+        self.not_before = Instant::now() + REPLACE_SHARE * began.elapsed();
         Ok(())
+    }
+
+    fn end(&mut self, ending: &Ending) -> Result<(), JobError> {
+        if self.writer.run_rows() == 0 {
+            // Nothing was asked, and nothing is to be remembered.
+            return Ok(());
+        }
+        self.replace()?;
+        let input_rows = self.writer.last_commit().range.end;
+        self.writer.end(&self.progress, input_rows, ending.stopped)
     }
 }
 
@@ -268,20 +318,23 @@ impl Sink for RetrySink {
     }
 
     fn tick(&mut self) -> Result<(), JobError> {
-        Ok(())
+        let replaced = self.replace_if_due();
+        self.failed |= replaced.is_err();
+        replaced
     }
 
     fn finish(&mut self, ending: &Ending) -> Result<(), JobError> {
-        let ended = if self.failed {
+        let ended = if self.failed { Ok(()) } else { self.end(ending) };
+        if self.failed || ended.is_err() {
             self.writer.give_up();
-            Ok(())
-        } else {
-            let input_rows = self.writer.last_commit().range.end;
-            self.replace().and_then(|()| self.writer.end(&self.progress, input_rows, ending.stopped))
-        };
+        }
         self.turns.close();
         ended
     }
+}
+
+fn is_failed(part: &PartRecord) -> bool {
+    PartName::parse(&part.name).is_some_and(|name| name.kind == PartKind::Failed)
 }
 
 fn attempts_column(records: &RecordBatch) -> Result<&Int16Array, JobError> {

@@ -109,6 +109,11 @@ impl JobWriter {
         &self.last
     }
 
+    /// Rows whose outcomes this run has written.
+    pub(super) fn run_rows(&self) -> u64 {
+        self.run_rows
+    }
+
     pub(super) fn watched(&self) -> Arc<Watched> {
         self.watched.clone()
     }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int16Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
+use arrow_schema::Fields;
 use headgate_engine::job::Progress;
 use headgate_engine::job::status::{parts, status};
+use headgate_engine::outcome;
 use headgate_engine::sink::PartRows;
 
 use crate::harness::{Bench, Expected, ROWS, Run, expected};
@@ -17,11 +19,16 @@ use crate::storage::Recorder;
 
 /// The rows in a directory, as somebody reads them who knows nothing of commits: each once at the most.
 pub fn rows(out: &Path) -> BTreeMap<u64, Expected> {
+    let names = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path());
+    rows_in(names.filter(|path| path.is_file()))
+}
+
+/// The rows in these parts: each once at the most.
+fn rows_in(paths: impl IntoIterator<Item = PathBuf>) -> BTreeMap<u64, Expected> {
     let mut found = BTreeMap::new();
-    let parts = parts(out).unwrap();
-    for path in parts.paths {
+    for path in paths {
         let failed = path.file_name().unwrap().to_str().unwrap().starts_with("failed-");
-        for batch in PartRows::new(vec![path.clone()], parts.schema.clone()) {
+        for batch in PartRows::new(vec![path.clone()], outcome::schema(&Fields::empty())) {
             for (row, result) in rows_of(&batch.unwrap(), failed) {
                 assert_eq!(None, found.insert(row, result), "row {row} is there twice");
             }
@@ -66,6 +73,12 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
     let rows = rows(&out);
     for (row, result) in &rows {
         assert_eq!(&expected(*row, bench.edition), result, "row {row}");
+    }
+    // Who asks the job sees all that is done, also where the last steps of a commit are missing.
+    if let (Ok(status), Ok(parts)) = (status(&out), parts(&out)) {
+        let of_job = rows_in(parts.paths);
+        assert_eq!(status.done, of_job.len() as u64);
+        assert!(of_job.iter().all(|(row, result)| *result == expected(*row, bench.edition)));
     }
     rows
 }

@@ -14,7 +14,7 @@ pub enum Only {
 }
 
 impl Only {
-    /// Whether a failure of this kind, as it is counted, is meant by any of `only`; by none if there are none to choose from, all.
+    /// Whether a failure of this kind, as it is counted, is one of `only`; where that is empty, every failure is meant.
     pub(super) fn any(only: &[Self], kind: &str) -> bool {
         only.is_empty() || only.iter().any(|only| only.matches(kind))
     }
