@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use self::checks::{check, check_ports};
+use self::checks::{check, check_ports, note_window};
 use self::drain::{Done, Drain};
 use self::feed::Feed;
 use self::plan::{Begun, JobState, Plan};
@@ -166,7 +166,7 @@ fn launch(plan: Plan, options: JobOptions) -> Result<Job, JobError> {
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(progress.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
     machine::raise_open_files()?.check(needed, workers)?;
-    let notes = check_ports(&options, needed)?.into_iter().collect();
+    let notes = check_ports(&options, needed)?.into_iter().chain(note_window(&options.run)).collect();
 
     let setting = Setting {
         concurrency: options.run.concurrency,

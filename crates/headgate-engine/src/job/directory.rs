@@ -98,6 +98,14 @@ impl JobDirectory {
         began().map_err(|error| unusable(&self.root, &error))
     }
 
+    /// Writes down where the input is now, if it was moved.
+    pub(super) fn renew(&self, manifest: &Manifest) -> Result<(), JobError> {
+        if self.manifest()?.is_some_and(|then| then.input == manifest.input) {
+            return Ok(());
+        }
+        self.write_manifest(manifest).map_err(|error| unusable(&self.root, &error))
+    }
+
     /// Brings the directory to where the newest commit says it is, and checks that nothing is missing. If something is,
     /// nothing is changed.
     pub(super) fn recover(&self) -> Result<Commit, JobError> {

@@ -15,7 +15,7 @@ use crate::error::JobError;
 use crate::options::{DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions};
 use crate::source::fingerprint::Fingerprint;
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     pub headgate_version: String,
     /// RFC 3339, UTC.
@@ -54,7 +54,7 @@ pub struct Asked {
     pub fail_on: String,
     /// `None`: that of whatever version runs.
     pub user_agent: Option<String>,
-    /// Names of headers, as given.
+    /// Names of headers, in lower case.
     pub headers: Vec<String>,
     /// Tells whether the headers with their values are the same.
     pub headers_hash: Option<String>,
@@ -86,6 +86,15 @@ impl Manifest {
             schema: schema.clone(),
             started_at,
         }
+    }
+
+    /// The same job, whose input may have been moved.
+    pub(super) fn with_input_at(mut self, input: &str) -> Self {
+        if self.input.path.is_some() {
+            input.clone_into(&mut self.input.name);
+            self.input.path = std::path::absolute(input).ok();
+        }
+        self
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -186,7 +195,10 @@ impl Asked {
     fn new(options: &JobOptions, salt: &str) -> Self {
         let JobOptions { source, sink, request, .. } = options;
         let RequestOptions { headers, body, user_agent, .. } = request;
-        let pairs = headers.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+        // Names are the same in any case (RFC 9110 section 5.1).
+        let names: Vec<String> = headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        let values = headers.iter().map(|(_, value)| value.as_bytes());
+        let pairs = names.iter().map(String::as_bytes).zip(values).flat_map(|(name, value)| [name, value]);
         Self {
             format: if sink.format == Format::Ndjson { "ndjson" } else { "parquet" }.into(),
             url_column: source.url_column.clone(),
@@ -198,8 +210,8 @@ impl Asked {
             method: request.method.clone(),
             fail_on: request.fail_on.to_string(),
             user_agent: (user_agent != DEFAULT_USER_AGENT).then(|| user_agent.clone()),
-            headers: headers.iter().map(|(name, _)| name.clone()).collect(),
             headers_hash: (!headers.is_empty()).then(|| salted_hash(salt, pairs)),
+            headers: names,
             data_hash: body.as_ref().map(|body| salted_hash(salt, [body.as_slice()])),
         }
     }

@@ -81,6 +81,8 @@ impl OpenJob {
             if last.number > 0 {
                 check_resume(path, &manifest, options, fingerprint.as_ref())?;
                 let progress = last.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))?;
+                let manifest = manifest.with_input_at(&options.source.input);
+                directory.renew(&manifest)?;
                 return Ok(Self { directory, form, manifest, is_new: false, last, progress });
             }
             // It was begun and nothing came of it: as good as none.

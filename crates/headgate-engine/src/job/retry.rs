@@ -10,7 +10,7 @@ mod turns;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -82,12 +82,18 @@ impl OpenRetry {
         let RetryOptions { output, only, job } = options;
         let manifest = status::manifest(&output)?;
         let job = with_manifest(job, &manifest, &output)?;
-        let fingerprint = Fingerprint::of(&job.source)?;
         let directory = JobDirectory::claim(&output, false, storage)?;
+        if directory.manifest()? != Some(manifest.clone()) {
+            let shown = output.display();
+            return Err(JobError::output(format!(
+                "the job in {shown} was started over meanwhile: see headgate status"
+            )));
+        }
+        let fingerprint = Fingerprint::of(&job.source).map_err(|error| moved(&error, &output))?;
         let last = directory.recover()?;
         manifest.check_retry(&job, fingerprint.as_ref(), &output)?;
         let progress = last.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))?;
-        let first = source::open(&job.source)?;
+        let first = source::open(&job.source).map_err(|error| moved(&error, &output))?;
         let kept = first.kept_fields();
         let schema = outcome::schema(&kept);
         let form = Form::new(job.sink.format, &schema)?;
@@ -128,7 +134,7 @@ impl OpenRetry {
 }
 
 /// The options of the job, with those of the retry for how the work is done.
-fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &std::path::Path) -> Result<JobOptions, JobError> {
+fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Result<JobOptions, JobError> {
     if manifest.input.fingerprint.is_none() {
         return Err(JobError::output(format!(
             "the job in {} read {}, which cannot be read again: its failed rows cannot be asked again",
@@ -153,6 +159,16 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &std::path::P
     job.request.fail_on = asked.fail_on.parse()?;
     job.request.user_agent = asked.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
     Ok(job)
+}
+
+/// An input that is not where it was can be named to `headgate fetch`, which then remembers it.
+fn moved(error: &JobError, output: &Path) -> JobError {
+    let shown = output.display();
+    let message = format!(
+        "{}; if it was moved, run headgate fetch once with it where it is now and -o {shown}, as the job was begun",
+        error.message
+    );
+    JobError { kind: error.kind, message }
 }
 
 /// How many failed rows there are of those that are wanted.

@@ -3,7 +3,7 @@
 use crate::error::JobError;
 use crate::http::target::TargetParser;
 use crate::limit::machine;
-use crate::options::JobOptions;
+use crate::options::{JobOptions, RunOptions};
 
 /// The largest body that fits a column of a batch, with room for others beside it.
 const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
@@ -30,6 +30,13 @@ pub(super) fn check(options: &JobOptions) -> Result<(), JobError> {
         )));
     }
     Ok(())
+}
+
+/// A window that the requests in flight alone would fill.
+pub(super) fn note_window(run: &RunOptions) -> Option<String> {
+    let RunOptions { window, concurrency, .. } = run;
+    (*window < *concurrency as u64)
+        .then(|| format!("with --window {window} no more than {window} of {concurrency} requests can be in flight"))
 }
 
 /// Whether the connections find local ports. A URL with ranges in its path alone goes to one address, and is refused if they do

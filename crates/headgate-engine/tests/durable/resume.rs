@@ -182,7 +182,7 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
 
 #[test]
 fn a_slow_row_holds_back_the_watermark_and_then_the_input_but_no_row_within_the_window() {
-    let paths = (0..40).map(|row| if row == 2 { "delay/1.5".into() } else { format!("{row}") });
+    let paths = (0..40).map(|row| if row == 2 { "delay/5".into() } else { format!("{row}") });
     let mut rig = Rig::new(Config::default(), paths);
     rig.options.run.window = 20;
     let job = rig.start();

@@ -29,9 +29,17 @@ struct Finished {
 
 impl Finished {
     fn new(format: Format) -> Self {
+        Self::with_answers_of_row_3(format, "hello")
+    }
+
+    fn with_answers_of_row_3(format: Format, path_of_3: &str) -> Self {
         let server = Server::start(Config::default()).unwrap();
         let address = server.address();
-        let path = |row| if row % 5 == 4 { "status/503" } else { "hello" };
+        let path = |row| match row {
+            3 => path_of_3,
+            _ if row % 5 == 4 => "status/503",
+            _ => "hello",
+        };
         let lines: Vec<String> = (0..ROWS).map(|row| format!("http://{address}/{}\n", path(row))).collect();
         let mut bench = Bench::new(format);
         let input = bench.out().with_file_name("urls.txt");
@@ -60,7 +68,9 @@ impl Finished {
 /// Asks all failed rows again.
 fn retry(out: &Path, storage: Arc<dyn Storage>) -> Result<(), JobError> {
     let run = RunOptions { concurrency: 4, threads: Some(1), grace: PATIENCE, ..RunOptions::default() };
-    let job = JobOptions { run, ..JobOptions::default() };
+    let mut job = JobOptions { run, ..JobOptions::default() };
+    // As soon as something is known.
+    job.sink.commit_every = Duration::ZERO;
     let job = Job::retry_on(RetryOptions { output: out.to_owned(), only: Vec::new(), job }, storage)?;
     assert!(job.wait(PATIENCE), "{:?}", job.snapshot());
     job.summary()
@@ -107,8 +117,7 @@ fn check_finished(out: &Path) {
     check_figures(out);
 }
 
-fn crash_at_every_step(format: Format) {
-    let finished = Finished::new(format);
+fn crash_at_every_step(finished: &Finished) {
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
         let disk = Recorder::crashing_at(step);
@@ -129,12 +138,26 @@ fn crash_at_every_step(format: Format) {
 
 #[test]
 fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none_in_parquet() {
-    crash_at_every_step(Format::Parquet);
+    crash_at_every_step(&Finished::new(Format::Parquet));
 }
 
 #[test]
 fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none_in_ndjson() {
-    crash_at_every_step(Format::Ndjson);
+    crash_at_every_step(&Finished::new(Format::Ndjson));
+}
+
+#[test]
+fn what_is_known_is_committed_before_the_last_row_of_a_part_has_ended_and_a_crash_costs_no_row_then_either() {
+    // Longer than outcomes are gathered before they are handed on.
+    let finished = Finished::with_answers_of_row_3(Format::Ndjson, "delay/0.15");
+    let (_parent, out) = finished.copy();
+    let commits = |out: &Path| fs::read_dir(out.join("_headgate/log")).unwrap().count();
+    let before = commits(&out);
+    retry(&out, Recorder::new()).unwrap();
+    // What came before row 3 ended, what came with it, the end of the run, and the parts put together.
+    assert_eq!(4, commits(&out) - before);
+    check_finished(&out);
+    crash_at_every_step(&finished);
 }
 
 #[test]
@@ -197,4 +220,21 @@ fn a_damaged_part_or_commit_is_noticed_before_a_part_is_replaced() {
             assert_eq!(bytes, fs::read(&damaged).unwrap());
         }
     }
+}
+
+#[test]
+fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
+    let finished = Finished::new(Format::Ndjson);
+    let out = finished.bench.out();
+    let moved = out.with_file_name("moved.txt");
+    fs::rename(&finished.bench.options.source.input, &moved).unwrap();
+    let message = retry(&out, Recorder::new()).expect_err("it is not where it was").message;
+    assert!(message.contains("urls.txt: no such file; if it was moved, run headgate fetch once"), "{message}");
+
+    let mut options = finished.bench.options.clone();
+    options.source.input = moved.display().to_string();
+    assert!(Job::start(options).unwrap().wait(PATIENCE));
+
+    retry(&out, Recorder::new()).unwrap();
+    check_finished(&out);
 }

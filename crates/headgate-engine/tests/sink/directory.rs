@@ -148,7 +148,7 @@ fn a_directory_of_a_newer_headgate_is_left_alone() {
 
     assert_eq!(
         format!(
-            "{0}/_headgate/job.json was written by a newer headgate: go on with that one; choose another -o, or empty {0} yourself",
+            "{}/_headgate/job.json was written by a newer headgate: go on with that one, or choose another -o",
             out.display()
         ),
         error.message

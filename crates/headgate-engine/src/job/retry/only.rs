@@ -43,7 +43,7 @@ impl FromStr for Only {
 
 fn status(text: &str) -> Option<Only> {
     match text.as_bytes() {
-        [class @ b'1'..=b'9', b'x', b'x'] => Some(Only::StatusClass(u16::from(class - b'0'))),
+        [class @ b'1'..=b'5', b'x', b'x'] => Some(Only::StatusClass(u16::from(class - b'0'))),
         [b'1'..=b'9', _, _] => text.parse().ok().map(Only::Status),
         _ => None,
     }
