@@ -19,7 +19,6 @@ use headgate_engine::options::RequestOptions;
 use headgate_engine::outcome::OutcomeBatch;
 use headgate_engine::row::Row;
 use headgate_engine::source::SourceSize;
-use headgate_engine::stats::bottleneck::BoundKind;
 use headgate_engine::stats::monitor::{Monitor, Setting};
 use headgate_engine::stats::worker::{SlowRow, WorkerStats};
 use headgate_engine::worker::{self, Phase, Shared};
