@@ -8,7 +8,7 @@ from typing import Self
 from headgate import _options
 from headgate._arguments import Arguments
 from headgate._display import display_for
-from headgate._errors import UsageError
+from headgate._errors import OutputError, UsageError
 from headgate._native import RowStream, job_rows, job_status, preview
 from headgate._nearest import with_suggestions
 from headgate._options import Headers, RetryOptions, StrPath
@@ -16,7 +16,7 @@ from headgate._run import run_or_raise
 from headgate._status import JobStatus
 from headgate._summary import Summary
 
-__all__ = ["Job", "RowStream", "is_job", "preview"]
+__all__ = ["Job", "RowStream", "preview", "status_of"]
 
 
 class Job:
@@ -65,7 +65,7 @@ class Job:
         Raises:
             OutputError: There is no job any more, or it is damaged.
         """
-        return JobStatus.from_json(job_status(self.output))
+        return status_of(self.output)
 
     def rows(self) -> RowStream:
         """The rows of all parts there are now: those that were answered first, then those that failed.
@@ -158,6 +158,12 @@ class Job:
         return run_or_raise(options, display_for(show=progress))
 
 
-def is_job(output: str) -> bool:
-    """Whether there is a job in a directory, even one that is damaged."""
-    return Path(output, "_headgate", "job.json").exists()
+def status_of(output: str) -> JobStatus:
+    """How far the job in a directory is; an error speaks of flags, as on the command line.
+
+    Raises:
+        OutputError: There is no job, or it is damaged.
+    """
+    if Path(output).is_file():
+        raise OutputError(f"{output} is a file, not the directory of a job")
+    return JobStatus.from_json(job_status(output))
