@@ -35,7 +35,7 @@ def _terminal() -> IO[str] | None:
         return sys.stdin
     try:
         # Standard input may carry the URLs: the one at the keyboard is there all the same.
-        return open("/dev/tty", encoding="utf-8", errors="replace")
+        return Path("/dev/tty").open(encoding="utf-8", errors="replace")
     except OSError:
         return None
 
