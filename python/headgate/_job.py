@@ -109,8 +109,8 @@ class Job:
         """Asks failed rows again and replaces their results.
 
         Blocks until all are done. Rows that are answered now move to `part-*`; the others stay in `failed-*`, and their
-        `attempts` add up. Files of failed rows are replaced by commits, one every 10 s: killed at any instant, the job is
-        as it was before or after one of them, and the same call asks the rest.
+        `attempts` add up. Files of failed rows are replaced by commits, one every 10 s: killed at any instant, the
+        job is as it was before or after one of them, and the same call asks the rest.
 
         What to ask is the job's own. Values of headers and bodies are not stored in it: a job that was begun with
         `headers` or `data` needs the same ones here.
