@@ -11,6 +11,7 @@ Who may import whom, from the bottom up; nothing imports upwards, and nothing im
     _summary  _status  _errors  _options           leaves: data
     _format  _nearest                              leaves: words
     _arguments                                     reads what Python gives as options
+    _argument_names                                says of arguments what the engine says of flags
     _display  _report  _report_status  _watch      what a running job shows, what a finished one says
     _native                                        the one module that imports the engine
     _run                                           one run of a job, from its start to its end

@@ -93,14 +93,19 @@ class Arguments:
         return ",".join(map(str, parts))
 
     def kinds(self, option: str, value: object) -> tuple[str, ...]:
-        """Kinds of failures; whether there are such is for the engine to say."""
+        """Kinds of failures, `None` being all; whether there are such is for the engine to say."""
+        if value is None:
+            return ()
         if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",")) if value.strip() else ()
+            return tuple(part.strip() for part in value.split(","))
         kinds = None if isinstance(value, bytes) or not isinstance(value, Iterable) else tuple(value)
         if kinds is None or not all(isinstance(kind, str) for kind in kinds):
             self.wrong(option, f"must be text or a list of texts: {_WRITE_KINDS}")
             return ()
-        return kinds
+        if not kinds:
+            # A list that was computed and came out empty does not mean all of them.
+            self.wrong(option, f"is empty: {_WRITE_KINDS}, or leave it out to ask all failed rows again")
+        return tuple(kind.strip() for kind in kinds)
 
     def data(self, option: str, value: object) -> bytes | None:
         """A request body; text goes as UTF-8."""

@@ -61,7 +61,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         output: A directory for the results, or `-` for NDJSON on standard output.
         format: `parquet`, `ndjson`, or `none` to count and drop. By default Parquet in a directory, NDJSON on
             standard output.
-        fresh: Replace what an earlier job left in `output`.
+        fresh: Replace what an earlier job left in `output`; nobody is asked.
         resume: Go on where an earlier run of the same job stopped; `False` raises `OutputError` if there was one.
         url_column: The input's column of URLs.
         method_column: The input's column of methods, if it has one.
@@ -94,10 +94,12 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
     Raises:
         UsageError: An argument cannot be; all mistakes are named.
         InputError: The input cannot be read, or not to its end; `summary` says what was done before.
-        OutputError: The results cannot be written, or `output` holds another job: what was asked, or the input, was
-            different.
+        OutputError: The results cannot be written; another process writes to `output`; it holds another job (what was
+            asked, or the input, was different), a damaged one, or what headgate has not made; or it holds a job and
+            `resume` is `False`.
         Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
-            `summary` says what was done; the same call goes on. A second Ctrl-C ends it without waiting.
+            `summary` says what was done; the same call goes on. A second Ctrl-C ends it without waiting. Other signals
+            do what the program has them do: SIGTERM, unless it is handled, ends the process as a kill would.
     """
     given = Arguments()
     body = given.data("data", data)

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Self
 
 from headgate import _options
+from headgate._argument_names import naming_arguments
 from headgate._arguments import Arguments
 from headgate._display import display_for
-from headgate._errors import UsageError
+from headgate._errors import OutputError, UsageError
 from headgate._native import RowStream, job_rows, job_status, preview
 from headgate._nearest import with_suggestions
 from headgate._options import Headers, RetryOptions, StrPath
@@ -16,7 +17,7 @@ from headgate._run import run_or_raise
 from headgate._status import JobStatus
 from headgate._summary import Summary
 
-__all__ = ["Job", "RowStream", "is_job", "preview"]
+__all__ = ["Job", "RowStream", "preview", "status_of"]
 
 
 class Job:
@@ -65,14 +66,15 @@ class Job:
         Raises:
             OutputError: There is no job any more, or it is damaged.
         """
-        return JobStatus.from_json(job_status(self.output))
+        with naming_arguments():
+            return status_of(self.output)
 
     def rows(self) -> RowStream:
         """The rows of all parts there are now: those that were answered first, then those that failed.
 
-        Within each, they are in no order of the input. Parts are read when rows are asked for, one batch after another,
-        so that memory does not grow with the results; a retry that replaces a part meanwhile ends the reading with an
-        `OutputError`.
+        Within each, they are in no order of the input. The list of files is taken now, and they are read when
+        rows are asked for, one batch after another, so that memory does not grow with the results. Where a retry or the
+        end of the job replaces one of them meanwhile, reading ends with an error: call `rows()` again.
 
         Returns:
             Rows with the columns of the results. It has the Arrow PyCapsule interface (`__arrow_c_stream__`), so that
@@ -80,15 +82,17 @@ class Job:
             with `__arrow_c_array__` when iterated. Each time it is read from the beginning.
 
         Raises:
-            OutputError: There is no job any more; when iterated: a part cannot be read, or is damaged.
+            OutputError: There is no job any more; when iterated: a part cannot be read, is damaged, or was replaced.
+                Who reads through the Arrow stream gets what their library raises then: an `OSError` from pyarrow.
         """
-        return job_rows(self.output)
+        with naming_arguments():
+            return job_rows(self.output)
 
     @with_suggestions
     def retry(  # noqa: PLR0913 - one for each flag of `headgate retry`
         self,
         *,
-        only: str | Iterable[str] = (),
+        only: str | Iterable[str] | None = None,
         concurrency: int = _options.DEFAULT_CONCURRENCY,
         threads: int | None = None,
         timeout_s: float = _options.DEFAULT_TIMEOUT_S,
@@ -105,15 +109,15 @@ class Job:
         """Asks failed rows again and replaces their results.
 
         Blocks until all are done. Rows that are answered now move to `part-*`; the others stay in `failed-*`, and their
-        `attempts` add up. One file of failed rows is replaced after another, each in one commit: killed at any instant,
-        the job is as it was before or after one of them, and the same call asks the rest.
+        `attempts` add up. Files of failed rows are replaced by commits, one every 10 s: killed at any instant, the
+        job is as it was before or after one of them, and the same call asks the rest.
 
         What to ask is the job's own. Values of headers and bodies are not stored in it: a job that was begun with
         `headers` or `data` needs the same ones here.
 
         Args:
             only: Kinds of failures, as in the column `error`, and statuses: `"timeout,status:503"` or
-                `["timeout", "status:5xx"]`. By default all.
+                `["timeout", "status:5xx"]`. `None`: all.
             concurrency: Requests in flight at the most.
             threads: Worker threads; `None`: one for each core that this process may use.
             timeout_s: Longest time for one attempt, in seconds, from connecting to the last byte.
@@ -158,6 +162,12 @@ class Job:
         return run_or_raise(options, display_for(show=progress))
 
 
-def is_job(output: str) -> bool:
-    """Whether there is a job in a directory, even one that is damaged."""
-    return Path(output, "_headgate", "job.json").exists()
+def status_of(output: str) -> JobStatus:
+    """How far the job in a directory is; an error speaks of flags, as on the command line.
+
+    Raises:
+        OutputError: There is no job, or it is damaged.
+    """
+    if Path(output).is_file():
+        raise OutputError(f"{output} is a file, not the directory of a job")
+    return JobStatus.from_json(job_status(output))

@@ -218,6 +218,8 @@ class RetryOptions(WorkOptions):
             yield "output", "is missing: name the directory of a job"
         elif self.output == STANDARD_STREAM:
             yield "output", "must be the directory of a job: what went to standard output is not remembered"
+        if "" in self.only:
+            yield "only", "names an empty kind: write kinds as timeout,status:503"
         yield from self._work_mistakes()
 
 

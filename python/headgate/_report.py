@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 from headgate import _format
@@ -18,10 +19,15 @@ _LONGEST_URL: Final = 80
 
 
 def greeting(summary: Summary) -> str | None:
-    """What is said of a run that has only begun: which rows of its job were done before."""
-    if summary.job is None or not _went_on(summary):
+    """What is said of a run that has only begun: what is done of its job, or that none can go on with it."""
+    if summary.job is None:
         return None
-    if finished_already(summary):
+    if not summary.job.resumable:
+        return "this input cannot be read again: if it is stopped, this job cannot be gone on with"
+    if not _went_on(summary):
+        return None
+    # Where all rows are done, the end says so.
+    if finished_already(summary) or summary.job.done == summary.job.rows:
         return None
     return f"resuming: {_done(summary.job)} done"
 
@@ -115,7 +121,7 @@ def _way_on(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
         if not job.resumable:
             yield "this job cannot be gone on with: its input cannot be read again; one that reads a file can"
         # An input that was mended is another input: that job cannot go on.
-        elif failure is not None and failure.kind == "output":
+        elif failure is not None and failure.kind == "output" and Path(summary.output).is_dir():
             yield "when the cause of the failure is gone, run the same command again to go on"
         elif failure is None:
             yield "run the same command again to go on"
@@ -127,7 +133,10 @@ def _place(summary: Summary) -> Iterator[str]:
         return
     if summary.failure is not None and summary.failure.kind == "output":
         rows = "" if summary.job is None else f": {_done(summary.job)}"
-        yield f"what was committed before the failure is safe in {summary.output}{rows}"
+        if Path(summary.output).is_dir():
+            yield f"what was committed before the failure is safe in {summary.output}{rows}"
+        else:
+            yield f"{summary.output} is there no longer, and what was committed to it went with it"
     elif not (summary.rows or (summary.job is not None and summary.job.done)):
         yield "no row has ended: there are no results" if _stopped_early(summary) else "there were no rows to ask for"
     else:

@@ -8,7 +8,7 @@ from headgate._status import JobRun, JobStatus
 
 _INDENT: Final = "  "
 _GAP: Final = "  "
-_RUN_COLUMNS: Final = ("command", "began", "last commit", "rows", "ended")
+_RUN_COLUMNS: Final = ("command", "began", "last commit", "rows", "end")
 
 
 def report(status: JobStatus) -> str:
@@ -60,8 +60,8 @@ def _runs(status: JobStatus) -> Iterator[str]:
 
 
 def _cells(run: JobRun, *, running: bool) -> Sequence[str]:
-    ended = "yes" if run.ended else "running" if running else "no: killed, or it failed"
-    return (run.command, _format.moment(run.started_at), _format.moment(run.committed_at), f"{run.rows:,}", ended)
+    end = "ended" if run.ended else "running" if running else "killed or failed"
+    return (run.command, _format.moment(run.started_at), _format.moment(run.committed_at), f"{run.rows:,}", end)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterable[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from headgate import _report
+from headgate._argument_names import named_as_arguments, naming_arguments
 from headgate._errors import HeadgateError, InputError, InternalError, Interrupted, OutputError, UsageError
 from headgate._native import Job
 from headgate._options import FetchOptions, RetryOptions
@@ -50,12 +51,13 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
         HeadgateError: The job could not start, or failed; `summary` says what was done.
         Interrupted: Ctrl-C was pressed.
     """
-    summary, stopped_by = run(options, display)
+    with naming_arguments():
+        summary, stopped_by = run(options, display)
     if _report.finished_already(summary):
         display.say(_report.report(summary))
     if summary.failure is not None:
         error: type[HeadgateError] = _ERROR_OF.get(summary.failure.kind, InternalError)
-        raise error(summary.failure.message, summary=summary)
+        raise error(named_as_arguments(summary.failure.message), summary=summary)
     if stopped_by is not None:
         way_on = "; the same call goes on" if summary.job is not None and summary.job.resumable else ""
         raise Interrupted(f"stopped after {summary.rows:,} rows, which are written{way_on}", summary=summary)

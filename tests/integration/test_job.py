@@ -82,6 +82,24 @@ def test_all_mistakes_of_a_retry_are_named_at_once(tmp_path: Path) -> None:
         job.retry(concurency=5)  # type: ignore[call-arg] # what is tested
 
 
+def test_a_list_of_kinds_that_came_out_empty_does_not_mean_all(tmp_path: Path) -> None:
+    empties: list[list[str] | str] = [[], "", ["timeout", ""]]
+    for empty in empties:
+        with pytest.raises(headgate.UsageError, match=r"^only (is|names an) empty"):
+            headgate.Job(str(tmp_path)).retry(only=empty)
+
+
+def test_errors_name_the_arguments_of_the_call_and_not_flags(tmp_path: Path) -> None:
+    with changing() as origin:
+        headgate.fetch(f"{origin.url}/[1-2]", tmp_path)
+        with pytest.raises(headgate.OutputError, match="replace them with fresh=True, or choose another output"):
+            headgate.fetch(f"{origin.url}/[1-2]", tmp_path, resume=False)
+        with pytest.raises(headgate.OutputError, match=r": head was not given, now it is 1; .* fresh=True"):
+            headgate.fetch(f"{origin.url}/[1-2]", tmp_path, head=1)
+    with pytest.raises(headgate.UsageError, match=r"^only teapot: it is one of"):
+        headgate.Job.open(tmp_path).retry(only=["teapot"])
+
+
 def test_a_retry_of_another_request_is_refused(tmp_path: Path) -> None:
     with changing() as origin:
         origin.statuses["/1"] = 503

@@ -101,6 +101,10 @@ def test_a_job_from_standard_input_that_was_stopped_says_that_it_cannot_go_on(tm
             "this job cannot be gone on with: its input cannot be read again; one that reads a file can"
             == (stderr.splitlines()[-1])
         )
+        assert (
+            "this input cannot be read again: if it is stopped, this job cannot be gone on with"
+            == stderr.splitlines()[0]
+        )
         refused = headgate("fetch", "-", "-o", out, stdin=urls, check=2)
         assert "standard input, which cannot be read again to go on" in refused.errors()[0]
 

@@ -61,6 +61,10 @@ def test_a_job_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
 
 def test_where_there_is_no_job_it_says_so(tmp_path: Path) -> None:
     assert "no such directory" in headgate("status", tmp_path / "no", check=2).errors()[0]
+    file = tmp_path / "urls.txt"
+    file.write_text("")
+    assert [f"{file} is a file, not the directory of a job"] == headgate("status", file, check=2).errors()
+    file.unlink()
     done = headgate("status", tmp_path, "--json", check=2)
     assert "holds no job: name the directory that headgate fetch wrote to with -o" in done.errors()[0]
     assert ("", []) == (done.stdout, list(tmp_path.iterdir()))

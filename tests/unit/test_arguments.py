@@ -23,7 +23,7 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
     assert "408,5xx" == arguments.statuses("fail_on", iter([408, "5xx"]))
     assert ["503, 5xx", "", ""] == [arguments.statuses("fail_on", given) for given in ("503, 5xx", "", ())]
     assert ("timeout", "status:5xx") == arguments.kinds("only", "timeout, status:5xx")
-    assert [("closed",), (), ()] == [arguments.kinds("only", given) for given in (iter(["closed"]), "", ())]
+    assert [("closed",), ()] == [arguments.kinds("only", given) for given in (iter(["closed"]), None)]
     assert ("id", "name") == arguments.columns("keep", iter(["id", "name"]))
     assert "grün".encode() == arguments.data("data", "grün")
     assert arguments.mistakes == []
@@ -51,7 +51,7 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
         (f"must hold numbers and text, not bool: {WRITE_STATUSES}", "statuses", [True]),
         (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", [503]),
         (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", b"timeout"),
-        (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", None),
+        (f"is empty: {WRITE_KINDS}, or leave it out to ask all failed rows again", "kinds", []),
         ("must be bytes or text, not dict", "data", {"a": 1}),
     ],
 )

@@ -10,7 +10,7 @@ import headgate
 
 PACKAGE = Path(headgate.__file__).parent
 
-DATA = {"_summary", "_status", "_options", "_errors", "_format", "_nearest", "_arguments"}
+DATA = {"_summary", "_status", "_options", "_errors", "_format", "_nearest", "_arguments", "_argument_names"}
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {"_version", "_summary", "_status", "_errors", "_fetch", "_job"},
     "_version": set(),
@@ -21,6 +21,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_errors": {"_summary"},
     "_options": {"_version"},
     "_arguments": {"_options", "_errors"},
+    "_argument_names": {"_errors"},
     "_display": {"_summary", "_format"},
     "_report": {"_summary", "_format"},
     "_report_status": {"_status", "_format"},

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_run_that_went_on_from_another_tells_both_what_it_did_and_the_whole() 
     assert [] == [line for line in lines(job=RESUMED | {"rows_before": 0}) if line.startswith("in all")]
 
 
-def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
+def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
     stopped = lines(interrupted=True, job=RESUMED)
     assert "stopped early: 100,000 rows in 3.3 s" == stopped[0]
     assert "in all 160,000 of 200,000 rows done, 60 failed" in stopped
@@ -92,9 +93,9 @@ def test_a_run_that_was_stopped_says_how_to_go_on() -> None:
     )
     full = {"kind": "output", "message": "disk full"}
     assert [
-        "what was committed before the failure is safe in results: 160,000 of 200,000 rows",
+        f"what was committed before the failure is safe in {tmp_path}: 160,000 of 200,000 rows",
         "when the cause of the failure is gone, run the same command again to go on",
-    ] == lines(failure=full, job=RESUMED)[-2:]
+    ] == lines(failure=full, job=RESUMED, output=str(tmp_path))[-2:]
 
 
 @pytest.mark.parametrize("job", [None, RESUMED | {"resumable": False}, RESUMED | {"finished": True}])
@@ -129,10 +130,17 @@ def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None
         ("resuming: 160,000 rows done", RESUMED | {"rows": None}),
         (None, RESUMED | {"rows_before": 0}),
         (None, RESUMED | {"finished": True}),
+        (None, RESUMED | {"done": 200_000}),
+        (
+            "this input cannot be read again: if it is stopped, this job cannot be gone on with",
+            RESUMED | {"rows_before": 0, "resumable": False},
+        ),
         (None, None),
     ],
 )
-def test_a_run_that_goes_on_begins_with_what_is_done(expected: str | None, job: dict[str, Any] | None) -> None:
+def test_a_run_begins_with_what_is_done_or_that_none_can_go_on(
+    expected: str | None, job: dict[str, Any] | None
+) -> None:
     assert expected == greeting(Summary.from_json(summary_json(**NO_ROWS, job=job)))
 
 
@@ -201,12 +209,18 @@ def test_what_was_in_flight_when_the_grace_was_over_is_counted() -> None:
     assert [] == [line for line in lines(interrupted=True) if "given up" in line]
 
 
-def test_after_a_failed_write_nobody_is_told_that_all_results_are_there() -> None:
+def test_after_a_failed_write_nobody_is_told_that_all_results_are_there(tmp_path: Path) -> None:
+    full = {"kind": "output", "message": "disk full"}
     assert (
-        "what was committed before the failure is safe in results"
-        == (lines(failure={"kind": "output", "message": "disk full"})[-1])
+        f"what was committed before the failure is safe in {tmp_path}" == lines(failure=full, output=str(tmp_path))[-1]
     )
     assert lines(failure={"kind": "input", "message": "cut short"})[-1].startswith("results are in results")
+
+
+def test_nothing_is_called_safe_in_a_directory_that_is_gone(tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    failed = lines(failure={"kind": "output", "message": "no such directory"}, job=RESUMED, output=gone)
+    assert f"{gone} is there no longer, and what was committed to it went with it" == failed[-1]
 
 
 def test_the_cost_of_each_is_told_where_starting_does_not_blur_it() -> None:

@@ -10,8 +10,8 @@ from headgate.cli._parser import Parser
 
 _DESCRIPTION = """\
 Asks the failed rows of the job in OUT again. Rows that are answered now move to part-*; the others stay in failed-*,
-and their attempts add up. One file after another is replaced, each in one step: it may be stopped or killed like any
-run, and the same command asks the rest.
+and their attempts add up. Files are replaced by commits, one every 10 s: it may be stopped or killed like any run,
+and the same command asks the rest.
 
 What to ask is the job's own. Values of headers and data are not stored in it: a job that was begun with -H or -d
 needs them here again."""

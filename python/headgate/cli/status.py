@@ -36,9 +36,9 @@ def main(arguments: Sequence[str]) -> int:
         values.wrong("output", "is missing: name the directory of a job")
     values.check()
     from headgate import _report_status  # noqa: PLC0415 - not for the help
-    from headgate._job import Job  # noqa: PLC0415 - as above
+    from headgate._job import status_of  # noqa: PLC0415 - as above
 
-    status = Job.open(output).status()
+    status = status_of(output)
     if values.switch("json"):
         sys.stdout.write(status.to_json())
     else:
