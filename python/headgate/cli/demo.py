@@ -53,7 +53,8 @@ def _demonstrate(rows: int, output: str) -> int:
     try:
         url = f"http://{server.address}/[1-{rows}]"
         print(f"fetching {url} into {output}", file=sys.stderr)
-        options = _options.FetchOptions(input=url, output=output, fresh=True)
+        # What somebody names may be the results of a job of theirs.
+        options = _options.FetchOptions(input=url, output=output, fresh=output == DEFAULT_OUTPUT)
         display = _display.display_for(show=True)
         summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS)
     finally:

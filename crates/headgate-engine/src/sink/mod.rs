@@ -2,6 +2,7 @@
 //! holds back the workers.
 
 mod checksum;
+mod copy;
 mod ndjson;
 mod none;
 mod parquet;

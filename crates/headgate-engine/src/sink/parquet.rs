@@ -15,9 +15,11 @@ use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
 use super::checksum::{Checksummed, open_verified};
+use super::copy;
 use super::part::{FinishedPart, PartWriter};
 use super::read;
 use crate::error::JobError;
@@ -33,10 +35,18 @@ const MAX_GROUP_PLAIN_BYTES: usize = 64 * 1024 * 1024;
 const ZSTD_LEVEL: i32 = 1;
 
 pub(crate) struct ParquetPart {
-    writer: ArrowWriter<Checksummed>,
+    writer: Writer,
     schema: SchemaRef,
     /// Of the row group that is being gathered.
     plain_bytes: usize,
+}
+
+enum Writer {
+    Encoding(Box<ArrowWriter<Checksummed>>),
+    /// Whole row groups of other parts follow, as they are stored, and nothing else any more.
+    Copying(Box<SerializedFileWriter<Checksummed>>),
+    /// On the way from one to the other, which failed.
+    Broken,
 }
 
 impl ParquetPart {
@@ -52,31 +62,62 @@ impl ParquetPart {
         let options = ArrowWriterOptions::new().with_properties(properties()?);
         let file = Checksummed::new(file);
         let writer = ArrowWriter::try_new_with_options(file, Arc::clone(schema), options).map_err(io_error)?;
-        Ok(Self { writer, schema: Arc::clone(schema), plain_bytes: 0 })
+        Ok(Self { writer: Writer::Encoding(Box::new(writer)), schema: Arc::clone(schema), plain_bytes: 0 })
+    }
+
+    fn encoder(&mut self) -> io::Result<&mut ArrowWriter<Checksummed>> {
+        match &mut self.writer {
+            Writer::Encoding(writer) => Ok(writer),
+            Writer::Copying(_) | Writer::Broken => Err(io::Error::other("rows cannot follow copied row groups")),
+        }
+    }
+
+    /// What copies row groups; what was gathered before is a row group of its own.
+    fn copier(&mut self) -> io::Result<&mut SerializedFileWriter<Checksummed>> {
+        self.writer = match std::mem::replace(&mut self.writer, Writer::Broken) {
+            Writer::Encoding(writer) => Writer::Copying(Box::new(writer.into_serialized_writer().map_err(io_error)?.0)),
+            copying => copying,
+        };
+        self.plain_bytes = 0;
+        match &mut self.writer {
+            Writer::Copying(writer) => Ok(writer),
+            Writer::Encoding(_) | Writer::Broken => Err(io::Error::other("row groups cannot be copied")),
+        }
     }
 }
 
 impl PartWriter for ParquetPart {
     fn write(&mut self, records: &RecordBatch) -> io::Result<()> {
-        self.writer.write(records).map_err(io_error)?;
-        self.plain_bytes = match self.writer.in_progress_rows() {
+        let before = self.plain_bytes;
+        let writer = self.encoder()?;
+        writer.write(records).map_err(io_error)?;
+        let mut gathered = match writer.in_progress_rows() {
             0 => 0,
-            _ => self.plain_bytes + plain_bytes(records)?,
+            _ => before + plain_bytes(records)?,
         };
-        if self.plain_bytes >= MAX_GROUP_PLAIN_BYTES {
-            self.writer.flush().map_err(io_error)?;
-            self.plain_bytes = 0;
+        if gathered >= MAX_GROUP_PLAIN_BYTES {
+            writer.flush().map_err(io_error)?;
+            gathered = 0;
         }
+        self.plain_bytes = gathered;
         Ok(())
     }
 
     fn bytes(&self) -> u64 {
-        (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
+        match &self.writer {
+            Writer::Encoding(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
+            Writer::Copying(writer) => writer.bytes_written() as u64,
+            Writer::Broken => 0,
+        }
     }
 
     fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64> {
         let file = open_verified(part, crc32)?;
         let unreadable = |error: JobError| io::Error::new(io::ErrorKind::InvalidData, error.message);
+        let groups = copy::row_groups(&file).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        if matches!(self.writer, Writer::Copying(_)) || copy::are_large(&groups) {
+            return copy::copy(&file, &groups, self.copier()?).map_err(io_error);
+        }
         let mut rows = 0;
         for batch in read::parquet_batches(file, part, &self.schema).map_err(unreadable)? {
             let batch = batch.map_err(unreadable)?;
@@ -87,9 +128,18 @@ impl PartWriter for ParquetPart {
     }
 
     fn finish(mut self: Box<Self>) -> io::Result<FinishedPart> {
-        self.writer.finish().map_err(io_error)?;
         // Not `into_inner`: that hides the cause of an I/O error in a text.
-        self.writer.inner().finished()
+        match &mut self.writer {
+            Writer::Encoding(writer) => {
+                writer.finish().map_err(io_error)?;
+                writer.inner().finished()
+            }
+            Writer::Copying(writer) => {
+                writer.finish().map_err(io_error)?;
+                writer.inner().finished()
+            }
+            Writer::Broken => Err(io::Error::other("the part was given up")),
+        }
     }
 }
 

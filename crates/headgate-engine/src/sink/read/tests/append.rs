@@ -1,5 +1,7 @@
 use std::{fs, io};
 
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader, RowGroupMetaData};
+
 use super::*;
 
 #[test]
@@ -36,6 +38,35 @@ fn parts_put_together_have_the_rows_of_all_in_order() {
         let expected = concat_batches(&schema, [&first, &second, &third]).unwrap();
         assert_eq!(expected, read(&path, &schema), "{extension}");
     }
+}
+
+#[test]
+fn large_row_groups_are_put_together_as_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let large = |first: u32| answered((first..first + 50_000).map(|row| row.to_string().into_bytes()));
+    let parts = [answered([b"first".to_vec()]), large(0), large(7), answered([b"last".to_vec()])];
+    let schema = parts[0].schema();
+    let path = directory.path().join("together.parquet");
+    let mut together = writer(&path, &schema);
+    for (number, records) in parts.iter().enumerate() {
+        let part = directory.path().join(format!("part-{number}.parquet"));
+        let crc32 = write(&part, records).crc32;
+        assert_eq!(records.num_rows() as u64, together.append(&part, crc32).unwrap());
+    }
+    let size = together.bytes();
+    assert!(size > 0);
+    let finished = together.finish().unwrap();
+
+    assert_eq!(fs::metadata(&path).unwrap().len(), finished.bytes);
+    assert_eq!(concat_batches(&schema, &parts).unwrap(), read(&path, &schema));
+    let metadata = ParquetMetaDataReader::new()
+        .with_offset_index_policy(PageIndexPolicy::Required)
+        .parse_and_finish(&fs::File::open(&path).unwrap())
+        .unwrap();
+    assert_eq!(
+        vec![1, 50_000, 50_000, 1],
+        metadata.row_groups().iter().map(RowGroupMetaData::num_rows).collect::<Vec<_>>()
+    );
 }
 
 #[test]
