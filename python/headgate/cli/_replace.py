@@ -9,6 +9,7 @@ from headgate import _format
 from headgate._errors import HeadgateError
 from headgate._options import STANDARD_STREAM
 
+EXIT_NOT_REPLACED: Final = 2
 _YES: Final = ("y", "yes")
 _RESULTS: Final = ("part-*", "failed-*", "_headgate")
 _STDIN: Final = 0

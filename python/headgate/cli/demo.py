@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from headgate.cli import _ending
+from headgate.cli import _ending, _replace
 from headgate.cli._parser import Parser
 
 DEFAULT_ROWS: Final = 100_000
@@ -42,6 +42,10 @@ def main(arguments: Sequence[str]) -> int:
         values.wrong("rows", f"must be at least 1, not {rows}")
     output = values.text("output")
     values.check()
+    # What somebody names may be the results of a job of theirs.
+    if not _replace.may_replace(output):
+        _ending.tell("nothing was done")
+        return _replace.EXIT_NOT_REPLACED
     return _demonstrate(rows, DEFAULT_OUTPUT if output is None else output)
 
 
@@ -53,8 +57,7 @@ def _demonstrate(rows: int, output: str) -> int:
     try:
         url = f"http://{server.address}/[1-{rows}]"
         print(f"fetching {url} into {output}", file=sys.stderr)
-        # What somebody names may be the results of a job of theirs.
-        options = _options.FetchOptions(input=url, output=output, fresh=output == DEFAULT_OUTPUT)
+        options = _options.FetchOptions(input=url, output=output, fresh=True)
         display = _display.display_for(show=True)
         summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS)
     finally:

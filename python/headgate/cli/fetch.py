@@ -3,14 +3,12 @@
 import select
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headgate.cli import _ending, _fetch_flags, _replace
 
 if TYPE_CHECKING:
     from headgate._options import FetchOptions
-
-EXIT_NOT_REPLACED: Final = 2
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -21,7 +19,7 @@ def main(arguments: Sequence[str]) -> int:
     options = command.options
     if options.fresh and not command.yes and not _replace.may_replace(options.output):
         _ending.tell("nothing was done")
-        return EXIT_NOT_REPLACED
+        return _replace.EXIT_NOT_REPLACED
     _ending.warn_if_insecure(insecure=options.insecure)
     from headgate import _display, _report, _run  # noqa: PLC0415 - not for the help
 

@@ -174,28 +174,29 @@ fn a_pattern_is_its_text() {
 }
 
 #[test]
-fn a_parquet_file_is_its_size_and_footer_whenever_it_was_written() {
+fn a_parquet_file_is_known_by_what_any_file_is_and_by_its_footer() {
     let files = Files::new();
-    let options = parquet(&files);
-    let then = of(&options);
-    set_changed(&options.input, THEN);
-    assert_eq!(Vec::<String>::new(), then.differences(&of(&options), &options.input));
+    let bytes = fs::read(parquet(&files).input).expect("a file");
+    let name = "urls.parquet";
+    let then = written(&files, name, &bytes, Duration::ZERO);
+    assert_eq!(Vec::<String>::new(), then.differences(&written(&files, name, &bytes, Duration::ZERO), name));
 
-    let bytes = fs::read(&options.input).expect("a file");
+    let mut other_value = bytes.clone();
+    other_value[20] ^= 1;
+    assert_eq!(
+        vec!["first 64 KiB differ"],
+        then.differences(&written(&files, name, &other_value, Duration::ZERO), name)
+    );
     let mut other_footer = bytes.clone();
     let in_footer = bytes.len() - 20;
     other_footer[in_footer] ^= 1;
     assert_eq!(
-        vec!["footer differs"],
-        then.differences(&of(&files.write("urls.parquet", other_footer)), "urls.parquet")
+        vec!["last 64 KiB differ", "footer differs"],
+        then.differences(&written(&files, name, &other_footer, Duration::ZERO), name)
     );
-
-    let longer = [b"PAR1", bytes.as_slice()].concat();
-    let size = |bytes: usize| format!("{},{:03}", bytes / 1000, bytes % 1000);
-    assert_eq!(
-        vec![format!("size: {} bytes then, {} now", size(bytes.len()), size(longer.len()))],
-        then.differences(&of(&files.write("urls.parquet", longer)), "urls.parquet")
-    );
+    let later = then.differences(&written(&files, name, &bytes, Duration::from_secs(1)), name);
+    assert!(later[0].starts_with("changed at 2026-05-14T09:30:00."), "{later:?}");
+    assert_eq!(1, later.len());
 }
 
 #[test]
