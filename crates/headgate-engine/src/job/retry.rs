@@ -40,8 +40,8 @@ use crate::source::{self, Source, SourceSize};
 pub use self::only::Only;
 use self::turns::{Outcomes, Turn, Turns};
 
-/// Rows of a turn, where its parts are small; one part may have more.
-const TURN_ROWS: usize = 65_536;
+/// Rows of the parts of a turn, asked or not: all are written anew with each commit. The last part may go beyond.
+const TURN_ROWS: u64 = 65_536;
 /// Parts are written anew for a tenth of the time at the most.
 const REPLACE_SHARE: u32 = 9;
 
@@ -235,14 +235,15 @@ impl Source for RetrySource {
 impl RetrySource {
     /// The next parts with rows that are to be asked again. No rows: there are no more.
     fn next_turn(&mut self) -> Result<Turn, JobError> {
-        let (mut parts, mut attempts, mut bytes) = (Vec::new(), Vec::new(), 0);
-        while attempts.len() < TURN_ROWS
+        let (mut parts, mut attempts, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
+        while rows < TURN_ROWS
             && bytes < self.turn_bytes
             && let Some(part) = self.parts.next()
         {
             let before = attempts.len();
             self.add_attempts(&part, &mut attempts)?;
             if attempts.len() > before {
+                rows += part.rows;
                 bytes += part.bytes;
                 parts.push(part);
             }

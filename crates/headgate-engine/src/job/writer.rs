@@ -151,15 +151,11 @@ impl JobWriter {
         self.totals.errors.retain(|_, count| *count > 0);
     }
 
-    /// Whether it is time for a commit.
+    /// Whether it is time for a commit: a part is full, or rows have waited for long enough.
     pub(super) fn is_due(&self) -> bool {
-        let is_full = |part: &OpenPart| part.writer.bytes() >= self.max_bytes;
-        let (answered, failed) = (&self.answered.open, &self.failed.open);
-        answered.as_ref().is_some_and(is_full)
-            || failed.as_ref().is_some_and(|part| is_full(part) || part.rows >= MAX_FAILED_ROWS)
-            || self
-                .uncommitted_since
-                .is_some_and(|since| (self.clock)().saturating_duration_since(since) >= self.commit_every)
+        let waits_since = self.uncommitted_since;
+        !self.finished.is_empty()
+            || waits_since.is_some_and(|since| (self.clock)().saturating_duration_since(since) >= self.commit_every)
     }
 
     /// Closes the open parts and makes them count, together with the progress that goes with them.
@@ -290,16 +286,17 @@ impl JobWriter {
         }
         let now = (self.clock)();
         self.uncommitted_since.get_or_insert(now);
+        let max_bytes = self.max_bytes;
         let part = self.open(kind)?;
         part.rows += records.num_rows() as u64;
-        match part.writer.write(records) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                let name = part.name.clone();
-                self.give_up();
-                Err(self.cannot_write(&name, &error))
-            }
+        if let Err(error) = part.writer.write(records) {
+            let name = part.name.clone();
+            self.give_up();
+            return Err(self.cannot_write(&name, &error));
         }
+        let has_most_rows = kind == PartKind::Failed && part.rows >= MAX_FAILED_ROWS;
+        let is_full = has_most_rows || part.writer.bytes() >= max_bytes;
+        if is_full { self.close(kind) } else { Ok(()) }
     }
 
     fn open(&mut self, kind: PartKind) -> Result<&mut OpenPart, JobError> {
