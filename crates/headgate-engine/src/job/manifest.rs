@@ -111,15 +111,12 @@ impl Manifest {
         fingerprint: Option<&Fingerprint>,
         directory: &Path,
     ) -> Result<(), JobError> {
-        let differences = self.differences(options, fingerprint);
-        if differences.is_empty() {
-            return Ok(());
-        }
-        Err(JobError::output(format!(
-            "{} holds another job: {}; to go on with it, ask as before; to start over, --fresh; or choose another -o",
-            directory.display(),
-            differences.join("; ")
-        )))
+        let shown = directory.display();
+        self.same_or(options, fingerprint, |differences| {
+            format!(
+                "{shown} holds another job: {differences}; to go on with it, ask as before; to start over, --fresh; or choose another -o"
+            )
+        })
     }
 
     /// Refuses to ask rows again that would not be the same requests.
@@ -132,18 +129,25 @@ impl Manifest {
         fingerprint: Option<&Fingerprint>,
         directory: &Path,
     ) -> Result<(), JobError> {
-        let differences = self.differences(options, fingerprint);
-        if differences.is_empty() {
-            return Ok(());
-        }
         let (then, now) = (&self.asked, Asked::new(options, &self.started_at));
         let same_values = (&then.headers_hash, &then.data_hash) == (&now.headers_hash, &now.data_hash);
         let way_on = if same_values { "" } else { "; their values are not stored: give those of the job" };
-        Err(JobError::output(format!(
-            "the failed rows of {} cannot be asked again as they were: {}{way_on}",
-            directory.display(),
-            differences.join("; ")
-        )))
+        let shown = directory.display();
+        self.same_or(options, fingerprint, |differences| {
+            format!("the failed rows of {shown} cannot be asked again as they were: {differences}{way_on}")
+        })
+    }
+
+    fn same_or(
+        &self,
+        options: &JobOptions,
+        fingerprint: Option<&Fingerprint>,
+        refusal: impl FnOnce(&str) -> String,
+    ) -> Result<(), JobError> {
+        match self.differences(options, fingerprint).as_slice() {
+            [] => Ok(()),
+            differences => Err(JobError::output(refusal(&differences.join("; ")))),
+        }
     }
 
     fn differences(&self, options: &JobOptions, fingerprint: Option<&Fingerprint>) -> Vec<String> {
@@ -151,12 +155,8 @@ impl Manifest {
         let mut differences: Vec<String> = match (&self.input.fingerprint, fingerprint) {
             (Some(then), Some(now)) => {
                 let phrases = then.differences(now, input);
-                let is_same = phrases.is_empty();
-                if is_same {
-                    vec![]
-                } else {
-                    vec![format!("the input {input} is another one ({})", phrases.join("; "))]
-                }
+                let differ = || format!("the input {input} is another one ({})", phrases.join("; "));
+                (!phrases.is_empty()).then(differ).into_iter().collect()
             }
             _ => vec![format!("its input was {}, now it is {input}", self.input.name)],
         };
