@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headgate_engine::error::{JobError, JobErrorKind};
-use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::job::status::status;
+use headgate_engine::job::RunningJob;
+use headgate_engine::job::retry::{Only, RetryOptions};
+use headgate_engine::job::status::{parts, status};
 use headgate_engine::job::storage::Storage;
 use headgate_engine::options::{Format, JobOptions, RunOptions};
 use headgate_engine::run::Job;
+use headgate_engine::sink::{Ending, PartRows};
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
@@ -67,11 +69,15 @@ impl Finished {
 
 /// Asks all failed rows again.
 fn retry(out: &Path, storage: Arc<dyn Storage>) -> Result<(), JobError> {
+    retry_only(out, Vec::new(), storage)
+}
+
+fn retry_only(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<(), JobError> {
     let run = RunOptions { concurrency: 4, threads: Some(1), grace: PATIENCE, ..RunOptions::default() };
     let mut job = JobOptions { run, ..JobOptions::default() };
     // As soon as something is known.
     job.sink.commit_every = Duration::ZERO;
-    let job = Job::retry_on(RetryOptions { output: out.to_owned(), only: Vec::new(), job }, storage)?;
+    let job = Job::retry_on(RetryOptions { output: out.to_owned(), only, job }, storage)?;
     assert!(job.wait(PATIENCE), "{:?}", job.snapshot());
     job.summary()
         .failure
@@ -237,4 +243,34 @@ fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
 
     retry(&out, Recorder::new()).unwrap();
     check_finished(&out);
+}
+
+#[test]
+fn a_part_of_failed_rows_stays_one_that_a_retry_can_hold_however_few_of_them_are_asked() {
+    let server = Server::start(Config::default()).unwrap();
+    let mut bench = Bench::new(Format::Parquet);
+    bench.options.source.input = format!("http://{}/[0-1999999]", server.address());
+    bench.options.sink.commit_every = Duration::from_secs(3600);
+    // None of these has an answer but the first and the last, which were told to come later.
+    let mut failed: Vec<u64> = (0..290_000).map(|index| index * 5 + 4).collect();
+    failed[0] = 3;
+    *failed.last_mut().unwrap() = 1_999_998;
+    let job = bench.open(Recorder::new()).unwrap();
+    let RunningJob { mut sink, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
+    for rows in failed.chunks(1000) {
+        let _ = sink.write(bench.batch(rows)).unwrap();
+    }
+    sink.finish(&Ending { input_rows: None, stopped: &|| false }).unwrap();
+    drop(sink);
+    assert_eq!(2, status(&bench.out()).unwrap().parts);
+
+    retry_only(&bench.out(), vec!["status:503".parse().unwrap()], Recorder::new()).unwrap();
+
+    let parts = parts(&bench.out()).unwrap();
+    let rows = parts.paths.into_iter().map(|path| {
+        PartRows::new(vec![path], parts.schema.clone()).map(|batch| batch.unwrap().num_rows()).sum::<usize>()
+    });
+    let rows: Vec<usize> = rows.collect();
+    assert_eq!((2, 290_000), (server.statistics().requests, rows.iter().sum()));
+    assert!(rows.iter().all(|rows| *rows < 262_144 + 1024), "{rows:?}");
 }
