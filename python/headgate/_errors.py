@@ -5,6 +5,7 @@ HeadgateError
   InputError     (ValueError)     the input cannot be read, or cannot be read further
   OutputError    (OSError)        the results cannot be written, or their place belongs to somebody else
   InternalError  (RuntimeError)   a fault of headgate itself: please report it
+  TooManyErrors  (RuntimeError)   more items of a map failed than it was allowed (`max_errors`)
 KeyboardInterrupt
   Interrupted                     Ctrl-C, after what was in flight has been written
 """
@@ -41,6 +42,10 @@ class OutputError(HeadgateError, OSError):
 
 class InternalError(HeadgateError, RuntimeError):
     """A fault of headgate itself."""
+
+
+class TooManyErrors(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in a word
+    """More items of an `amap` failed than its `max_errors` allows; the last error is its `__cause__`."""
 
 
 class Interrupted(KeyboardInterrupt):

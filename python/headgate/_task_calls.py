@@ -1,0 +1,117 @@
+"""A flow of calls: a function, called with each item. This is `amap` where nothing but a limit is asked for."""
+
+import asyncio
+import reprlib
+import sys
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any, Final
+
+from headgate._errors import TooManyErrors
+from headgate._task_feed import AsyncFeed, Feed
+from headgate._task_flow import Flow
+from headgate._task_options import TaskOptions
+from headgate._task_outcome import TaskStatistics
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
+
+
+class NotAwaitableError(TypeError):
+    """The function returned something that cannot be awaited, which it will do for each item."""
+
+
+ALWAYS_RAISED: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit, NotAwaitableError)
+"""What ends a map however it treats errors: somebody wants the program to stop, or no item can ever succeed."""
+
+
+class CallFlow(Flow[Any]):
+    """Calls a function with each item as soon as there is room, and delivers what it returns."""
+
+    def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
+        # A shared limit is asked for each slot, and then there is no bound of our own.
+        limit = options.limit if isinstance(options.limit, int) else sys.maxsize
+        super().__init__(feed, limit, limit if options.buffer is None else options.buffer)
+        function = options.function
+        # A function that is not `async def` runs within the task: errors and context variables stay its item's own.
+        self._function = function if iscoroutinefunction(function) else self._call_and_await
+        self._options = options
+        self._taken = 0
+        self._failed = 0
+
+    def open(self) -> None:
+        """Starts the first ones."""
+        self._create_task = asyncio.get_running_loop().create_task
+        super().open()
+
+    def stop(self) -> list[Any]:
+        """Starts nothing new; what runs is finished and delivered. Gives the items that were taken and will not be started."""
+        self.take_no_more()
+        return []
+
+    def statistics(self) -> TaskStatistics:
+        """How far it is."""
+        running = len(self._running)
+        return TaskStatistics(
+            taken=self._taken,
+            running=running,
+            waiting=0,
+            uncollected=len(self.ready),
+            succeeded=self._taken - running - self._failed - self._discarded,
+            failed=self._failed,
+            cancelled=self._discarded,
+            retried=0,
+        )
+
+    async def _call_and_await(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
+        awaitable = self._options.function(item)
+        if not isawaitable(awaitable):
+            raise NotAwaitableError(
+                f"the function returned {_SHORT.repr(awaitable)}, which cannot be awaited: give an `async def` function,"
+                " or one that returns an awaitable; asyncio.to_thread makes one of a function that blocks"
+            )
+        return await awaitable
+
+    def _start(self, item: Any) -> None:  # noqa: ANN401 - the user's type
+        self._taken += 1
+        try:
+            task = self._create_task(self._function(item))
+        except Exception as error:  # noqa: BLE001 - it does not take one argument, perhaps
+            self._item_failed(item, error)
+            return
+        self._running[task] = item
+        task.add_done_callback(self._on_finished, context=self._context)
+
+    def _finished(self, task: asyncio.Future[Any]) -> None:
+        if self._has_ended:
+            self._discard(task)
+            return
+        item = self._running.pop(task)
+        try:
+            result = task.result()
+        except BaseException as error:  # noqa: BLE001 - the item's own
+            self._item_failed(item, error)
+        else:
+            self.ready.append(result)
+            if self._waiters:
+                self._wake()
+        self._refill()
+
+    def _item_failed(self, item: Any, error: BaseException) -> bool:  # noqa: ANN401 - the user's type
+        """Counts an error, and ends the flow if it is to be raised. Gives whether the flow goes on."""
+        self._failed += 1
+        options = self._options
+        if options.errors == "raise" or isinstance(error, ALWAYS_RAISED):
+            self.fail(noted(error, item))
+        elif options.max_errors is not None and self._failed > options.max_errors:
+            too_many = TooManyErrors(f"{self._failed} items failed, and max_errors={options.max_errors}: the last one is the cause")
+            too_many.__cause__ = noted(error, item)
+            self.fail(too_many)
+        else:
+            return True
+        return False
+
+
+def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - the user's type
+    """The error, with a note that says at which item it was raised."""
+    error.add_note(f"raised for the item {_SHORT.repr(item)}")
+    return error

@@ -1,0 +1,144 @@
+"""Where work comes from: an iterable or an async iterable, from which one item is pulled when there is room for it.
+
+A feed is asked with `pull()`, which never waits: it gives an item, `NOT_YET` (the feed calls back when it has one), or `END`;
+an error of the source is raised by it. An async source is iterated, and closed, by one task of its own, because an async
+generator must be finished where it was run.
+"""
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from functools import partial
+from inspect import iscoroutine
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class _Mark:
+    __slots__ = ()
+
+
+END: Final = _Mark()
+NOT_YET: Final = _Mark()
+
+
+class Feed(Generic[T]):
+    """An iterable, pulled one by one."""
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._iterator: Iterator[T] = iter(items)
+
+    def open(self, _have_more: Callable[[], None]) -> Callable[[], Any]:
+        """Gives the function to pull with: `END` where there is no more."""
+        return partial(next, self._iterator, END)
+
+    def close(self) -> None:
+        """Nothing to do: the iterable is the caller's, who may go on with it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something of the source still runs."""
+        return False
+
+
+class AsyncFeed(Generic[T]):
+    """An async iterable, pulled one by one; the next item is asked for when the last one has been pulled and more are wanted."""
+
+    def __init__(self, items: AsyncIterable[T]) -> None:
+        self._iterator: AsyncIterator[T] = aiter(items)
+        self._next: Any = NOT_YET
+        self._error: BaseException | None = None
+        self._is_wanted = False
+        self._is_closing = False
+        self._wake: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._have_more: Callable[[], None] = _nothing
+
+    def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:
+        """Gives the function to pull with; `have_more` is called when there is an item, the end or an error after `NOT_YET`."""
+        self._have_more = have_more
+        self._task = asyncio.get_running_loop().create_task(self._iterate())
+        self._task.add_done_callback(self._ended)
+        return self._pull
+
+    def close(self) -> None:
+        """Stops the source where it is; `have_more` is called once more when it has been closed."""
+        self._is_closing = True
+        if self._task is not None:
+            self._task.cancel()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the source still runs, or is still being closed."""
+        return self._task is not None
+
+    def _pull(self) -> Any:  # noqa: ANN401 - an item or a mark
+        item, self._next = self._next, NOT_YET
+        if item is NOT_YET:
+            if self._task is None:
+                return self._end()
+            self._is_wanted = True
+            if self._wake is not None and not self._wake.done():
+                self._wake.set_result(None)
+        return item
+
+    def _end(self) -> _Mark:
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        return END
+
+    async def _iterate(self) -> None:
+        try:
+            while not self._is_closing:
+                if not self._is_wanted:
+                    self._wake = asyncio.get_running_loop().create_future()
+                    await self._wake
+                    self._wake = None
+                self._is_wanted = False
+                try:
+                    self._next = await anext(self._iterator)
+                except StopAsyncIteration:
+                    return
+                self._have_more()
+        except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is; raised by the next pull
+            self._error = error
+        finally:
+            await self._close_source()
+
+    async def _close_source(self) -> None:
+        close = getattr(self._iterator, "aclose", None)
+        if close is not None:
+            try:
+                await close()
+            except BaseException as error:  # noqa: BLE001 - as above
+                self._error = self._error or error
+
+    def _ended(self, _task: object) -> None:
+        self._task = None
+        self._have_more()
+
+
+def feed_of(items: Iterable[T] | AsyncIterable[T], argument: str) -> Feed[T] | AsyncFeed[T]:
+    """The feed of an argument.
+
+    Raises:
+        TypeError: It cannot be iterated, or is text or a coroutine, which nobody means.
+    """
+    if isinstance(items, (str, bytes, bytearray)):
+        raise TypeError(f"{argument} is a {type(items).__name__}, which is one value: give a list of them, [{argument}]")
+    if iscoroutine(items):
+        items.close()
+        raise TypeError(f"{argument} is a coroutine, which is one piece of work: give an iterable, such as a list or a generator")
+    if isinstance(items, AsyncIterable):
+        return AsyncFeed(items)
+    try:
+        return Feed(items)
+    except TypeError:
+        raise TypeError(
+            f"{argument} must be an iterable or an async iterable, and is a {type(items).__name__}"
+        ) from None
+
+
+def _nothing() -> None:
+    pass

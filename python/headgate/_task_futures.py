@@ -1,0 +1,177 @@
+"""A flow of awaitables: coroutines that become tasks, and futures that run already. This is `as_completed`."""
+
+import asyncio
+import reprlib
+from collections import deque
+from collections.abc import AsyncIterable, Awaitable, Iterable
+from inspect import isawaitable, iscoroutine
+from types import CoroutineType
+from typing import Any, Final, TypeVar
+
+from headgate._task_feed import END, NOT_YET, feed_of
+from headgate._task_flow import NO_MORE, Flow
+
+R = TypeVar("R")
+
+_AT_HAND: Final = (list, tuple, set, frozenset, deque)
+"""Inputs whose coroutines exist already. Those of others are made when they are asked for, and never will be."""
+
+
+class FutureFlow(Flow[asyncio.Future[Any]]):
+    """Awaits what it is given as soon as there is room, and delivers it when it is done."""
+
+    def __init__(
+        self, aws: Iterable[Awaitable[Any]] | AsyncIterable[Awaitable[Any]], limit: int, buffer: int, timeout_s: float | None
+    ) -> None:
+        super().__init__(feed_of(aws, "aws"), limit, buffer)
+        self._given = aws
+        self._timeout_s = timeout_s
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_time_up = False
+        self._held: Any = NOT_YET
+        self.promised = 0
+        """Results that a plain `for` was promised and that have not been collected."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the input is an async iterable."""
+        return isinstance(self._given, AsyncIterable)
+
+    def open(self) -> None:
+        """Starts the first ones, and the time of `timeout`."""
+        loop = asyncio.get_running_loop()
+        self._create_task = loop.create_task
+        if self._timeout_s is not None:
+            self._timer = loop.call_later(self._timeout_s, self._time_is_up)
+        super().open()
+
+    def _start(self, item: Any) -> None:  # noqa: ANN401 - whatever the user gives
+        task: asyncio.Future[Any] = item
+        is_ours = True
+        if type(item) is CoroutineType or iscoroutine(item):
+            task = self._create_task(item)
+        elif asyncio.isfuture(item):
+            if item.get_loop() is not self._loop:
+                self.fail(ValueError("a future among aws belongs to another event loop"))
+                return
+            is_ours = False
+            if task in self._running:
+                return  # given twice; like any set of futures, it is in flight once
+        elif isawaitable(item):
+            task = self._create_task(_wait_for(item))
+        else:
+            self.fail(TypeError(f"aws must give awaitables, and gave {reprlib.repr(item)}: call the function, f(x)"))
+            return
+        self._running[task] = is_ours
+        task.add_done_callback(self._on_finished, context=self._context)
+
+    def _finished(self, task: asyncio.Future[Any]) -> None:
+        if self._has_ended:
+            self._discard(task)
+            return
+        del self._running[task]
+        self.ready.append(task)
+        if self._waiters:
+            self._wake()
+        self._refill()
+
+    # -- a plain `for`, which must know whether there is another one before it can wait
+
+    def promise(self) -> bool:
+        """Promises one more result, if there will be one.
+
+        Raises:
+            RuntimeError: It cannot be known, because nothing that was promised is awaited.
+        """
+        if self.promised >= self._at_hand() and self._held is NOT_YET and self._takes_more:
+            self._hold_next()
+        if self.promised < self._at_hand():
+            self.promised += 1
+            return True
+        if self._held is not NOT_YET:
+            raise RuntimeError(
+                f"{self.promised} results of as_completed(limit={self._limit}) were asked for, and none is awaited: await each"
+                " one before you ask for the next, or use `async for`"
+            )
+        return False
+
+    async def keep_promise(self) -> Any:  # noqa: ANN401 - what the awaitable gives
+        """Waits for the next one that is done, and gives its result."""
+        try:
+            future = await self.next()
+        finally:
+            self.promised -= 1
+        if future is NO_MORE:
+            if self._is_time_up:
+                raise TimeoutError
+            raise RuntimeError("as_completed was closed before this result was there")
+        return future.result()
+
+    def _at_hand(self) -> int:
+        """What will be delivered of what has been pulled, an error included."""
+        has_error = (self._failure or self._source_error) is not None
+        return len(self._running) + len(self.ready) + (self._held is not NOT_YET) + has_error
+
+    def _hold_next(self) -> None:
+        """Pulls one ahead of what runs; the next pull gives it."""
+        pull = self._pull
+
+        def pull_held() -> Any:  # noqa: ANN401 - whatever the user gives
+            self._pull = pull
+            held, self._held = self._held, NOT_YET
+            return held
+
+        try:
+            item = pull()
+        except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
+            self._source_error = error
+            item = END
+        if item is END:
+            self._takes_more = False
+        else:
+            self._held = item
+            self._pull = pull_held
+
+    # -- ending
+
+    def _time_is_up(self) -> None:
+        if not self.is_over():
+            self._is_time_up = True
+            self.fail(TimeoutError())
+
+    def _settle(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        super()._settle()
+
+    def _end(self) -> None:
+        super()._end()
+        if self._held is not NOT_YET:
+            _close(self._held)
+            self._held = NOT_YET
+        if isinstance(self._given, _AT_HAND) and self.is_open:
+            while (item := self._pull()) is not END:
+                _close(item)
+
+    def _cancel_running(self) -> None:
+        for task, is_ours in tuple(self._running.items()):
+            if is_ours:
+                task.cancel()
+            else:  # its owner may still want it
+                task.remove_done_callback(self._on_finished)
+                del self._running[task]
+
+    def _drop(self, result: asyncio.Future[Any]) -> None:
+        if not result.cancelled():
+            result.exception()  # else asyncio would say that it was never retrieved
+
+
+async def _wait_for(awaitable: Awaitable[R]) -> R:
+    return await awaitable
+
+
+def _close(item: object) -> None:
+    """Lets go of what was never started, so that nobody is told that it was never awaited."""
+    if iscoroutine(item):
+        item.close()

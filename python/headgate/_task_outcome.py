@@ -1,0 +1,67 @@
+"""What becomes of items: one outcome for each where that is asked for, and figures over all."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar, cast
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(slots=True, kw_only=True)  # not frozen: that makes it three times as dear, and there is one for each item
+class TaskOutcome(Generic[T, R]):
+    """What became of one item, as `amap(errors="yield")` gives it.
+
+    Attributes:
+        index: Position of the item in the input, from 0.
+        item: The item.
+        value: What the function returned; `None` if it failed.
+        error: What it raised, at the last attempt; `None` if it returned. The frames of its traceback are there, their
+            local variables are not: they would keep alive all that the failed call held.
+        attempts: How often it was called; 0 if it could not be, because `key` or `cost` failed for this item.
+        started_at: When the last attempt began, in UTC.
+        elapsed_s: How long the last attempt took, in seconds.
+    """
+
+    index: int
+    item: T
+    value: R | None
+    error: Exception | None
+    attempts: int
+    started_at: datetime
+    elapsed_s: float
+
+    def unwrap(self) -> R:
+        """The value.
+
+        Raises:
+            Exception: The `error`, if there is one.
+        """
+        if self.error is not None:
+            raise self.error
+        return cast("R", self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStatistics:
+    """Where the work of one map stands.
+
+    Attributes:
+        taken: Items that were taken from the source.
+        running: Items whose call has begun and has not ended.
+        waiting: Items that wait to be started: for a limit, a rate or their key, or until they are tried again.
+        uncollected: Results that are finished and not yet collected.
+        succeeded: Items whose call returned.
+        failed: Items that were given up.
+        cancelled: Items that had begun and whose result was not wanted any more.
+        retried: Attempts beyond the first of each item.
+    """
+
+    taken: int
+    running: int
+    waiting: int
+    uncollected: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    retried: int

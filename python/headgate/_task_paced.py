@@ -1,0 +1,382 @@
+"""A flow of calls with all that may stand between an item and its start, or between its end and its delivery.
+
+An item passes, in this order: its key (`per_key`), a slot of the limit, the rate. Only one item stands before the last two,
+so that we have one place in the line of a shared limit or rate, and those behind wait for it; who waits for their key is
+passed by others. An attempt that failed gives slot and key back, waits without either, and then passes the same gates again,
+before new items do.
+
+Whatever waits counts against the same bound as what is uncollected: running + waiting + uncollected <= limit + buffer.
+"""
+
+import asyncio
+import heapq
+import sys
+import traceback
+from collections import deque
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any, Final
+
+from headgate._limits import ConcurrencyLimit, Turn
+from headgate._task_calls import ALWAYS_RAISED, CallFlow, noted
+from headgate._task_entry import Entry, Keys
+from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
+from headgate._task_options import TaskOptions
+from headgate._task_outcome import TaskOutcome, TaskStatistics
+
+_SKIPPED: Final = object()
+_ON_TIME_S: Final = 1e-9
+"""What a timer may come early by, through the rounding of floats."""
+
+
+class _Raised:
+    """Stands in the order where an error is to be raised."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+class PacedFlow(CallFlow):
+    """Calls a function with each item when its gates let it through."""
+
+    def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
+        super().__init__(feed, options)
+        self._shared = options.limit if isinstance(options.limit, ConcurrencyLimit) else None
+        self._yields = options.errors == "yield"
+        self._call = self._function if options.timeout_s is None else self._call_in_time
+        self._keys = None if options.per_key is None else Keys(options.per_key)
+        self._gate: Entry | None = None  # waits for a slot or the rate
+        self._turn: Turn | None = None  # its place in their line
+        self._pauses: list[tuple[float, int, Entry]] = []  # a heap of failed attempts, by when they are due
+        self._pause_numbers = count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: deque[Entry] = deque()
+        self._head = 0  # ordered: all before it have been delivered
+        self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
+        self._is_refilling = False
+        self._retried = 0
+        self._unstarted = 0
+
+    # -- starting
+
+    def resume(self) -> None:
+        """Starts more."""
+        if not self._is_refilling:
+            super().resume()
+
+    def _refill(self) -> None:
+        if self._is_refilling:  # a limit, a rate or the source calls back from within
+            return
+        self._is_refilling = True
+        try:
+            self._start_what_may()
+        finally:
+            self._is_refilling = False
+        if not self._takes_more and self.is_over():
+            self._settle()
+
+    def _start_what_may(self) -> None:
+        self.is_stalled = False
+        while not self._has_ended and (entry := self._gate or self._next_entry()) is not None:
+            self._gate = entry
+            try:
+                if not self._may_pass(entry):
+                    return
+            except Exception as error:  # noqa: BLE001 - `cost` failed, or is more than the rate can ever allow
+                self._gate = None
+                self._leave(entry)
+                self._give_up(entry, error)
+                continue
+            self._gate = None
+            self._start(entry)
+
+    def _next_entry(self) -> Entry | None:
+        """One that may go on to the limit: tried before, or held for its key, or new."""
+        if len(self._running) >= self._limit:
+            return None
+        while self._due:
+            entry = self._due.popleft()
+            if self._keys is None or self._keys.enter(entry):
+                return entry
+        if self._keys is not None and (freed := self._keys.take_freed()) is not None:
+            return freed
+        while self._takes_more:
+            if self._is_full():
+                self.is_stalled = True
+                return None
+            entry = self._pull_entry()
+            if entry is not None and (self._keys is None or self._has_place(entry, self._keys)):
+                return entry
+            if entry is None:
+                return None
+        return None
+
+    def _pull_entry(self) -> Entry | None:
+        try:
+            item = self._pull()
+        except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
+            self._takes_more = False
+            self._source_error = error
+            return None
+        if item is END:
+            self._takes_more = False
+        if item is END or item is NOT_YET:
+            return None
+        entry = Entry(self._taken, item)
+        self._taken += 1
+        return entry
+
+    def _has_place(self, entry: Entry, keys: Keys) -> bool:
+        try:
+            if self._options.key is not None:
+                entry.key = self._options.key(entry.item)
+            return keys.enter(entry)
+        except Exception as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
+            self._give_up(entry, error)
+            return False
+
+    def _is_full(self) -> bool:
+        """Whether one more would pass the bound of what is taken and not collected."""
+        options = self._options
+        limit = self._limit if self._shared is None else self._shared.limit
+        bound = limit + (limit if options.buffer is None else options.buffer)
+        if options.ordered:
+            window = bound - 1 if options.window is None else options.window
+            oldest = self._head - len(self.ready)
+            return self._taken - oldest > window
+        return len(self._running) + len(self.ready) + self._waiting() >= bound
+
+    def _may_pass(self, entry: Entry) -> bool:
+        """Takes a slot of a shared limit and a token of the rate, or stands in their line."""
+        if self._turn is not None:
+            return False
+        if self._shared is not None and not entry.has_slot:
+            if not self._shared.try_acquire():
+                self._turn = self._shared.when_granted(1, self._slot_granted)
+                return False
+            entry.has_slot = True
+        rate = self._options.rate
+        if rate is not None and not entry.has_token:
+            cost = 1.0 if self._options.cost is None else self._options.cost(entry.item)
+            if not rate.try_acquire(cost):
+                self._turn = rate.when_granted(cost, self._token_granted)
+                return False
+            entry.has_token = True
+        return True
+
+    def _slot_granted(self, _error: ValueError | None) -> None:
+        self._turn = None
+        if self._gate is not None:
+            self._gate.has_slot = True
+            # Whoever gave the slot back may be one of our own tasks, in our own context.
+            self._loop.call_soon(self._refill, context=self._context)
+
+    def _token_granted(self, error: ValueError | None) -> None:
+        self._turn = None
+        if self._gate is not None:
+            # An error: the rate was changed, and can never allow this cost. Asked again, it says so again.
+            self._gate.has_token = error is None
+            self.resume()
+
+    def _start(self, item: Any) -> None:  # noqa: ANN401 - an entry here
+        entry: Entry = item
+        entry.attempts += 1
+        entry.began_s = self._loop.time()
+        if self._yields:
+            entry.started_at = datetime.now(UTC)
+        try:
+            task = self._create_task(self._call(entry.item))
+        except Exception as error:  # noqa: BLE001 - it does not take one argument, perhaps
+            self._leave(entry)
+            self._give_up(entry, error)
+            return
+        self._running[task] = entry
+        task.add_done_callback(self._on_finished, context=self._context)
+
+    async def _call_in_time(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
+        try:
+            async with asyncio.timeout(self._options.timeout_s) as attempt:
+                return await self._function(item)
+        except TimeoutError as error:
+            if attempt.expired():
+                raise TimeoutError(f"the attempt took longer than timeout_s={self._options.timeout_s}") from error
+            raise
+
+    # -- finishing
+
+    def _finished(self, task: asyncio.Future[Any]) -> None:
+        if self._has_ended:
+            self._discard(task)
+            return
+        entry: Entry = self._running.pop(task)
+        self._leave(entry)
+        try:
+            result = task.result()
+        except BaseException as error:  # noqa: BLE001 - the item's own
+            self._attempt_failed(entry, error)
+        else:
+            self._deliver(entry.index, self._outcome(entry, result, None) if self._yields else result)
+        self._refill()
+
+    def _discard(self, task: asyncio.Future[Any]) -> None:
+        entry = self._running.get(task)
+        super()._discard(task)
+        if entry is not None:
+            self._leave(entry)
+
+    def _leave(self, entry: Entry) -> None:
+        """Gives back what it took at the gates. A token that was spent is spent."""
+        entry.has_token = False
+        if self._keys is not None:
+            self._keys.leave(entry.key)
+        if entry.has_slot and self._shared is not None:
+            entry.has_slot = False
+            self._shared.release()
+
+    def _attempt_failed(self, entry: Entry, error: BaseException) -> None:
+        retry = self._options.retry
+        if retry is not None and isinstance(error, Exception) and not isinstance(error, ALWAYS_RAISED):
+            try:
+                delay_s = retry.delay_s(entry.attempts, error)
+            except Exception as mistake:  # noqa: BLE001 - of the user's own `on` or `backoff`
+                mistake.__context__ = error
+                self._give_up(entry, mistake)
+                return
+            if delay_s is not None:
+                self._retried += 1
+                self._pause(entry, delay_s)
+                return
+            if entry.attempts > 1:
+                error.add_note(f"this was attempt {entry.attempts}, and the last one")
+        self._give_up(entry, error)
+
+    def _give_up(self, entry: Entry, error: BaseException) -> None:
+        options = self._options
+        if options.ordered and options.errors == "raise" and not isinstance(error, ALWAYS_RAISED):
+            self._failed += 1
+            self.take_no_more()
+            self._deliver(entry.index, _Raised(noted(error, entry.item)))
+        elif self._item_failed(entry.item, error):
+            if self._yields and isinstance(error, Exception):
+                traceback.clear_frames(error.__traceback__)
+                self._deliver(entry.index, self._outcome(entry, None, error))
+            else:
+                self._deliver(entry.index, _SKIPPED)
+
+    def _outcome(self, entry: Entry, value: object, error: Exception | None) -> TaskOutcome[Any, Any]:
+        return TaskOutcome(
+            index=entry.index,
+            item=entry.item,
+            value=value,
+            error=error,
+            attempts=entry.attempts,
+            started_at=entry.started_at,
+            elapsed_s=self._loop.time() - entry.began_s if entry.attempts else 0.0,
+        )
+
+    def _deliver(self, index: int, result: object) -> None:
+        if not self._options.ordered:
+            self._make_ready(result)
+            return
+        self._ahead[index] = result
+        while self._head in self._ahead:
+            result = self._ahead.pop(self._head)
+            self._head += 1
+            if isinstance(result, _Raised):
+                self.fail(result.error)
+                return
+            self._make_ready(result)
+
+    def _make_ready(self, result: object) -> None:
+        if result is not _SKIPPED:
+            self.ready.append(result)
+            if self._waiters:
+                self._wake()
+
+    # -- pauses between attempts
+
+    def _pause(self, entry: Entry, delay_s: float) -> None:
+        due_s = self._loop.time() + delay_s
+        heapq.heappush(self._pauses, (due_s, next(self._pause_numbers), entry))
+        if self._pauses[0][2] is entry:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        """One timer, for the first that is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._pauses:
+            self._timer = self._loop.call_at(self._pauses[0][0], self._pause_is_over, context=self._context)
+
+    def _pause_is_over(self) -> None:
+        self._timer = None
+        now_s = self._loop.time() + _ON_TIME_S
+        while self._pauses and self._pauses[0][0] <= now_s:
+            self._due.append(heapq.heappop(self._pauses)[2])
+        self._set_timer()
+        self._refill()
+
+    # -- ending
+
+    def is_over(self) -> bool:
+        """Whether nothing runs, and nothing will."""
+        return super().is_over() and self._waiting() == 0
+
+    def _waiting(self) -> int:
+        held = 0 if self._keys is None else self._keys.waiting
+        return len(self._pauses) + len(self._due) + len(self._ahead) + held + (self._gate is not None)
+
+    def stop(self) -> list[Any]:
+        """Starts nothing new; what has begun is finished, further attempts included.
+
+        Returns:
+            The items that were taken from the source and are not started any more, in their order.
+        """
+        self._takes_more = False
+        unstarted = [] if self._keys is None else self._keys.drop_unstarted()
+        if self._gate is not None and self._gate.attempts == 0:
+            unstarted.append(self._gate)
+            self._leave_gate()
+        self._unstarted += len(unstarted)
+        unstarted.sort(key=lambda entry: entry.index)
+        for entry in unstarted:
+            self._deliver(entry.index, _SKIPPED)
+        self.take_no_more()
+        return [entry.item for entry in unstarted]
+
+    def _leave_gate(self) -> None:
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        if self._gate is not None:
+            entry, self._gate = self._gate, None
+            self._leave(entry)
+
+    def _end(self) -> None:
+        waiting = self._waiting() - len(self._ahead)
+        self._unstarted += waiting
+        self._leave_gate()
+        self._keys = None
+        self._pauses.clear()
+        self._due.clear()
+        self._ahead.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        super()._end()
+
+    def statistics(self) -> TaskStatistics:
+        """How far it is."""
+        running, ahead = len(self._running), len(self._ahead)
+        waiting = self._waiting() - ahead
+        cancelled = self._discarded + self._unstarted
+        return TaskStatistics(
+            taken=self._taken,
+            running=running,
+            waiting=waiting,
+            uncollected=len(self.ready) + ahead,
+            succeeded=self._taken - running - waiting - self._failed - cancelled,
+            failed=self._failed,
+            cancelled=cancelled,
+            retried=self._retried,
+        )
