@@ -1,0 +1,207 @@
+"""How many may be under way at once: shared by all who hold it, and resizable while they run."""
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from headgate._line import Line
+
+if TYPE_CHECKING:
+    import asyncio
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConcurrencyStatistics:
+    """What a `ConcurrencyLimit` has done.
+
+    Attributes:
+        limit: Slots there are.
+        in_use: Slots that are taken; more than `limit` for a while after that was made smaller.
+        most_in_use: The most that were ever taken at once.
+        waiting: Who waits now, each of them for one slot or for several.
+        granted: How often slots were given, at once or after waiting.
+        waited_s: Seconds that those who had to wait have waited, all together; those still waiting are not in it.
+    """
+
+    limit: int
+    in_use: int
+    most_in_use: int
+    waiting: int
+    granted: int
+    waited_s: float
+
+
+class ConcurrencyLimit(Line[int]):
+    """A number of slots that tasks share: whoever holds none waits until one is free.
+
+        limit = ConcurrencyLimit(100)
+
+        async with limit:
+            await work()
+
+    First come, first served, whatever the weights: who asks for many slots is not overtaken for ever by those who ask
+    for few. Several loops, functions and maps may share one limit, and `resize` changes it while they run.
+
+    It serves one event loop at a time: after that has ended, another. It is not thread-safe; `statistics` alone may be
+    called from any thread.
+    """
+
+    __slots__ = ("_in_use", "_limit", "_most_in_use", "_soon")
+
+    def __init__(self, limit: int) -> None:
+        """Makes a limit whose slots are all free.
+
+        Args:
+            limit: Slots there are, at least 1.
+
+        Raises:
+            TypeError: If `limit` is no integer.
+            ValueError: If `limit` is below 1.
+        """
+        super().__init__()
+        _check_count("limit", limit)
+        self._limit = limit
+        self._in_use = 0
+        self._most_in_use = 0
+        self._soon: asyncio.Handle | None = None
+
+    @property
+    def limit(self) -> int:
+        """Slots there are; `resize` changes it."""
+        return self._limit
+
+    @property
+    def in_use(self) -> int:
+        """Slots that are taken; more than `limit` for a while after that was made smaller."""
+        return self._in_use
+
+    def resize(self, limit: int) -> None:
+        """Changes the number of slots.
+
+        More slots go to those who wait, at once. Fewer take none away: what is under way ends in its own time, and
+        nothing starts until enough has ended. Who waits for more slots than there are now gets the `ValueError` of
+        `acquire`.
+
+        Args:
+            limit: Slots there are from now on, at least 1.
+
+        Raises:
+            TypeError: If `limit` is no integer.
+            ValueError: If `limit` is below 1.
+        """
+        _check_count("limit", limit)
+        self._limit = limit
+        self._refuse_above(limit, f"n is above the limit, which was made {limit}: it could never be allowed")
+        self._serve()
+
+    def try_acquire(self, n: int = 1) -> bool:
+        """Takes `n` slots if they are free and nobody waits; does not wait itself.
+
+        Args:
+            n: Slots to take, all or none.
+
+        Returns:
+            Whether they were taken; then they must be released.
+
+        Raises:
+            TypeError: If `n` is no integer.
+            ValueError: If `n` is below 1, or above the limit.
+        """
+        self._check(n)
+        if (self._turns and self._others_wait()) or not self._take(n):
+            return False
+        self._granted += 1
+        return True
+
+    async def acquire(self, n: int = 1) -> None:
+        """Takes `n` slots, as soon as they are free and everybody who came before has been served.
+
+        Cancelling it takes nothing.
+
+        Args:
+            n: Slots to take, all or none; they must be released.
+
+        Raises:
+            TypeError: If `n` is no integer.
+            ValueError: If `n` is below 1, or above the limit, which `resize` may also bring about while it waits.
+            RuntimeError: If others wait in another event loop.
+        """
+        if not self.try_acquire(n):
+            await self._wait(n)
+
+    def release(self, n: int = 1) -> None:
+        """Gives `n` slots back; those who wait get them before this returns.
+
+        Args:
+            n: Slots that were taken before.
+
+        Raises:
+            TypeError: If `n` is no integer.
+            ValueError: If `n` is below 1, or more than are in use.
+        """
+        _check_count("n", n)
+        if n > self._in_use:
+            raise ValueError(f"n is {n}, but {self._in_use} slots are in use: release once what was acquired once")
+        self._in_use -= n
+        if self._turns:
+            self._serve()
+
+    async def __aenter__(self) -> None:
+        if not self.try_acquire():
+            await self._wait(1)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def statistics(self) -> ConcurrencyStatistics:
+        """What it has done until now. May be called from any thread."""
+        return ConcurrencyStatistics(
+            limit=self._limit,
+            in_use=self._in_use,
+            most_in_use=self._most_in_use,
+            waiting=len(self._turns),
+            granted=self._granted,
+            waited_s=self._waited_s,
+        )
+
+    def __repr__(self) -> str:
+        return f"<ConcurrencyLimit: {self._in_use} of {self._limit} in use, {len(self._turns)} waiting>"
+
+    def _check(self, amount: int) -> None:
+        _check_count("n", amount)
+        if amount > self._limit:
+            raise ValueError(f"n is {amount}, but the limit is {self._limit}: it could never be allowed")
+
+    def _take(self, amount: int) -> bool:
+        in_use = self._in_use + amount
+        if in_use > self._limit:
+            return False
+        self._in_use = in_use
+        self._most_in_use = max(self._most_in_use, in_use)
+        return True
+
+    def _give_back(self, amount: int) -> None:
+        self.release(amount)
+
+    def _changed(self) -> None:
+        if self._serving or self._soon is not None or self._loop is None or self._loop.is_closed():
+            return
+        head = self._head()
+        if head is not None and self._in_use + head.amount <= self._limit:
+            self._soon = self._loop.call_soon(self._serve_now)
+
+    def _serve_now(self) -> None:
+        self._soon = None
+        self._serve()
+
+    def _moved(self) -> None:
+        self._soon = None
+
+
+def _check_count(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, not {value}")

@@ -1,0 +1,208 @@
+"""Whether a failed attempt is followed by another, and how long after it. Decides only, and can therefore be shared."""
+
+import asyncio
+import itertools
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass, field
+from inspect import isawaitable
+from random import random as random_below_1
+from typing import ParamSpec, TypeAlias, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Backoff: TypeAlias = float | Callable[[int, Exception], float]
+RetryOn: TypeAlias = type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]
+
+_MAX_DOUBLINGS = 1023  # one more, and 2.0 to that power overflows
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetryStatistics:
+    """What a `Retry` has decided.
+
+    Attributes:
+        retried: Errors that were followed by another attempt.
+        given_up: Errors of the last attempt there was to be.
+        not_retryable: Errors that `on` does not mean.
+        delay_s: Seconds between attempts, all together.
+    """
+
+    retried: int
+    given_up: int
+    not_retryable: int
+    delay_s: float
+
+
+@dataclass(slots=True)
+class _Counts:
+    retried: int = 0
+    given_up: int = 0
+    not_retryable: int = 0
+    delay_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often something is tried again, after which errors, and how long after them.
+
+        retry = Retry(5, 0.2, on=(ConnectionError, TimeoutError))
+
+        page = await retry.call(fetch, url)
+
+    It never changes, and may be shared between tasks, event loops and threads; only its statistics may miss a count
+    when several threads decide at once. Being asked to stop is never retried: `asyncio.CancelledError`,
+    `KeyboardInterrupt` and `SystemExit` are no `Exception`.
+
+    Attributes:
+        attempts: Attempts in all, the first one included.
+        backoff: What to wait before the next attempt. A number of seconds: the first retry comes after at most so
+            long, and the bound doubles with each further one, up to `max_backoff_s`; the wait is drawn evenly from 0
+            to the bound ("full jitter": Marc Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015).
+            Or a function of the number of the attempt that failed, counted from 1, and its error, that gives the
+            seconds: they are taken as they are, so that it can obey `Retry-After`; below 0 they count as 0, above
+            `max_backoff_s` as that.
+        max_backoff_s: The longest wait there is, whoever asks for it.
+        on: After which errors to try again: a type, several, or a function of the error. The others are raised at once.
+        random: Gives numbers from 0 up to 1.
+    """
+
+    attempts: int = 3
+    backoff: Backoff = 0.1
+    _: KW_ONLY
+    max_backoff_s: float = 60.0
+    on: RetryOn = Exception
+    random: Callable[[], float] = random_below_1
+    _counts: _Counts = field(default_factory=_Counts, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuses what cannot be.
+
+        Raises:
+            TypeError: If an argument is of no type that it may be, or `on` means errors that say that a task is to
+            stop.
+            ValueError: If `attempts` is below 1, or a number of seconds below 0 or not finite.
+        """
+        _check_attempts(self.attempts)
+        if not callable(self.backoff):
+            _check_seconds("backoff", self.backoff, "a number of seconds or a function")
+        _check_seconds("max_backoff_s", self.max_backoff_s, "a number of seconds")
+        _check_on(self.on)
+        if not callable(self.random):
+            raise TypeError(f"random must be a function, not {type(self.random).__name__}")
+
+    def delay_s(self, attempt: int, error: BaseException) -> float | None:
+        """Decides on an attempt that failed, and counts the decision.
+
+        Args:
+            attempt: Its number, counted from 1.
+            error: What it raised.
+
+        Returns:
+            The seconds to wait before the next attempt; `None` if there is to be none.
+
+        Raises:
+            TypeError: If the function given as `backoff` returns no number.
+            ValueError: If it returns one that is not a number (NaN).
+        """
+        if not isinstance(error, Exception) or not self._means(error):
+            self._counts.not_retryable += 1
+            return None
+        if attempt >= self.attempts:
+            self._counts.given_up += 1
+            return None
+        delay_s = self._asked_for_s(attempt, error) if callable(self.backoff) else self._drawn_s(self.backoff, attempt)
+        self._counts.retried += 1
+        self._counts.delay_s += delay_s
+        return delay_s
+
+    async def call(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls and awaits the function, again and again if need be.
+
+        Cancelling it cancels the attempt, or the wait for the next one.
+
+        Args:
+            function: An async function; each attempt calls it anew.
+            *args: Given to the function.
+            **kwargs: Given to the function.
+
+        Returns:
+            What the first attempt that succeeded returned.
+
+        Raises:
+            Exception: The error of the last attempt, with a note as "attempt 3 of 3".
+            TypeError: If the function is not async.
+        """
+        for attempt in itertools.count(1):
+            try:
+                result = function(*args, **kwargs)
+                if isawaitable(result):
+                    return await result
+            except Exception as error:
+                delay_s = self.delay_s(attempt, error)
+                if delay_s is None:
+                    error.add_note(f"attempt {attempt} of {self.attempts}")
+                    raise
+            else:
+                raise TypeError(f"function must be async: what it returned, {type(result).__name__}, cannot be awaited")
+            await asyncio.sleep(delay_s)
+        raise AssertionError  # unreachable: the count has no end
+
+    def statistics(self) -> RetryStatistics:
+        """What it has decided until now. May be called from any thread."""
+        counts = self._counts
+        return RetryStatistics(
+            retried=counts.retried,
+            given_up=counts.given_up,
+            not_retryable=counts.not_retryable,
+            delay_s=counts.delay_s,
+        )
+
+    def _means(self, error: Exception) -> bool:
+        if isinstance(self.on, type | tuple):
+            return isinstance(error, self.on)
+        return self.on(error)
+
+    def _drawn_s(self, backoff_s: float, attempt: int) -> float:
+        bound_s = backoff_s * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)
+        return self.random() * min(bound_s, self.max_backoff_s)
+
+    def _asked_for_s(self, attempt: int, error: Exception) -> float:
+        if not callable(self.backoff):
+            return 0.0
+        asked_for_s = self.backoff(attempt, error)
+        if not isinstance(asked_for_s, int | float):
+            raise TypeError(f"backoff must return a number of seconds, not {type(asked_for_s).__name__}")
+        if math.isnan(asked_for_s):
+            raise ValueError("backoff must return a number of seconds, not nan")
+        return min(max(0.0, asked_for_s), self.max_backoff_s)
+
+
+def _check_attempts(value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"attempts must be an integer, not {type(value).__name__}")
+    if value < 1:
+        raise ValueError(f"attempts must be at least 1, for the first one is counted; not {value}")
+
+
+def _check_seconds(name: str, value: object, what: str) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {what}, not {type(value).__name__}")
+    if not 0 <= value < math.inf:
+        raise ValueError(f"{name} must be at least 0 s and finite, not {value:g}")
+
+
+def _check_on(on: object) -> None:
+    for kind in on if isinstance(on, tuple) else (on,):
+        if not isinstance(kind, type):
+            if callable(kind) and kind is on:
+                continue
+            raise TypeError(f"on must be a type of error, several in a tuple, or a function, not {kind!r}")
+        if not issubclass(kind, Exception):
+            reason = (
+                "says that a task is to stop, and is never retried"
+                if issubclass(kind, BaseException)
+                else "is no error"
+            )
+            raise TypeError(f"on must be a type of error: {kind.__name__} {reason}; give types below Exception")
