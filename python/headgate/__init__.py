@@ -16,6 +16,18 @@ Who may import whom, from the bottom up; nothing imports upwards, and nothing im
     _native                                        the one module that imports the engine
     _run                                           one run of a job, from its start to its end
     _fetch  _job  _server                          the faces of the engine
+
+Beside the engine, and without it, what runs coroutines:
+
+    _line  _concurrency_limit  _rate  _limits  _retry      how many, how fast, how often
+    _task_feed  _task_outcome  _task_options  _task_entry  where items come from, what they become, what is asked
+    _task_flow                                             the loop
+    _task_futures  _task_calls  _task_paced                what is started in it: awaitables, calls, calls that wait
+    _task_map                                              a loop on a thread of its own
+    _tasks  _task_forms                                    the faces
+
+Above all of them:
+
     cli                                            one file for each verb
 """
 
@@ -28,15 +40,25 @@ if TYPE_CHECKING:
         InternalError,
         Interrupted,
         OutputError,
+        TooManyErrors,
         UsageError,
     )
     from headgate._fetch import fetch
     from headgate._job import Job, RowStream
+    from headgate._limits import ConcurrencyLimit, ConcurrencyStatistics, Rate, RateStatistics
+    from headgate._retry import Retry, RetryStatistics
     from headgate._status import JobRun, JobStatus
     from headgate._summary import JobFigures, Summary
+    from headgate._task_forms import for_each, gather, map
+    from headgate._task_map import MapIterator
+    from headgate._task_outcome import TaskOutcome, TaskStatistics
+    from headgate._tasks import CompletedFutures, TaskResults, amap, as_completed, limited_as_completed
     from headgate._version import __version__
 
 __all__ = [
+    "CompletedFutures",
+    "ConcurrencyLimit",
+    "ConcurrencyStatistics",
     "HeadgateError",
     "InputError",
     "InternalError",
@@ -45,16 +67,34 @@ __all__ = [
     "JobFigures",
     "JobRun",
     "JobStatus",
+    "MapIterator",
     "OutputError",
+    "Rate",
+    "RateStatistics",
+    "Retry",
+    "RetryStatistics",
     "RowStream",
     "Summary",
+    "TaskOutcome",
+    "TaskResults",
+    "TaskStatistics",
+    "TooManyErrors",
     "UsageError",
     "__version__",
+    "amap",
+    "as_completed",
     "fetch",
+    "for_each",
+    "gather",
+    "limited_as_completed",
+    "map",
 ]
 
 # Imported when first used: `headgate --help` answers without loading the engine.
 _HOME_OF = {
+    "CompletedFutures": "_tasks",
+    "ConcurrencyLimit": "_limits",
+    "ConcurrencyStatistics": "_limits",
     "HeadgateError": "_errors",
     "InputError": "_errors",
     "InternalError": "_errors",
@@ -63,12 +103,27 @@ _HOME_OF = {
     "JobFigures": "_summary",
     "JobRun": "_status",
     "JobStatus": "_status",
+    "MapIterator": "_task_map",
     "OutputError": "_errors",
+    "Rate": "_limits",
+    "RateStatistics": "_limits",
+    "Retry": "_retry",
+    "RetryStatistics": "_retry",
     "RowStream": "_job",
     "Summary": "_summary",
+    "TaskOutcome": "_task_outcome",
+    "TaskResults": "_tasks",
+    "TaskStatistics": "_task_outcome",
+    "TooManyErrors": "_errors",
     "UsageError": "_errors",
     "__version__": "_version",
+    "amap": "_tasks",
+    "as_completed": "_tasks",
     "fetch": "_fetch",
+    "for_each": "_task_forms",
+    "gather": "_task_forms",
+    "limited_as_completed": "_tasks",
+    "map": "_task_forms",
 }
 
 

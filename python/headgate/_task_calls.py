@@ -103,7 +103,9 @@ class CallFlow(Flow[Any]):
         if options.errors == "raise" or isinstance(error, ALWAYS_RAISED):
             self.fail(noted(error, item))
         elif options.max_errors is not None and self._failed > options.max_errors:
-            too_many = TooManyErrors(f"{self._failed} items failed, and max_errors={options.max_errors}: the last one is the cause")
+            too_many = TooManyErrors(
+                f"{self._failed} items failed, and max_errors={options.max_errors}: the last one is the cause"
+            )
             too_many.__cause__ = noted(error, item)
             self.fail(too_many)
         else:

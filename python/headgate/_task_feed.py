@@ -1,15 +1,15 @@
 """Where work comes from: an iterable or an async iterable, from which one item is pulled when there is room for it.
 
-A feed is asked with `pull()`, which never waits: it gives an item, `NOT_YET` (the feed calls back when it has one), or `END`;
-an error of the source is raised by it. An async source is iterated, and closed, by one task of its own, because an async
-generator must be finished where it was run.
+A feed is asked with `pull()`, which never waits: it gives an item, `NOT_YET` (the feed calls back when it has one), or
+`END`; an error of the source is raised by it. An async source is iterated, and closed, by one task of its own, because
+an async generator must be finished where it was run.
 """
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from inspect import iscoroutine
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -119,21 +119,25 @@ class AsyncFeed(Generic[T]):
         self._have_more()
 
 
-def feed_of(items: Iterable[T] | AsyncIterable[T], argument: str) -> Feed[T] | AsyncFeed[T]:
+def feed_of(items: object, argument: str) -> Feed[Any] | AsyncFeed[Any]:
     """The feed of an argument.
 
     Raises:
         TypeError: It cannot be iterated, or is text or a coroutine, which nobody means.
     """
     if isinstance(items, (str, bytes, bytearray)):
-        raise TypeError(f"{argument} is a {type(items).__name__}, which is one value: give a list of them, [{argument}]")
+        raise TypeError(
+            f"{argument} is a {type(items).__name__}, which is one value: give a list of them, [{argument}]"
+        )
     if iscoroutine(items):
         items.close()
-        raise TypeError(f"{argument} is a coroutine, which is one piece of work: give an iterable, such as a list or a generator")
+        raise TypeError(
+            f"{argument} is a coroutine, which is one piece of work: give an iterable, such as a list or a generator"
+        )
     if isinstance(items, AsyncIterable):
         return AsyncFeed(items)
     try:
-        return Feed(items)
+        return Feed(cast("Iterable[Any]", items))
     except TypeError:
         raise TypeError(
             f"{argument} must be an iterable or an async iterable, and is a {type(items).__name__}"

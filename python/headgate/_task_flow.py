@@ -1,14 +1,15 @@
-"""The loop behind `as_completed` and `amap`: starts work while there is room, and keeps what has finished until it is collected.
+"""The loop behind `as_completed` and `amap`: starts work while there is room, and keeps what has finished until it is
+collected.
 
-What. A flow pulls from a feed, makes a task of what it gets, and is called back when that task has finished; the callback
-keeps the result and starts the next one. No task drives it and nothing polls.
+What. A flow pulls from a feed, makes a task of what it gets, and is called back when that task has finished; the
+callback keeps the result and starts the next one. No task drives it and nothing polls.
 
-Prior art. Andy Balaam's `limited_as_completed` and bpo-30782's `asyncio.as_completed(limit=)`, which starts the next one
-from the done-callback; p-map's `backpressure` for the second bound; trio's rule that nothing outlives its block.
+Prior art. Andy Balaam's `limited_as_completed` and bpo-30782's `asyncio.as_completed(limit=)`, which starts the next
+one from the done-callback; p-map's `backpressure` for the second bound; trio's rule that nothing outlives its block.
 
-Guarantees. Started and unfinished are never more than `limit`; with the uncollected, never more than `limit + buffer`. What
-has finished is delivered before an error that comes after it, and an error is raised once. When `close` has returned,
-nothing that the flow began still runs.
+Guarantees. Started and unfinished are never more than `limit`; with the uncollected, never more than `limit + buffer`.
+What has finished is delivered before an error that comes after it, and an error is raised once. When `close` has
+returned, nothing that the flow began still runs.
 
 Cost. A dictionary of what runs, a deque of what has finished: nothing grows with anything but the two bounds.
 
@@ -111,8 +112,8 @@ class Flow(Generic[R]):
     async def next(self) -> Any:  # noqa: ANN401 - a result or NO_MORE
         """The next result, or `NO_MORE`.
 
-        Cancelling the wait loses nothing within a block, whose end closes the flow. Without one this is the last moment at
-        which anybody can wait for what runs, so that it closes the flow.
+        Cancelling the wait loses nothing within a block, whose end closes the flow. Without one this is the last moment
+        at which anybody can wait for what runs, so that it closes the flow.
         """
         while not self.ready:
             if self._failure is not None:
@@ -146,9 +147,9 @@ class Flow(Generic[R]):
         try:
             await waiter
         except asyncio.CancelledError:
-            if waiter.cancelled():
+            if waiter in self._waiters:
                 self._waiters.remove(waiter)
-            elif self.ready:
+            if self.ready and not waiter.cancelled():
                 self._wake()  # it was our turn, and we will not take it
             raise
 

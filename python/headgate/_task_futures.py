@@ -21,7 +21,11 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
     """Awaits what it is given as soon as there is room, and delivers it when it is done."""
 
     def __init__(
-        self, aws: Iterable[Awaitable[Any]] | AsyncIterable[Awaitable[Any]], limit: int, buffer: int, timeout_s: float | None
+        self,
+        aws: Iterable[Awaitable[Any]] | AsyncIterable[Awaitable[Any]],
+        limit: int,
+        buffer: int,
+        timeout_s: float | None,
     ) -> None:
         super().__init__(feed_of(aws, "aws"), limit, buffer)
         self._given = aws

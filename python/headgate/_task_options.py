@@ -54,7 +54,9 @@ class TaskOptions:
         if self.ordered and self.buffer is not None and self.window is not None:
             raise ValueError("window and buffer are both given: with ordered=True, window bounds what is uncollected")
         if self.max_errors is not None and self.errors == "raise":
-            raise ValueError('max_errors means nothing with errors="raise", which raises the first: give "yield" or "skip"')
+            raise ValueError(
+                'max_errors means nothing with errors="raise", which raises the first: give "yield" or "skip"'
+            )
         if self.cost is not None and self.rate is None:
             raise ValueError("cost means nothing without rate: it is what an item takes of it")
         if (self.key is None) != (self.per_key is None):

@@ -1,23 +1,23 @@
 """A flow of calls with all that may stand between an item and its start, or between its end and its delivery.
 
-An item passes, in this order: its key (`per_key`), a slot of the limit, the rate. Only one item stands before the last two,
-so that we have one place in the line of a shared limit or rate, and those behind wait for it; who waits for their key is
-passed by others. An attempt that failed gives slot and key back, waits without either, and then passes the same gates again,
-before new items do.
+An item passes, in this order: its key (`per_key`), a slot of the limit, the rate. Only one item stands before the last
+two, so that we have one place in the line of a shared limit or rate, and those behind wait for it; who waits for their
+key is passed by others. An attempt that failed gives slot and key back, waits without either, and then passes the same
+gates again, before new items do.
 
 Whatever waits counts against the same bound as what is uncollected: running + waiting + uncollected <= limit + buffer.
 """
 
 import asyncio
 import heapq
-import sys
 import traceback
 from collections import deque
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Final
 
-from headgate._limits import ConcurrencyLimit, Turn
+from headgate._limits import ConcurrencyLimit
+from headgate._line import Turn
 from headgate._task_calls import ALWAYS_RAISED, CallFlow, noted
 from headgate._task_entry import Entry, Keys
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
@@ -46,7 +46,7 @@ class PacedFlow(CallFlow):
         self._call = self._function if options.timeout_s is None else self._call_in_time
         self._keys = None if options.per_key is None else Keys(options.per_key)
         self._gate: Entry | None = None  # waits for a slot or the rate
-        self._turn: Turn | None = None  # its place in their line
+        self._turn: Turn[Any] | None = None  # its place in their line
         self._pauses: list[tuple[float, int, Entry]] = []  # a heap of failed attempts, by when they are due
         self._pause_numbers = count()
         self._timer: asyncio.TimerHandle | None = None
@@ -104,11 +104,11 @@ class PacedFlow(CallFlow):
             if self._is_full():
                 self.is_stalled = True
                 return None
-            entry = self._pull_entry()
-            if entry is not None and (self._keys is None or self._has_place(entry, self._keys)):
-                return entry
-            if entry is None:
+            new = self._pull_entry()
+            if new is None:
                 return None
+            if self._keys is None or self._has_place(new, self._keys):
+                return new
         return None
 
     def _pull_entry(self) -> Entry | None:
@@ -152,14 +152,14 @@ class PacedFlow(CallFlow):
             return False
         if self._shared is not None and not entry.has_slot:
             if not self._shared.try_acquire():
-                self._turn = self._shared.when_granted(1, self._slot_granted)
+                self._turn = self._shared._when_granted(1, self._slot_granted)
                 return False
             entry.has_slot = True
         rate = self._options.rate
         if rate is not None and not entry.has_token:
             cost = 1.0 if self._options.cost is None else self._options.cost(entry.item)
             if not rate.try_acquire(cost):
-                self._turn = rate.when_granted(cost, self._token_granted)
+                self._turn = rate._when_granted(cost, self._token_granted)
                 return False
             entry.has_token = True
         return True

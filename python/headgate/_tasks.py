@@ -1,13 +1,12 @@
 """Many tasks, few at once: bounded concurrency for any coroutine.
 
 What is started is bounded, and so is what has finished and waits to be collected; the input is read as it is needed. So
-memory hangs on the limit and not on the input. A semaphore does not give that: it bounds what runs, and each of a million
-tasks that wait for it is there.
+memory hangs on the limit and not on the input. A semaphore does not give that: it bounds what runs, and each of a
+million tasks that wait for it is there.
 """
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Hashable, Iterable
-from inspect import iscoroutine
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
@@ -103,8 +102,8 @@ class TaskResults(_Face[R]):
         """Starts nothing new; what has begun is finished and delivered, its further attempts included.
 
         Returns:
-            Items that were taken from the source and will not be started, in their order: those that waited for a limit, a
-            rate or their key.
+            Items that were taken from the source and will not be started, in their order: those that waited for a
+            limit, a rate or their key.
         """
         return self._flow.stop()
 
@@ -118,7 +117,7 @@ def as_completed(
     *,
     limit: int,
     buffer: int | None = None,
-    timeout: float | None = None,  # noqa: ASYNC109 - as in asyncio
+    timeout: float | None = None,
 ) -> CompletedFutures[R]:
     """Awaits many, few at a time, and gives each when it is done: `asyncio.as_completed` with a limit.
 
@@ -129,8 +128,9 @@ def as_completed(
             async for future in futures:
                 print(future.result())
 
-    The plain `for` gives coroutines, each of which waits for the next one that is done and gives its result or raises its
-    error. `async for` gives futures that are done: the tasks made of coroutines, or the very futures that were given.
+    The plain `for` gives coroutines, each of which waits for the next one that is done and gives its result or raises
+    its error. `async for` gives futures that are done: the tasks made of coroutines, or the very futures that were
+    given.
 
     It differs from `asyncio.as_completed` (Python 3.13) in that
 
@@ -140,9 +140,9 @@ def as_completed(
     - at most `buffer` are done and not yet collected: a loop that is slow stops the starts;
     - it starts, as does the time of `timeout`, with the first step of the loop or the beginning of the block;
     - leaving cancels what it has started, and closes coroutines that were not: at the end of the block, by an error or
-      a cancellation while it waits, and by `timeout`, all of which wait until everything has ended. A loop without a block
-      that is left by `break` or by an error in its body cancels too, but nobody is there to wait: use the block to be
-      certain. Futures that were given run on: they are somebody else's;
+      a cancellation while it waits, and by `timeout`, all of which wait until everything has ended. A loop without a
+      block that is left by `break` or by an error in its body cancels too, but nobody is there to wait: use the block
+      to be certain. Futures that were given run on: they are somebody else's;
     - `TimeoutError` is raised once, after what was done by then, and ends the iteration.
 
     Args:
@@ -168,8 +168,9 @@ def as_completed(
 def limited_as_completed(coros: Iterable[Coroutine[Any, Any, R]], limit: int) -> CompletedFutures[R]:
     """`as_completed` under the name that it had first.
 
-    It comes from Andy Balaam's "Making 100 million requests with Python aiohttp" (2017), with his contract: `coros` may be
-    a generator, `limit` of them run at once, and what is given are awaitables of the results, in order of completion.
+    It comes from Andy Balaam's "Making 100 million requests with Python aiohttp" (2017), with his contract: `coros` may
+    be a generator, `limit` of them run at once, and what is given are awaitables of the results, in order of
+    completion.
     """
     return as_completed(coros, limit=limit)
 
@@ -214,7 +215,7 @@ def amap(
 ) -> TaskResults[TaskOutcome[T, R]]: ...
 
 
-def amap(
+def amap(  # noqa: PLR0913 - each is worth its name
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
@@ -237,16 +238,16 @@ def amap(
             async for result in results:
                 print(result)
 
-    Items are read as they are needed, at most one ahead of what runs (with `key`, up to the bound below), so that they may
-    be without end. A slow source does not delay results; an error of the source is raised once, after the results of all
-    that was started. Each call is a task of its own, in a copy of the context in which the block began.
+    Items are read as they are needed, at most one ahead of what runs (with `key`, up to the bound below), so that they
+    may be without end. A slow source does not delay results; an error of the source is raised once, after the results
+    of all that was started. Each call is a task of its own, in a copy of the context in which the block began.
 
-    Bound: running, waiting (for a limit, a rate, a key or the next attempt) and uncollected are never more than `limit +
-    buffer` together. A loop that is slow stops the starts.
+    Bound: running, waiting (for a limit, a rate, a key or the next attempt) and uncollected are never more than `limit
+    + buffer` together. A loop that is slow stops the starts.
 
-    Leaving the block cancels what runs and waits until it has ended. Without a block, `async for result in amap(...)` does
-    the same when it is cancelled or an error is raised by it, and cancels without waiting when it is left by `break` or by
-    an error in its body.
+    Leaving the block cancels what runs and waits until it has ended. Without a block, `async for result in amap(...)`
+    does the same when it is cancelled or an error is raised by it, and cancels without waiting when it is left by
+    `break` or by an error in its body.
 
     Args:
         function: An `async def` function, or any that returns an awaitable.
@@ -254,21 +255,23 @@ def amap(
         limit: Calls under way at once, at the most; a `ConcurrencyLimit` is shared with others, and may be resized.
         buffer: Results finished and not yet collected, at the most, beyond what may run; `limit` if it is not given.
         ordered: Whether results come in the order of the items, instead of that in which they finish.
-        window: With `ordered`, how many items beyond the oldest uncollected one may have been taken; `limit + buffer - 1` if
-            it is not given. A slow item stops the starts; it never grows a buffer.
-        errors: What becomes of an exception. "raise": it cancels the rest and is raised, with the item as a note, after the
-            results that come before it. "yield": results are a `TaskOutcome` for each item, with its value or error.
-            "skip": it is only counted. Cancellation, `KeyboardInterrupt` and `SystemExit` are always raised.
+        window: With `ordered`, how many items beyond the oldest uncollected one may have been taken; `limit + buffer -
+            1` if it is not given. A slow item stops the starts; it never grows a buffer.
+        errors: What becomes of an exception. "raise": it cancels the rest and is raised, with the item as a note, after
+            the results that come before it. "yield": results are a `TaskOutcome` for each item, with its value or
+            error. "skip": it is only counted. Cancellation, `KeyboardInterrupt` and `SystemExit` are always raised.
         max_errors: With "yield" and "skip": more than so many failed items end it with `TooManyErrors`.
         timeout_s: Seconds for each attempt, from its start; then it is cancelled and fails with `TimeoutError`.
         retry: Which errors are tried again, and when. It holds no slot while it waits.
         rate: How fast attempts may start; may be shared.
         cost: What an item takes of the rate; 1 if it is not given. Is called before each attempt.
         key: What an item belongs to, such as a host or a tenant; anything hashable.
-        per_key: With `key`, how many calls with the same key may be under way. Items of a full key are passed by others.
+        per_key: With `key`, how many calls with the same key may be under way. Items of a full key are passed by
+            others.
 
     Raises:
-        TypeError: An argument is not what it must be; from the iteration, `function` returned nothing that can be awaited.
+        TypeError: An argument is not what it must be; from the iteration, `function` returned nothing that can be
+            awaited.
         ValueError: A figure is too small, or an argument has no meaning without another one.
         TooManyErrors: From the iteration, by `max_errors`.
         RuntimeError: From the iteration: no event loop is running, or something raised `StopAsyncIteration`.
@@ -288,84 +291,10 @@ def amap(
         key=key,
         per_key=per_key,
     )
+    return TaskResults(flow_of(items, options))
+
+
+def flow_of(items: object, options: TaskOptions) -> CallFlow:
+    """What calls the function of the options with each item."""
     feed = feed_of(items, "items")
-    return TaskResults(CallFlow(feed, options) if options.is_plain else PacedFlow(feed, options))
-
-
-async def for_each(
-    function: Callable[[T], Awaitable[object]],
-    items: Iterable[T] | AsyncIterable[T],
-    *,
-    limit: int | ConcurrencyLimit,
-    errors: Literal["raise", "skip"] = "raise",
-    max_errors: int | None = None,
-    timeout_s: float | None = None,
-    retry: Retry | None = None,
-    rate: Rate | None = None,
-    cost: Callable[[T], float] | None = None,
-    key: Callable[[T], Hashable] | None = None,
-    per_key: int | None = None,
-) -> TaskStatistics:
-    """Calls an async function with each item, few at once, for what it does and not for what it returns.
-
-        await for_each(store, rows, limit=100)
-
-    Cancelling it cancels what runs, and waits for it. The arguments and errors are those of `amap`.
-
-    Returns:
-        How many succeeded, failed and were retried.
-    """
-    async with amap(
-        function,
-        items,
-        limit=limit,
-        errors=errors,
-        max_errors=max_errors,
-        timeout_s=timeout_s,
-        retry=retry,
-        rate=rate,
-        cost=cost,
-        key=key,
-        per_key=per_key,
-    ) as results:
-        async for _ in results:
-            pass
-        return results.statistics()
-
-
-async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool = False) -> list[R | BaseException]:
-    """Awaits all, few at a time, and gives their results in the order of the arguments: `asyncio.gather` with a limit.
-
-        pages = await gather(*(fetch(url) for url in urls), limit=10)
-
-    The first error cancels the rest, waits until it has ended, and is raised; coroutines that were not started are closed.
-    (`asyncio.gather` would leave the rest running.) Cancelling it does the same.
-
-    Args:
-        aws: Coroutines, futures and other awaitables. All of them are there from the beginning, as are their results: for
-            more than fit in memory, use `amap`.
-        limit: Started and unfinished at once, at the most.
-        return_exceptions: Whether errors stand among the results instead of being raised. A cancellation is raised in any
-            case.
-
-    Raises:
-        TypeError: An argument is not what it must be.
-        ValueError: `limit` is below 1.
-    """
-    results: list[Any] = [None] * len(aws)
-
-    async def put(index: int) -> None:
-        try:
-            results[index] = await aws[index]
-        except Exception as error:
-            if not return_exceptions:
-                raise
-            results[index] = error
-
-    try:
-        await for_each(put, range(len(aws)), limit=limit)
-    finally:
-        for awaitable in aws:
-            if iscoroutine(awaitable):
-                awaitable.close()  # those that were not started; for the others it does nothing
-    return results
+    return CallFlow(feed, options) if options.is_plain else PacedFlow(feed, options)

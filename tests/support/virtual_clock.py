@@ -1,7 +1,7 @@
 """An event loop whose time passes only when nothing else is left to do: an hour of waiting takes no time at all.
 
-What runs on it is deterministic: timers fire exactly when they are due, in their order, and nothing else decides. A program
-that waits for something that cannot come is told so at once, instead of hanging.
+What runs on it is deterministic: timers fire exactly when they are due, in their order, and nothing else decides. A
+program that waits for something that cannot come is told so at once, instead of hanging.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class VirtualClockLoop(asyncio.SelectorEventLoop):
         self._now_s += seconds
 
 
-class _Jumping(selectors.DefaultSelector):  # type: ignore[valid-type,misc] # which class it is depends on the system
+class _Jumping(selectors.DefaultSelector):
     """Never waits: where asyncio would, the clock jumps instead."""
 
     def __init__(self, loop: VirtualClockLoop) -> None:
@@ -53,8 +53,7 @@ class _Jumping(selectors.DefaultSelector):  # type: ignore[valid-type,misc] # wh
 def run_on_virtual_clock(main: Coroutine[Any, Any, T]) -> T:
     """What `asyncio.run` does, on a virtual clock; then nothing may be left running."""
     with asyncio.Runner(loop_factory=VirtualClockLoop) as runner:
-        result = runner.run(_alone(main))
-    return result
+        return runner.run(_alone(main))
 
 
 async def _alone(main: Coroutine[Any, Any, T]) -> T:

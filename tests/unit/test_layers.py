@@ -11,8 +11,13 @@ import headgate
 PACKAGE = Path(headgate.__file__).parent
 
 DATA = {"_summary", "_status", "_options", "_errors", "_format", "_nearest", "_arguments", "_argument_names"}
+LIMITS = {"_limits", "_retry"}
+TASKS = {"_task_feed", "_task_outcome", "_task_options", "_task_entry", "_task_flow", "_task_calls"}
 MAY_IMPORT: dict[str, set[str]] = {
-    "__init__": {"_version", "_summary", "_status", "_errors", "_fetch", "_job"},
+    "__init__": {
+        *("_version", "_summary", "_status", "_errors", "_fetch", "_job"),
+        *("_limits", "_retry", "_task_outcome", "_task_map", "_tasks", "_task_forms"),
+    },
     "_version": set(),
     "_summary": set(),
     "_status": set(),
@@ -32,6 +37,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_run": {"_native", "_report", "_watch", *DATA},
     "_fetch": {"_display", "_run", *DATA},
     "_job": {"_native", "_display", "_run", *DATA},
+    "_line": set(),
+    "_concurrency_limit": {"_line"},
+    "_rate": {"_line"},
+    "_limits": {"_concurrency_limit", "_rate"},
+    "_retry": set(),
+    "_task_feed": set(),
+    "_task_outcome": set(),
+    "_task_options": LIMITS,
+    "_task_entry": set(),
+    "_task_flow": {"_task_feed"},
+    "_task_futures": {"_task_feed", "_task_flow"},
+    "_task_calls": {"_errors", "_task_feed", "_task_options", "_task_outcome", "_task_flow"},
+    "_task_paced": {*LIMITS, "_line", *TASKS},
+    "_task_map": {"_task_calls", "_task_flow", "_task_outcome"},
+    "_tasks": {*LIMITS, *TASKS, "_task_futures", "_task_paced"},
+    "_task_forms": {*LIMITS, *TASKS, "_task_map", "_tasks"},
 }
 FACES = {"_run", "_job", "_server"}
 

@@ -1,0 +1,196 @@
+"""The small forms of `amap`: for effects only, for a few arguments, and for code without an event loop."""
+
+import asyncio
+from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterable
+from inspect import iscoroutine
+from typing import Any, Literal, TypeVar, overload
+
+from headgate._limits import ConcurrencyLimit, Rate
+from headgate._retry import Retry
+from headgate._task_map import LoopFactory, MapIterator
+from headgate._task_options import Errors, TaskOptions
+from headgate._task_outcome import TaskOutcome, TaskStatistics
+from headgate._tasks import amap, flow_of
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def for_each(  # noqa: PLR0913 - each is worth its name
+    function: Callable[[T], Awaitable[object]],
+    items: Iterable[T] | AsyncIterable[T],
+    *,
+    limit: int | ConcurrencyLimit,
+    errors: Literal["raise", "skip"] = "raise",
+    max_errors: int | None = None,
+    timeout_s: float | None = None,
+    retry: Retry | None = None,
+    rate: Rate | None = None,
+    cost: Callable[[T], float] | None = None,
+    key: Callable[[T], Hashable] | None = None,
+    per_key: int | None = None,
+) -> TaskStatistics:
+    """Calls an async function with each item, few at once, for what it does and not for what it returns.
+
+        await for_each(store, rows, limit=100)
+
+    Cancelling it cancels what runs, and waits for it. The arguments and errors are those of `amap`.
+
+    Returns:
+        How many succeeded, failed and were retried.
+    """
+    async with amap(
+        function,
+        items,
+        limit=limit,
+        errors=errors,
+        max_errors=max_errors,
+        timeout_s=timeout_s,
+        retry=retry,
+        rate=rate,
+        cost=cost,
+        key=key,
+        per_key=per_key,
+    ) as results:
+        async for _ in results:
+            pass
+        return results.statistics()
+
+
+async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool = False) -> list[R | BaseException]:
+    """Awaits all, few at a time, and gives their results in the order of the arguments: `asyncio.gather` with a limit.
+
+        pages = await gather(*(fetch(url) for url in urls), limit=10)
+
+    The first error cancels the rest, waits until it has ended, and is raised; coroutines that were not started are
+    closed. (`asyncio.gather` would leave the rest running.) Cancelling it does the same.
+
+    Args:
+        aws: Coroutines, futures and other awaitables. All of them are there from the beginning, as are their results:
+            for more than fit in memory, use `amap`.
+        limit: Started and unfinished at once, at the most.
+        return_exceptions: Whether errors stand among the results instead of being raised. A cancellation is raised in
+            any case.
+
+    Raises:
+        TypeError: An argument is not what it must be.
+        ValueError: `limit` is below 1.
+    """
+    results: list[Any] = [None] * len(aws)
+
+    async def put(index: int) -> None:
+        try:
+            results[index] = await aws[index]
+        except Exception as error:
+            if not return_exceptions:
+                raise
+            results[index] = error
+
+    try:
+        await for_each(put, range(len(aws)), limit=limit)
+    finally:
+        for awaitable in aws:
+            if iscoroutine(awaitable):
+                awaitable.close()  # those that were not started; for the others it does nothing
+    return results
+
+
+@overload
+def map(
+    function: Callable[[T], Awaitable[R]],
+    items: Iterable[T] | AsyncIterable[T],
+    *,
+    limit: int | ConcurrencyLimit,
+    buffer: int | None = None,
+    ordered: bool = False,
+    window: int | None = None,
+    errors: Literal["raise", "skip"] = "raise",
+    max_errors: int | None = None,
+    timeout_s: float | None = None,
+    retry: Retry | None = None,
+    rate: Rate | None = None,
+    cost: Callable[[T], float] | None = None,
+    key: Callable[[T], Hashable] | None = None,
+    per_key: int | None = None,
+    loop_factory: LoopFactory | None = None,
+) -> MapIterator[R]: ...
+
+
+@overload
+def map(
+    function: Callable[[T], Awaitable[R]],
+    items: Iterable[T] | AsyncIterable[T],
+    *,
+    limit: int | ConcurrencyLimit,
+    buffer: int | None = None,
+    ordered: bool = False,
+    window: int | None = None,
+    errors: Literal["yield"],
+    max_errors: int | None = None,
+    timeout_s: float | None = None,
+    retry: Retry | None = None,
+    rate: Rate | None = None,
+    cost: Callable[[T], float] | None = None,
+    key: Callable[[T], Hashable] | None = None,
+    per_key: int | None = None,
+    loop_factory: LoopFactory | None = None,
+) -> MapIterator[TaskOutcome[T, R]]: ...
+
+
+def map(  # noqa: A001, PLR0913 - it is `map`; and each is worth its name
+    function: Callable[[T], Awaitable[R]],
+    items: Iterable[T] | AsyncIterable[T],
+    *,
+    limit: int | ConcurrencyLimit,
+    buffer: int | None = None,
+    ordered: bool = False,
+    window: int | None = None,
+    errors: Errors = "raise",
+    max_errors: int | None = None,
+    timeout_s: float | None = None,
+    retry: Retry | None = None,
+    rate: Rate | None = None,
+    cost: Callable[[T], float] | None = None,
+    key: Callable[[T], Hashable] | None = None,
+    per_key: int | None = None,
+    loop_factory: LoopFactory | None = None,
+) -> MapIterator[Any]:
+    """`amap` for code without an event loop: an iterator over the results, which blocks where there is none yet.
+
+        for page in headgate.map(fetch, urls, limit=100):
+            print(page)
+
+    The function, and a source that is not a list, run on a thread of their own, which has an event loop of its own; it
+    goes on while the caller works on a result. Leaving the loop cancels what runs and waits until it has ended; `with
+    headgate.map(...) as results` makes that certain. Ctrl-C does the same.
+
+    The arguments and errors are those of `amap`, and
+
+    Args:
+        loop_factory: What makes the event loop, such as `uvloop.new_event_loop`; asyncio's own if it is not given.
+
+    Raises:
+        RuntimeError: This thread runs an event loop, which it would block: use `amap`.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise RuntimeError("map would block the event loop that runs in this thread: use amap")
+    options = TaskOptions(
+        function=function,
+        limit=limit,
+        buffer=buffer,
+        ordered=ordered,
+        window=window,
+        errors=errors,
+        max_errors=max_errors,
+        timeout_s=timeout_s,
+        retry=retry,
+        rate=rate,
+        cost=cost,
+        key=key,
+        per_key=per_key,
+    )
+    return MapIterator(flow_of(items, options), loop_factory)
