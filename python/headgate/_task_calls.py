@@ -27,6 +27,8 @@ ALWAYS_RAISED: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, G
 class CallFlow(Flow[Any]):
     """Calls a function with each item as soon as there is room, and delivers what it returns."""
 
+    __slots__ = ("_failed", "_function", "_options", "_taken")
+
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
         # A shared limit is asked for each slot, and then there is no bound of our own.
         limit = options.limit if isinstance(options.limit, int) else sys.maxsize
@@ -37,11 +39,6 @@ class CallFlow(Flow[Any]):
         self._options = options
         self._taken = 0
         self._failed = 0
-
-    def open(self) -> None:
-        """Starts the first ones."""
-        self._create_task = asyncio.get_running_loop().create_task
-        super().open()
 
     def stop(self) -> list[Any]:
         """Starts nothing new; what runs is finished and delivered. Gives the items that were taken and will not be started."""

@@ -20,7 +20,9 @@ cancel what it began.
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Callable, Coroutine
 from contextvars import copy_context
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
@@ -33,6 +35,13 @@ NO_MORE: Final = END
 
 class Flow(Generic[R]):
     """Work in progress. A subclass says what starting an item is, and what is kept when it has finished."""
+
+    __slots__ = (
+        *("ready", "is_stalled", "is_open", "is_within_block"),
+        *("_feed", "_pull", "_limit", "_bound", "_running", "_waiters", "_discarded"),
+        *("_takes_more", "_has_ended", "_failure", "_source_error"),
+        *("_on_finished", "_create_task", "_loop", "_thread", "_context"),
+    )
 
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], limit: int, buffer: int) -> None:
         self.ready: deque[R] = deque()
@@ -71,9 +80,12 @@ class Flow(Generic[R]):
         """Starts the first ones.
 
         Raises:
-            RuntimeError: No event loop is running.
+            RuntimeError: No event loop is running, or this was opened before.
         """
+        if self.is_open:
+            raise RuntimeError("it was begun before, and its input is read once: make another one")
         self._loop = asyncio.get_running_loop()
+        self._create_task = _task_maker(self._loop)
         self._thread = threading.get_ident()
         self._context = copy_context()
         self._pull = self._context.run(self._feed.open, self._refill)
@@ -82,13 +94,17 @@ class Flow(Generic[R]):
 
     def resume(self) -> None:
         """Starts more, in the context of whoever opened the flow: who collects may be in another one."""
+        self.is_stalled = False
         self._context.run(self._refill)
 
     def _refill(self) -> None:
         """Starts what there is room for. Runs in the flow's own context, of which each task gets a copy."""
         running = self._running
-        while self._takes_more and len(running) < self._limit:
-            if len(running) + len(self.ready) >= self._bound:
+        while self._takes_more:
+            in_flight = len(running)
+            if in_flight >= self._limit:
+                return
+            if in_flight + len(self.ready) >= self._bound:
                 self.is_stalled = True
                 return
             try:
@@ -97,14 +113,13 @@ class Flow(Generic[R]):
                 self._takes_more = False
                 self._source_error = error
                 break
+            if item is NOT_YET:
+                return
             if item is END:
                 self._takes_more = False
                 break
-            if item is NOT_YET:
-                break
             self._start(item)
-        self.is_stalled = False
-        if not self._takes_more and self.is_over():
+        if self.is_over():
             self._settle()
 
     # -- delivering
@@ -245,6 +260,14 @@ class Flow(Generic[R]):
 
     def _drop(self, result: R) -> None:
         """Lets go of a result that was not collected."""
+
+
+def _task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]:
+    """`loop.create_task`, or what it comes to where nobody has changed it: that saves a twentieth of a small task."""
+    is_usual = type(loop).create_task is asyncio.BaseEventLoop.create_task
+    if is_usual and loop.get_task_factory() is None and not loop.get_debug():
+        return partial(asyncio.Task, loop=loop)
+    return loop.create_task
 
 
 def _visible(error: BaseException) -> BaseException:

@@ -20,6 +20,8 @@ _AT_HAND: Final = (list, tuple, set, frozenset, deque)
 class FutureFlow(Flow[asyncio.Future[Any]]):
     """Awaits what it is given as soon as there is room, and delivers it when it is done."""
 
+    __slots__ = ("_given", "_held", "_is_time_up", "_timeout_s", "_timer", "promised")
+
     def __init__(
         self,
         aws: Iterable[Awaitable[Any]] | AsyncIterable[Awaitable[Any]],
@@ -43,11 +45,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
     def open(self) -> None:
         """Starts the first ones, and the time of `timeout`."""
-        loop = asyncio.get_running_loop()
-        self._create_task = loop.create_task
-        if self._timeout_s is not None:
-            self._timer = loop.call_later(self._timeout_s, self._time_is_up)
         super().open()
+        if self._timeout_s is not None and not self.is_over():
+            self._timer = self._loop.call_later(self._timeout_s, self._time_is_up)
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - whatever the user gives
         task: asyncio.Future[Any] = item
@@ -87,6 +87,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         Raises:
             RuntimeError: It cannot be known, because nothing that was promised is awaited.
         """
+        if self.promised < len(self._running) + len(self.ready):  # as nearly always
+            self.promised += 1
+            return True
         if self.promised >= self._at_hand() and self._held is NOT_YET and self._takes_more:
             self._hold_next()
         if self.promised < self._at_hand():
@@ -101,6 +104,11 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
     async def keep_promise(self) -> Any:  # noqa: ANN401 - what the awaitable gives
         """Waits for the next one that is done, and gives its result."""
+        future: Any
+        if self.ready and not self.is_stalled:
+            self.promised -= 1
+            future = self.ready.popleft()
+            return future.result()
         try:
             future = await self.next()
         finally:

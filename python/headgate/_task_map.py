@@ -91,6 +91,7 @@ class _Worker:
         try:
             return asyncio.run_coroutine_threadsafe(self._fetch(), loop).result()
         except CancelledError:
+            self.close()  # then it is known whether something ended the thread
             if self._fatal is not None:
                 raise self._fatal from None
             raise

@@ -39,6 +39,11 @@ class _Raised:
 class PacedFlow(CallFlow):
     """Calls a function with each item when its gates let it through."""
 
+    __slots__ = (
+        *("_ahead", "_call", "_due", "_gate", "_head", "_is_refilling", "_keys", "_pause_numbers", "_pauses"),
+        *("_retried", "_shared", "_timer", "_turn", "_unstarted", "_will_refill", "_yields"),
+    )
+
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
         super().__init__(feed, options)
         self._shared = options.limit if isinstance(options.limit, ConcurrencyLimit) else None
@@ -54,6 +59,7 @@ class PacedFlow(CallFlow):
         self._head = 0  # ordered: all before it have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
         self._is_refilling = False
+        self._will_refill = False
         self._retried = 0
         self._unstarted = 0
 
@@ -168,8 +174,8 @@ class PacedFlow(CallFlow):
         self._turn = None
         if self._gate is not None:
             self._gate.has_slot = True
-            # Whoever gave the slot back may be one of our own tasks, in our own context.
-            self._loop.call_soon(self._refill, context=self._context)
+            if not self._will_refill:  # it is one of our own that gave the slot back
+                self._loop.call_soon(self._refill, context=self._context)
 
     def _token_granted(self, error: ValueError | None) -> None:
         self._turn = None
@@ -209,6 +215,7 @@ class PacedFlow(CallFlow):
             self._discard(task)
             return
         entry: Entry = self._running.pop(task)
+        self._will_refill = True
         self._leave(entry)
         try:
             result = task.result()
@@ -216,6 +223,7 @@ class PacedFlow(CallFlow):
             self._attempt_failed(entry, error)
         else:
             self._deliver(entry.index, self._outcome(entry, result, None) if self._yields else result)
+        self._will_refill = False
         self._refill()
 
     def _discard(self, task: asyncio.Future[Any]) -> None:
