@@ -7,12 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from headgate._limits import ConcurrencyLimit, ConcurrencyStatistics
+from support.rates import turns_of_the_loop
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
-
-
-async def turns_of_the_loop(count: int = 5) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 class Users:
@@ -302,7 +298,7 @@ class House:
         self._plan = plan
         self.tasks: dict[int, asyncio.Task[None]] = {}
         self.asked: list[int] = []
-        self.served: list[int] = []
+        self.served_at_s: dict[int, float] = {}
         self.waiting: list[int] = []
         self.inside: list[int] = []
 
@@ -328,7 +324,7 @@ class House:
             await self._limit.acquire(n)
         finally:
             self.waiting.remove(index)
-        self.served.append(index)
+        self.served_at_s[index] = asyncio.get_running_loop().time()
         self.inside.append(n)
         try:
             await asyncio.sleep(self._plan[index].stays_s)
@@ -368,4 +364,5 @@ def test_whatever_happens_the_bound_and_the_order_hold_and_no_slot_is_lost(
 
     run_on_virtual_clock(main())
     assert ([], 0) == (house.waiting, limit.in_use)
-    assert house.served == [index for index in house.asked if index in house.served]
+    in_the_order_asked = [house.served_at_s[index] for index in house.asked if index in house.served_at_s]
+    assert sorted(in_the_order_asked) == in_the_order_asked

@@ -2,18 +2,13 @@
 
 # ruff: noqa: SLF001 - it is an inner face
 
-import asyncio
 from collections.abc import Callable
 
 import pytest
 
 from headgate._limits import ConcurrencyLimit
+from support.rates import turns_of_the_loop
 from support.virtual_clock import run_on_virtual_clock
-
-
-async def turns_of_the_loop(count: int = 5) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
 
 
 def test_a_turn_is_called_in_its_turn_and_never_from_inside_the_ask() -> None:
