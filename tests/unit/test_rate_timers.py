@@ -93,7 +93,7 @@ def test_coarse_timers_keep_the_rate_of_those_who_wait_together(loop: type[Spied
 def test_coarse_timers_keep_the_rate_of_one_that_asks_again_and_again(loop: type[SpiedLoop]) -> None:
     async def main(_: SpiedLoop) -> None:
         rate = Rate(3000)
-        for _ in range(601):
+        for _index in range(601):
             async with rate:
                 pass
         assert 0.2 <= now_s() <= 0.2015
