@@ -22,13 +22,14 @@ class Spenders:
 
     Attributes:
         asked: When each asked, and for what, in this order.
-        granted: When each was served, and with what, in this order.
+        granted: When each was served, and with what, in the order in which they went on.
     """
 
     def __init__(self, rate: Rate) -> None:
         self._rate = rate
         self.asked: list[tuple[float, float]] = []
         self.granted: list[tuple[float, float]] = []
+        self._served_at_s: dict[int, float] = {}
         self.tasks: list[asyncio.Task[None]] = []
 
     def come(self, cost: float = 1) -> None:
@@ -39,9 +40,15 @@ class Spenders:
             self.tasks[index].cancel()
 
     async def _spend(self, cost: float) -> None:
+        index = len(self.asked)
         self.asked.append((now_s(), cost))
         await self._rate.acquire(cost)
         self.granted.append((now_s(), cost))
+        self._served_at_s[index] = now_s()
+
+    def served_at_s(self) -> list[float]:
+        """When each was served that was, in the order in which they asked."""
+        return [self._served_at_s[index] for index in sorted(self._served_at_s)]
 
     async def leave(self) -> None:
         await asyncio.gather(*self.tasks, return_exceptions=True)

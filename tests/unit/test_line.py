@@ -61,6 +61,23 @@ def test_a_turn_that_can_never_come_is_refused_when_asked_for_or_when_that_is_so
     run_on_virtual_clock(main())
 
 
+def test_those_who_are_refused_together_may_take_each_other_out() -> None:
+    async def main() -> None:
+        limit, called = ConcurrencyLimit(4), list[str]()
+        limit.try_acquire(4)
+
+        def give_up(_: ValueError | None) -> None:
+            called.append("first")
+            second.cancel()
+
+        limit._when_granted(4, give_up)
+        second = limit._when_granted(4, lambda _: called.append("second"))
+        limit.resize(3)
+        assert (["first"], 0) == (called, limit.statistics().waiting)
+
+    run_on_virtual_clock(main())
+
+
 def test_those_who_ask_again_as_soon_as_they_are_served_do_not_stop_the_loop() -> None:
     async def main() -> None:
         limit, calls = ConcurrencyLimit(1), 0
