@@ -97,6 +97,7 @@ class Rate(Line[float]):
 
     In any time of `w` seconds at most `burst + amount / per_s * (w + 0.010)` is granted. The 10 ms are for timers that
     come late, whose lateness is made good, so that the mean rate is kept; were timers exact, it would be `w` alone.
+    What counts is when it is granted: a callback that takes long can keep those who waited from going on at once.
 
     First come, first served, whatever the costs. A rate limits starts and knows nothing of ends: there is nothing to
     give back.

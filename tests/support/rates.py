@@ -54,6 +54,20 @@ class Spenders:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
+class SpiedRate(Rate):
+    """Remembers when it granted what: those who waited run a little later, and note that time."""
+
+    def __init__(self, amount: float, *, burst: float) -> None:
+        super().__init__(amount, burst=burst)
+        self.spent: list[tuple[float, float]] = []
+
+    def _take(self, amount: float) -> bool:
+        taken = super()._take(amount)
+        if taken:
+            self.spent.append((now_s(), amount))
+        return taken
+
+
 def never_more_than(granted: list[tuple[float, float]], *, burst: float, per_s: float, late_s: float = 0.0) -> bool:
     """Whether in no window, from any grant to any later one, more was granted than a bucket holds and gets."""
     sums = [0.0, *accumulate(cost for _, cost in granted)]
