@@ -134,6 +134,23 @@ def test_a_late_timer_is_made_good_by_so_much_and_no_more() -> None:
     run_on_virtual_clock(main())
 
 
+def test_lateness_is_forgotten_when_those_it_concerned_have_gone_on() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualClockLoop)
+        rate = Rate(100)
+        spenders = Spenders(rate)
+        for _ in range(2):
+            spenders.come()
+        await asyncio.sleep(0.005)
+        loop.pass_time(0.02)
+        await spenders.leave()
+        await asyncio.sleep(1)
+        assert [True, False] == [rate.try_acquire(), rate.try_acquire()]
+
+    run_on_virtual_clock(main())
+
+
 # What maps of tasks use: turns that call back.
 
 
