@@ -19,12 +19,13 @@ _LEAST_TIMES_FASTER: Final = 5.0
 _NOTES: Final = """\
 - The floor is `create_task`, refilled from the done-callback of the task before; it drops the results and keeps no
   promise.
-- Fixed workers make no task for an item, so an item cannot be cancelled or have a context of its own: not comparable. Where tasks return at once, the first
-  worker does all the work.
+- Fixed workers make no task for an item, so none can be cancelled, or have a context of its own: not comparable.
+  Where tasks return at once, the first worker does all the work.
 - anyio's `amap` takes no limit: all tasks begin at once, and the limit of the table means nothing to it.
 - aiometer and aiostream begin tasks so slowly that few of these short ones ever run at once, whatever the limit.
-- `limited_as_completed`, first version, looks at its futures turn after turn: it uses a whole core while it waits.
-- Where tasks sleep, the limit sets a pace that none can beat, at limit 100 at least 10 µs a task: look at the CPU there."""
+- `limited_as_completed` of 2017, as it was first published, looks at its futures turn after turn: it uses a
+  whole core while it waits.
+- Where tasks sleep, the limit sets a pace that none can beat: at limit 100 at least 10 µs a task. Look at the CPU."""
 
 
 def ask(arguments: argparse.Namespace) -> Answer:

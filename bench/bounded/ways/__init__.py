@@ -82,7 +82,7 @@ LIBRARIES: Final = (
 """Those that have to be beaten."""
 STREAMABLE: Final = Way(name="streamable map", where="streamable_map.run", guess_per_s=80_000, package="streamable")
 RECIPES: Final = (
-    Way(name="limited_as_completed, first version", where="recipes.original", guess_per_s=100_000),
+    Way(name="limited_as_completed of 2017", where="recipes.original", guess_per_s=100_000),
     GATHER,
     Way(name="asyncio.wait refill", where="recipes.wait_refill", guess_per_s=130_000),
     Way(name="TaskGroup and semaphore", where="recipes.task_group_and_semaphore", guess_per_s=130_000),
