@@ -29,7 +29,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
         for way, tasks in jobs
     ]
     targets = [
-        tables.at_most(f"{way.name}, {many:,} tasks beside {few:,}", _growth_mb(made, way, few, many), _MOST_MB, "MB")
+        tables.at_most(f"{way.name}, {many:,} tasks beside {few:,}", growth_mb(made, way, few, many), _MOST_MB, "MB")
         for way in (AMAP, AS_COMPLETED)
     ]
     head = ["", "tasks", "peak MB, median", "highest", "added MB", "runs"]
@@ -46,7 +46,8 @@ def _job(made: Sequence[Run], way: Way, tasks: int) -> list[Run]:
     return [run for run in runs.of(made, way) if run.tasks == tasks]
 
 
-def _growth_mb(made: Sequence[Run], way: Way, few: int, many: int) -> float | None:
+def growth_mb(made: Sequence[Run], way: Way, few: int, many: int) -> float | None:
+    """How much more many tasks take than few, in the median of the rounds."""
     return runs.median_of_pairs(
         _job(made, way, many),
         _job(made, way, few),

@@ -55,8 +55,8 @@ class Spy(Sequence[int]):
     def __init__(self, tasks: int) -> None:
         draw = random.Random(0)  # noqa: S311 - the same on every machine
         self._lasts_s = [draw.uniform(*_LASTS_S) for _ in range(tasks)]
-        self._ended_in_turn: dict[int, int] = {}
-        self._turn = self._taken = self._running = self._most_running = self._most_taken = 0
+        self._ended: list[int] = []
+        self._taken = self._running = self._most_running = self._most_taken = 0
 
     def __len__(self) -> int:
         return len(self._lasts_s)
@@ -79,36 +79,27 @@ class Spy(Sequence[int]):
         self._running += 1
         self._most_running = max(self._most_running, self._running)
         await asyncio.sleep(self._lasts_s[item])
-        self._ended_in_turn[item] = self._turn
+        self._ended.append(item)
         self._running -= 1
         self._taken -= 1
         return item
 
     async def watch(self, run: Runner, limit: int) -> Seen:
         """Lets `run` do all the work."""
-        counter = asyncio.ensure_future(self._count_turns())
         order = _Order()
         await run(self.work, self, limit, order)
-        counter.cancel()
         return Seen(
             tasks=len(self),
-            finished=len(self._ended_in_turn),
+            finished=len(self._ended),
             each_once=sorted(order) == list(range(len(self))),
             order=self._kind_of(order),
             most_running=self._most_running,
             most_taken=self._most_taken,
         )
 
-    async def _count_turns(self) -> None:
-        while True:
-            self._turn += 1
-            await asyncio.sleep(0)
-
     def _kind_of(self, order: Sequence[int]) -> str:
-        """Tasks that end in the same turn of the loop may come in any order."""
         if not order:
             return DROPPED
         if all(one < other for one, other in pairwise(order)):
             return BY_INPUT
-        ended = [self._ended_in_turn[item] for item in order]
-        return BY_COMPLETION if all(one <= other for one, other in pairwise(ended)) else BY_NEITHER
+        return BY_COMPLETION if order == self._ended else BY_NEITHER
