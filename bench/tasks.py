@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from bounded import cost, memory, options
-from bounded.ways import FLOOR, WAYS
+from bounded.ways import AMAP, FLOOR, WAYS
 from bounded.workloads import WORKLOADS
 from harness import answers, environment
 from harness.answers import Answer, Question
@@ -22,6 +22,8 @@ QUESTIONS: Final[dict[str, Question]] = {"cost": cost, "memory": memory, "option
 def main() -> int:
     """Measures, prints, and keeps the results if asked."""
     arguments = _arguments()
+    if AMAP.missing():
+        return _refuse("headgate is not installed for this interpreter; run: make build")
     missing = {way.name: why for way in arguments.ways if (why := way.missing())}
     for name, why in missing.items():
         print(f"left out: {name}: {why}", file=sys.stderr)
