@@ -144,7 +144,7 @@ def _draw(made: Sequence[Run], about: Mapping[str, Any]) -> Figure:
     figure.text(
         edge,
         1 - 0.46 / height,
-        f"microseconds a task, linear from zero; {made[0].limit:,} at once, each task {made[0].workload}",
+        f"microseconds of CPU a task, linear from zero; {made[0].limit:,} at once, each task {made[0].workload}",
         va="top",
         size=_NORMAL,
     )

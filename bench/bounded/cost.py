@@ -25,7 +25,7 @@ _NOTES: Final = """\
 - aiometer and aiostream begin tasks so slowly that few of these short ones ever run at once, whatever the limit.
 - `limited_as_completed` of 2017, as it was first published, looks at its futures turn after turn: it uses a
   whole core while it waits.
-- Where tasks sleep, the limit sets a pace that none can beat: at limit 100 at least 10 µs a task. Look at the CPU."""
+- Where tasks sleep, the limit sets a pace that none can beat: at limit 100 at least 10 µs a task by the clock."""
 
 
 def ask(arguments: argparse.Namespace) -> Answer:

@@ -16,7 +16,7 @@ SEEN = Seen(tasks=400, finished=400, each_once=True, order="completion", most_ru
 
 
 def run(way: Way, round_: int, us: float, **other: Any) -> Run:
-    found: dict[str, Any] = {"workload": YIELDS, "limit": 100, "tasks": 1_000, "us_per_task": us} | other
+    found: dict[str, Any] = {"workload": YIELDS, "limit": 100, "tasks": 1_000, "cpu_us_per_task": us} | other
     return Run(way=way.name, round=round_, **found)
 
 
