@@ -59,7 +59,7 @@ def _caveats(about: Mapping[str, Any]) -> str:
         f"- {about['loop']}; a process of its own for each run, on one core; {versions}.",
         "- The tasks do next to nothing: all of the cost is that of running them. A request costs many times that.",
         "- The ways don't do the same work: the last table of the costs says what each keeps.",
-        "- CPU is of the timed tasks alone. Unless they sleep it is what the clock says, where no one else has the core.",
+        "- CPU is of the timed tasks alone: unless they sleep what the clock says, where no one else has the core.",
         "- Peak memory is the whole process's; added is what came with the tasks.",
     )
     return environment.caveats(about, general)

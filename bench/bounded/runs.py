@@ -102,7 +102,8 @@ def attempt(plan: Plan) -> Run:
     )
     print(
         f"{run.workload}, limit {run.limit:,}, round {run.round}: {run.way}, {run.tasks:,} tasks: "
-        f"{run.us_per_task:.2f} µs each ({run.cpu_us_per_task:.2f} of CPU), {tables.mb(run.peak_rss_bytes):.1f} MB {wrong}",
+        f"{run.us_per_task:.2f} µs each, {run.cpu_us_per_task:.2f} of CPU, "
+        f"{tables.mb(run.peak_rss_bytes):.1f} MB {wrong}",
         file=sys.stderr,
     )
     return run
