@@ -29,7 +29,9 @@ def ask(arguments: argparse.Namespace) -> Answer:
         for way, tasks in jobs
     ]
     targets = [
-        tables.at_most(f"{way.name}, {many:,} tasks beside {few:,}", growth_mb(made, way, few, many), _MOST_MB, "MB")
+        tables.at_most(
+            f"{way.name}, {many:,} tasks beside {few:,}", growth_mb(made, way, few, many), _MOST_MB, "MB", form="z.1f"
+        )
         for way in (AMAP, AS_COMPLETED)
     ]
     head = ["", "tasks", "peak MB, median", "highest", "added MB", "runs"]

@@ -62,13 +62,13 @@ class Way:
 FLOOR: Final = Way(name="the floor", where="recipes.floor", guess_per_s=150_000, collects=False)
 FIXED_WORKERS: Final = Way(name="fixed workers", where="recipes.fixed_workers", guess_per_s=600_000)
 GATHER: Final = Way(name="semaphore and gather", where="recipes.semaphore_and_gather", guess_per_s=30_000)
-AMAP: Final = Way(name="headgate amap", where="ours.amap", guess_per_s=150_000, package="headgate", ours=True)
+AMAP: Final = Way(name="headgate amap", where="ours.results", guess_per_s=150_000, package="headgate", ours=True)
 AS_COMPLETED: Final = Way(
-    name="headgate as_completed", where="ours.as_completed", guess_per_s=150_000, package="headgate", ours=True
+    name="headgate as_completed", where="ours.futures", guess_per_s=150_000, package="headgate", ours=True
 )
 AS_COMPLETED_FOR: Final = Way(
     name="headgate as_completed, plain for",
-    where="ours.as_completed_for",
+    where="ours.plain_futures",
     guess_per_s=150_000,
     package="headgate",
     ours=True,

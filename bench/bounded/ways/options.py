@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-import headgate
 from bounded.ways import Total
 from bounded.workloads import Work
+from headgate import ConcurrencyLimit, Rate, Retry, amap
 
 _KEYS = 16
 _NEVER_HELD = 1e9
@@ -13,7 +13,7 @@ _NEVER_HELD = 1e9
 
 async def ordered(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
     """Results in the order of the items."""
-    async with headgate.amap(work, items, limit=limit, ordered=True) as results:
+    async with amap(work, items, limit=limit, ordered=True) as results:
         async for result in results:
             total += result
     return total
@@ -21,7 +21,7 @@ async def ordered(work: Work, items: Sequence[int], limit: int, total: Total) ->
 
 async def outcomes(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
     """A record for each task."""
-    async with headgate.amap(work, items, limit=limit, errors="yield") as results:
+    async with amap(work, items, limit=limit, errors="yield") as results:
         async for outcome in results:
             total += outcome.unwrap()
     return total
@@ -29,7 +29,7 @@ async def outcomes(work: Work, items: Sequence[int], limit: int, total: Total) -
 
 async def timeout(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
     """That no task reaches."""
-    async with headgate.amap(work, items, limit=limit, timeout_s=10) as results:
+    async with amap(work, items, limit=limit, timeout_s=10) as results:
         async for result in results:
             total += result
     return total
@@ -37,7 +37,7 @@ async def timeout(work: Work, items: Sequence[int], limit: int, total: Total) ->
 
 async def retry(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
     """Of which no task makes use."""
-    async with headgate.amap(work, items, limit=limit, retry=headgate.Retry(3)) as results:
+    async with amap(work, items, limit=limit, retry=Retry(3)) as results:
         async for result in results:
             total += result
     return total
@@ -45,8 +45,8 @@ async def retry(work: Work, items: Sequence[int], limit: int, total: Total) -> T
 
 async def rate(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
     """That holds nothing back."""
-    never_held = headgate.Rate(_NEVER_HELD, burst=_NEVER_HELD)
-    async with headgate.amap(work, items, limit=limit, rate=never_held) as results:
+    never_held = Rate(_NEVER_HELD, burst=_NEVER_HELD)
+    async with amap(work, items, limit=limit, rate=never_held) as results:
         async for result in results:
             total += result
     return total
@@ -54,7 +54,7 @@ async def rate(work: Work, items: Sequence[int], limit: int, total: Total) -> To
 
 async def key(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
     """Some keys, each of which might have all that may run."""
-    async with headgate.amap(work, items, limit=limit, key=lambda item: item % _KEYS, per_key=limit) as results:
+    async with amap(work, items, limit=limit, key=lambda item: item % _KEYS, per_key=limit) as results:
         async for result in results:
             total += result
     return total
@@ -62,7 +62,7 @@ async def key(work: Work, items: Sequence[int], limit: int, total: Total) -> Tot
 
 async def shared_limit(work: Work, items: Sequence[int], limit: int, total: Total) -> Total:
     """Which is not shared with anyone."""
-    async with headgate.amap(work, items, limit=headgate.ConcurrencyLimit(limit)) as results:
+    async with amap(work, items, limit=ConcurrencyLimit(limit)) as results:
         async for result in results:
             total += result
     return total
