@@ -103,7 +103,7 @@ class Line(ABC, Generic[Amount]):
     def _moved(self) -> None:
         """Forgets what belonged to the event loop before."""
 
-    def _when_granted(self, amount: Amount, call: Callable[[ValueError | None], None]) -> Turn[Amount]:
+    def when_granted(self, amount: Amount, call: Callable[[ValueError | None], None]) -> Turn[Amount]:
         """Joins the line without a coroutine.
 
         Args:

@@ -41,7 +41,7 @@ class CallFlow(Flow[Any]):
         self._failed = 0
 
     def stop(self) -> list[Any]:
-        """Starts nothing new; what runs is finished and delivered. Gives the items that were taken and will not be started."""
+        """Starts nothing new; what runs is finished. Gives items that were taken and will not be started."""
         self.take_no_more()
         return []
 
@@ -63,7 +63,7 @@ class CallFlow(Flow[Any]):
         awaitable = self._options.function(item)
         if not isawaitable(awaitable):
             raise NotAwaitableError(
-                f"the function returned {_SHORT.repr(awaitable)}, which cannot be awaited: give an `async def` function,"
+                f"the function returned {_SHORT.repr(awaitable)}, which cannot be awaited: give an `async def` function"
                 " or one that returns an awaitable; asyncio.to_thread makes one of a function that blocks"
             )
         return await awaitable
@@ -101,7 +101,7 @@ class CallFlow(Flow[Any]):
             self.fail(noted(error, item))
         elif options.max_errors is not None and self._failed > options.max_errors:
             too_many = TooManyErrors(
-                f"{self._failed} items failed, and max_errors={options.max_errors}: the last one is the cause"
+                f"{self._failed} items failed, and max_errors is {options.max_errors}; the last error is the cause"
             )
             too_many.__cause__ = noted(error, item)
             self.fail(too_many)

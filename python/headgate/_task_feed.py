@@ -42,7 +42,7 @@ class Feed(Generic[T]):
 
 
 class AsyncFeed(Generic[T]):
-    """An async iterable, pulled one by one; the next item is asked for when the last one has been pulled and more are wanted."""
+    """An async iterable, pulled one by one; an item is asked for when somebody wants it, and not before."""
 
     def __init__(self, items: AsyncIterable[T]) -> None:
         self._iterator: AsyncIterator[T] = aiter(items)
@@ -55,7 +55,7 @@ class AsyncFeed(Generic[T]):
         self._have_more: Callable[[], None] = _nothing
 
     def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:
-        """Gives the function to pull with; `have_more` is called when there is an item, the end or an error after `NOT_YET`."""
+        """Gives the function to pull with; after `NOT_YET`, `have_more` is called when it is worth asking again."""
         self._have_more = have_more
         self._task = asyncio.get_running_loop().create_task(self._iterate())
         self._task.add_done_callback(self._ended)

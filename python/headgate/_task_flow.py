@@ -1,5 +1,4 @@
-"""The loop behind `as_completed` and `amap`: starts work while there is room, and keeps what has finished until it is
-collected.
+"""The loop behind `as_completed` and `amap`: starts work while there is room, keeps results until they are collected.
 
 What. A flow pulls from a feed, makes a task of what it gets, and is called back when that task has finished; the
 callback keeps the result and starts the next one. No task drives it and nothing polls.

@@ -97,8 +97,8 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             return True
         if self._held is not NOT_YET:
             raise RuntimeError(
-                f"{self.promised} results of as_completed(limit={self._limit}) were asked for, and none is awaited: await each"
-                " one before you ask for the next, or use `async for`"
+                f"{self.promised} results of as_completed(limit={self._limit}) were asked for, and none is awaited:"
+                " await each one before you ask for the next, or use `async for`"
             )
         return False
 

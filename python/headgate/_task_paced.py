@@ -14,15 +14,17 @@ import traceback
 from collections import deque
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headgate._limits import ConcurrencyLimit
-from headgate._line import Turn
 from headgate._task_calls import ALWAYS_RAISED, CallFlow, noted
 from headgate._task_entry import Entry, Keys
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_options import TaskOptions
 from headgate._task_outcome import TaskOutcome, TaskStatistics
+
+if TYPE_CHECKING:
+    from headgate._line import Turn
 
 _SKIPPED: Final = object()
 _ON_TIME_S: Final = 1e-9
@@ -82,7 +84,6 @@ class PacedFlow(CallFlow):
             self._settle()
 
     def _start_what_may(self) -> None:
-        self.is_stalled = False
         while not self._has_ended and (entry := self._gate or self._next_entry()) is not None:
             self._gate = entry
             try:
@@ -104,17 +105,20 @@ class PacedFlow(CallFlow):
             entry = self._due.popleft()
             if self._keys is None or self._keys.enter(entry):
                 return entry
-        if self._keys is not None and (freed := self._keys.take_freed()) is not None:
-            return freed
+        freed = None if self._keys is None else self._keys.take_freed()
+        return freed or self._next_new()
+
+    def _next_new(self) -> Entry | None:
+        """The next of the source whose key lets it pass."""
         while self._takes_more:
             if self._is_full():
                 self.is_stalled = True
-                return None
-            new = self._pull_entry()
-            if new is None:
-                return None
-            if self._keys is None or self._has_place(new, self._keys):
-                return new
+                break
+            entry = self._pull_entry()
+            if entry is None:
+                break
+            if self._keys is None or self._has_place(entry, self._keys):
+                return entry
         return None
 
     def _pull_entry(self) -> Entry | None:
@@ -158,14 +162,14 @@ class PacedFlow(CallFlow):
             return False
         if self._shared is not None and not entry.has_slot:
             if not self._shared.try_acquire():
-                self._turn = self._shared._when_granted(1, self._slot_granted)
+                self._turn = self._shared.when_granted(1, self._slot_granted)
                 return False
             entry.has_slot = True
         rate = self._options.rate
         if rate is not None and not entry.has_token:
             cost = 1.0 if self._options.cost is None else self._options.cost(entry.item)
             if not rate.try_acquire(cost):
-                self._turn = rate._when_granted(cost, self._token_granted)
+                self._turn = rate.when_granted(cost, self._token_granted)
                 return False
             entry.has_token = True
         return True

@@ -1,7 +1,5 @@
 """The line of those who wait, as maps of tasks use it: turns that call back."""
 
-# ruff: noqa: SLF001 - it is an inner face
-
 from collections.abc import Callable
 
 import pytest
@@ -18,10 +16,10 @@ def test_a_turn_is_called_in_its_turn_and_never_from_inside_the_ask() -> None:
         def note(name: str) -> Callable[[ValueError | None], None]:
             return lambda error: called.append((name, error, limit.in_use))
 
-        limit._when_granted(2, note("free"))
+        limit.when_granted(2, note("free"))
         assert [] == called
-        limit._when_granted(1, note("light"))
-        limit._when_granted(2, note("heavy"))
+        limit.when_granted(1, note("light"))
+        limit.when_granted(2, note("heavy"))
         await turns_of_the_loop()
         assert [("free", None, 2)] == called
         limit.release(2)
@@ -36,8 +34,8 @@ def test_a_turn_that_is_cancelled_is_not_called_and_lets_the_next_one_go() -> No
     async def main() -> None:
         limit, called = ConcurrencyLimit(3), list[str]()
         limit.try_acquire(2)
-        heavy = limit._when_granted(3, lambda _: called.append("heavy"))
-        light = limit._when_granted(1, lambda _: called.append("light"))
+        heavy = limit.when_granted(3, lambda _: called.append("heavy"))
+        light = limit.when_granted(1, lambda _: called.append("light"))
         heavy.cancel()
         heavy.cancel()
         await turns_of_the_loop()
@@ -52,9 +50,9 @@ def test_a_turn_that_can_never_come_is_refused_when_asked_for_or_when_that_is_so
     async def main() -> None:
         limit, called = ConcurrencyLimit(4), list[ValueError | None]()
         with pytest.raises(ValueError, match="could never be allowed"):
-            limit._when_granted(5, called.append)
+            limit.when_granted(5, called.append)
         limit.try_acquire(4)
-        limit._when_granted(4, called.append)
+        limit.when_granted(4, called.append)
         limit.resize(3)
         assert (["ValueError"], 0) == ([type(error).__name__ for error in called], limit.statistics().waiting)
 
@@ -70,8 +68,8 @@ def test_those_who_are_refused_together_may_take_each_other_out() -> None:
             called.append("first")
             second.cancel()
 
-        limit._when_granted(4, give_up)
-        second = limit._when_granted(4, lambda _: called.append("second"))
+        limit.when_granted(4, give_up)
+        second = limit.when_granted(4, lambda _: called.append("second"))
         limit.resize(3)
         assert (["first"], 0) == (called, limit.statistics().waiting)
 
@@ -86,10 +84,10 @@ def test_those_who_ask_again_as_soon_as_they_are_served_do_not_stop_the_loop() -
             nonlocal calls
             assert error is None
             calls += 1
-            limit._when_granted(1, again)
+            limit.when_granted(1, again)
             limit.release()
 
-        limit._when_granted(1, again)
+        limit.when_granted(1, again)
         await turns_of_the_loop(50)
         assert 40 < calls <= 52
 
@@ -104,8 +102,8 @@ def test_an_error_in_what_is_called_does_not_stop_the_line() -> None:
         def fail(_: ValueError | None) -> None:
             raise KeyError
 
-        limit._when_granted(1, fail)
-        limit._when_granted(1, lambda _: called.append("next"))
+        limit.when_granted(1, fail)
+        limit.when_granted(1, lambda _: called.append("next"))
         with pytest.raises(KeyError):
             limit.release(2)
         await turns_of_the_loop()
@@ -119,7 +117,7 @@ def test_those_whose_event_loop_was_closed_are_not_waited_for() -> None:
     limit.try_acquire()
 
     async def leave_one_behind() -> None:
-        limit._when_granted(1, called.append)
+        limit.when_granted(1, called.append)
 
     run_on_virtual_clock(leave_one_behind())
     limit.release()

@@ -1,7 +1,5 @@
 """What a rate makes of an event loop's timers, and of turns that call back."""
 
-# ruff: noqa: SLF001 - turns that call back are an inner face, of maps of tasks
-
 import asyncio
 import math
 from collections.abc import Callable
@@ -161,15 +159,15 @@ def test_turns_are_called_in_their_turn_and_never_from_inside_the_ask() -> None:
         def note(name: str) -> Callable[[ValueError | None], None]:
             return lambda error: called.append((name, error, now_s()))
 
-        rate._when_granted(2, note("first"))
-        heavy = rate._when_granted(2, note("heavy"))
-        rate._when_granted(1, note("light"))
+        rate.when_granted(2, note("first"))
+        heavy = rate.when_granted(2, note("heavy"))
+        rate.when_granted(1, note("light"))
         assert [] == called
         heavy.cancel()
         await asyncio.sleep(9)
         assert [("first", None, 0), ("light", None, 1)] == called
         with pytest.raises(ValueError, match="raise burst"):
-            rate._when_granted(3, note("refused"))
+            rate.when_granted(3, note("refused"))
 
     run_on_virtual_clock(main())
 
@@ -185,11 +183,11 @@ def test_a_callback_that_asks_again_keeps_the_rate_on_coarse_timers() -> None:
             while left and rate.try_acquire():
                 left -= 1
             if left:
-                rate._when_granted(1, start)
+                rate.when_granted(1, start)
             else:
                 done.set_result(now_s())
 
-        rate._when_granted(1, start)
+        rate.when_granted(1, start)
         assert 0.2 <= await done <= 0.2015
 
     run_on(CoarseLoop, main)
