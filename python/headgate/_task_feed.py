@@ -50,6 +50,7 @@ class AsyncFeed(Generic[T]):
         self._error: BaseException | None = None
         self._is_wanted = False
         self._is_closing = False
+        self._is_giving = False
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._have_more: Callable[[], None] = _nothing
@@ -63,8 +64,10 @@ class AsyncFeed(Generic[T]):
 
     def close(self) -> None:
         """Stops the source where it is; `have_more` is called once more when it has been closed."""
+        if self._is_closing:
+            return  # cancelled again, it would be cancelled while it cleans up
         self._is_closing = True
-        if self._task is not None:
+        if self._task is not None and not self._is_giving:
             self._task.cancel()
 
     @property
@@ -100,7 +103,9 @@ class AsyncFeed(Generic[T]):
                     self._next = await anext(self._iterator)
                 except StopAsyncIteration:
                     return
+                self._is_giving = True
                 self._have_more()
+                self._is_giving = False
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is; raised by the next pull
             self._error = error
         finally:
