@@ -35,6 +35,10 @@ class Feed(Generic[T]):
     def close(self) -> None:
         """Nothing to do: the iterable is the caller's, who may go on with it."""
 
+    def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
+        """`NOT_YET`: nothing is read before it is pulled."""
+        return NOT_YET
+
     @property
     def is_open(self) -> bool:
         """Whether something of the source still runs."""
@@ -70,6 +74,11 @@ class AsyncFeed(Generic[T]):
         if self._task is not None and not self._is_giving:
             self._task.cancel()
 
+    def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
+        """The item that was read and not pulled, because what it was wanted for was needed elsewhere; or `NOT_YET`."""
+        item, self._next = self._next, NOT_YET
+        return item
+
     @property
     def is_open(self) -> bool:
         """Whether the source still runs, or is still being closed."""
@@ -98,11 +107,11 @@ class AsyncFeed(Generic[T]):
                     self._wake = asyncio.get_running_loop().create_future()
                     await self._wake
                     self._wake = None
-                self._is_wanted = False
                 try:
                     self._next = await anext(self._iterator)
                 except StopAsyncIteration:
                     return
+                self._is_wanted = False  # not before: it may have been pulled in vain meanwhile
                 self._is_giving = True
                 self._have_more()
                 self._is_giving = False

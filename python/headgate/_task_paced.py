@@ -338,6 +338,9 @@ class PacedFlow(CallFlow):
         if self._gate is not None and self._gate.attempts == 0:
             unstarted.append(self._gate)
             self._leave_gate()
+        if (item := self._feed.take_back()) is not NOT_YET:
+            unstarted.append(Entry(self._taken, item))
+            self._taken += 1
         self._unstarted += len(unstarted)
         unstarted.sort(key=lambda entry: entry.index)
         for entry in unstarted:

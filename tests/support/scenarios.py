@@ -155,6 +155,7 @@ class Spied:
 
     async def items_async(self) -> AsyncIterator[Item]:
         self.source_is_open = True
+        is_told_to_end = False
         try:
             for item in self.plan.items:
                 wait_s = self.plan.source_wait_s[item.index % len(self.plan.source_wait_s)]
@@ -164,9 +165,17 @@ class Spied:
                 yield item
             if self.plan.source_fails:
                 raise SourceError
+        except (asyncio.CancelledError, GeneratorExit):
+            is_told_to_end = True
+            raise
         finally:
-            await asyncio.sleep(0)
-            self.source_is_open = False
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                self.expect(not is_told_to_end, "the source was told to end while it did so")
+                raise
+            finally:
+                self.source_is_open = False
 
     # -- what is always so
 
