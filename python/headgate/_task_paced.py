@@ -278,6 +278,8 @@ class PacedFlow(CallFlow):
         if not self._options.ordered:
             self._make_ready(result)
             return
+        if self._has_ended:
+            return  # by an error that comes before it
         self._ahead[index] = result
         while self._head in self._ahead:
             result = self._ahead.pop(self._head)
@@ -346,6 +348,8 @@ class PacedFlow(CallFlow):
         for entry in unstarted:
             self._deliver(entry.index, _SKIPPED)
         self.take_no_more()
+        if self.is_open:  # those that are tried again may have waited behind what is gone now
+            self._loop.call_soon(self._refill, context=self._context)
         return [entry.item for entry in unstarted]
 
     def _leave_gate(self) -> None:

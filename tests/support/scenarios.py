@@ -234,7 +234,7 @@ class Spied:
             else:
                 await self._collect(self.results)
         except (ItemError, SourceError, TooManyErrors, TimeoutError, LeaveError) as error:
-            self.raised = error
+            self.raised = error.with_traceback(None)  # whose frames would hold the results, as if they were in use
         finally:
             if plan.in_block or not self.has_left:
                 self._nothing_is_left()
