@@ -1,19 +1,15 @@
 """A flow of calls: a function, called with each item. This is `amap` where nothing but a limit is asked for."""
 
 import asyncio
-import reprlib
 import sys
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, Final
 
 from headgate._errors import TooManyErrors
 from headgate._task_feed import AsyncFeed, Feed
-from headgate._task_flow import Flow
+from headgate._task_flow import Flow, shown
 from headgate._task_options import TaskOptions
 from headgate._task_outcome import TaskStatistics
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 200
 
 
 class NotAwaitableError(TypeError):
@@ -66,7 +62,7 @@ class CallFlow(Flow[Any]):
         awaitable = self._options.function(item)
         if not isawaitable(awaitable):
             raise NotAwaitableError(
-                f"the function returned {_SHORT.repr(awaitable)}, which cannot be awaited: give an `async def` function,"
+                f"the function returned {shown(awaitable)}, which cannot be awaited: give an `async def` function,"
                 " or one that returns an awaitable; asyncio.to_thread makes one of a function that blocks"
             )
         return await awaitable
@@ -115,5 +111,5 @@ class CallFlow(Flow[Any]):
 
 def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - the user's type
     """The error, with a note that says at which item it was raised."""
-    error.add_note(f"raised for the item {_SHORT.repr(item)}")
+    error.add_note(f"raised for the item {shown(item)}")
     return error

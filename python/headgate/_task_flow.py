@@ -18,6 +18,7 @@ cancel what it began.
 """
 
 import asyncio
+import reprlib
 import threading
 from collections import deque
 from contextvars import copy_context
@@ -26,6 +27,9 @@ from typing import Any, Final, Generic, TypeVar
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 
 R = TypeVar("R")
+
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
 
 NO_MORE: Final = END
 """What `Flow.next` gives when everything has been delivered."""
@@ -245,6 +249,14 @@ class Flow(Generic[R]):
 
     def _drop(self, result: R) -> None:
         """Lets go of a result that was not collected."""
+
+
+def shown(value: object) -> str:
+    """The beginning of its representation; its type, if it cannot be represented."""
+    try:
+        return _SHORT.repr(value)
+    except Exception:  # noqa: BLE001 - an int of 5,000 digits, or a class that reprlib takes for one of its own
+        return f"<{type(value).__name__}>"
 
 
 def _visible(error: BaseException) -> BaseException:
