@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any, Final
+from typing import Any
 
 from headgate._errors import TooManyErrors
 from headgate._task_feed import AsyncFeed, Feed
@@ -16,8 +16,9 @@ class NotAwaitableError(TypeError):
     """The function returned something that cannot be awaited, which it will do for each item."""
 
 
-ALWAYS_RAISED: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit, NotAwaitableError)
-"""What ends a map however it treats errors: somebody wants the program to stop, or no item can ever succeed."""
+def ends_all(error: BaseException) -> bool:
+    """Whether it ends a map however that treats errors: somebody wants an end, or no item can ever succeed."""
+    return not isinstance(error, Exception) or isinstance(error, NotAwaitableError)
 
 
 class CallFlow(Flow[Any]):
@@ -71,7 +72,7 @@ class CallFlow(Flow[Any]):
         self._taken += 1
         try:
             task = self._create_task(self._function(item))
-        except Exception as error:  # noqa: BLE001 - it does not take one argument, perhaps
+        except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
             self._item_failed(item, error)
             return
         self._running[task] = item
@@ -96,7 +97,7 @@ class CallFlow(Flow[Any]):
         """Counts an error, and ends the flow if it is to be raised. Gives whether the flow goes on."""
         self._failed += 1
         options = self._options
-        if options.errors == "raise" or isinstance(error, ALWAYS_RAISED):
+        if options.errors == "raise" or ends_all(error):
             self.fail(noted(error, item))
         elif options.max_errors is not None and self._failed > options.max_errors:
             too_many = TooManyErrors(

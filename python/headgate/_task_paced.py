@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from headgate._limits import ConcurrencyLimit
 from headgate._line import Turn
-from headgate._task_calls import ALWAYS_RAISED, CallFlow, noted
+from headgate._task_calls import CallFlow, ends_all, noted
 from headgate._task_entry import Entry, Keys
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_options import TaskOptions
@@ -82,7 +82,7 @@ class PacedFlow(CallFlow):
             try:
                 if not self._may_pass(entry):
                     return
-            except Exception as error:  # noqa: BLE001 - `cost` failed, or is more than the rate can ever allow
+            except BaseException as error:  # noqa: BLE001 - `cost` failed, or is more than the rate can ever allow
                 self._gate = None
                 self._leave(entry)
                 self._give_up(entry, error)
@@ -131,7 +131,7 @@ class PacedFlow(CallFlow):
             if self._options.key is not None:
                 entry.key = self._options.key(entry.item)
             return keys.enter(entry)
-        except Exception as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
+        except BaseException as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
             self._give_up(entry, error)
             return False
 
@@ -186,7 +186,7 @@ class PacedFlow(CallFlow):
             entry.started_at = datetime.now(UTC)
         try:
             task = self._create_task(self._call(entry.item))
-        except Exception as error:  # noqa: BLE001 - it does not take one argument, perhaps
+        except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
             self._leave(entry)
             self._give_up(entry, error)
             return
@@ -235,11 +235,10 @@ class PacedFlow(CallFlow):
 
     def _attempt_failed(self, entry: Entry, error: BaseException) -> None:
         retry = self._options.retry
-        if retry is not None and isinstance(error, Exception) and not isinstance(error, ALWAYS_RAISED):
+        if retry is not None and not ends_all(error):
             try:
                 delay_s = retry.delay_s(entry.attempts, error)
-            except Exception as mistake:  # noqa: BLE001 - of the user's own `on` or `backoff`
-                mistake.__context__ = error
+            except BaseException as mistake:  # noqa: BLE001 - of the user's own `on` or `backoff`
                 self._give_up(entry, mistake)
                 return
             if delay_s is not None:
@@ -252,7 +251,7 @@ class PacedFlow(CallFlow):
 
     def _give_up(self, entry: Entry, error: BaseException) -> None:
         options = self._options
-        if options.ordered and options.errors == "raise" and not isinstance(error, ALWAYS_RAISED):
+        if options.ordered and options.errors == "raise" and not ends_all(error):
             self._failed += 1
             self.take_no_more()
             self._deliver(entry.index, _Raised(noted(error, entry.item)))
