@@ -10,7 +10,6 @@ Whatever waits counts against the same bound as what is uncollected: running + w
 
 import asyncio
 import heapq
-import traceback
 from collections import deque
 from datetime import UTC, datetime
 from itertools import count
@@ -22,7 +21,7 @@ from headgate._task_calls import CallFlow, ends_all, noted
 from headgate._task_entry import Entry, Keys
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_options import TaskOptions
-from headgate._task_outcome import TaskOutcome, TaskStatistics
+from headgate._task_outcome import TaskOutcome, TaskStatistics, clear_locals
 
 _SKIPPED: Final = object()
 _ON_TIME_S: Final = 1e-9
@@ -257,7 +256,7 @@ class PacedFlow(CallFlow):
             self._deliver(entry.index, _Raised(noted(error, entry.item)))
         elif self._item_failed(entry.item, error):
             if self._yields and isinstance(error, Exception):
-                traceback.clear_frames(error.__traceback__)
+                clear_locals(error)
                 self._deliver(entry.index, self._outcome(entry, None, error))
             else:
                 self._deliver(entry.index, _SKIPPED)
