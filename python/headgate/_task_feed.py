@@ -44,6 +44,10 @@ class Feed(Generic[T]):
         """Whether something of the source still runs."""
         return False
 
+    def is_run_by(self, _task: object) -> bool:
+        """Whether it is this task that iterates the source."""
+        return False
+
 
 class AsyncFeed(Generic[T]):
     """An async iterable, pulled one by one; the next item is asked for when the last one has been pulled and more are wanted."""
@@ -83,6 +87,10 @@ class AsyncFeed(Generic[T]):
     def is_open(self) -> bool:
         """Whether the source still runs, or is still being closed."""
         return self._task is not None
+
+    def is_run_by(self, task: object) -> bool:
+        """Whether it is this task that iterates the source."""
+        return self._task is not None and task is self._task
 
     def _pull(self) -> Any:  # noqa: ANN401 - an item or a mark
         item, self._next = self._next, NOT_YET

@@ -189,7 +189,8 @@ class Flow(Generic[R]):
 
         Cancelling this cancels again what still runs, and still waits for it: nothing is left behind.
         """
-        if asyncio.current_task() in self._running:
+        task = asyncio.current_task()
+        if task in self._running or self._feed.is_run_by(task):
             raise RuntimeError("a task cannot wait for its own end: close it from outside, or call stop()")
         self.abandon()
         cancelled: asyncio.CancelledError | None = None
@@ -214,10 +215,12 @@ class Flow(Generic[R]):
         """Does so when it was let go of: on any thread, with its event loop running or not."""
         if not self.is_open or self._loop.is_closed() or (self._has_ended and not self.ready):
             return
-        if threading.get_ident() == self._thread:
-            self.abandon()
-        else:
+        if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.abandon)
+        elif self._loop.is_running():
+            self._loop.call_soon(self.abandon)  # the garbage collector may come in the middle of a start
+        else:
+            self.abandon()
 
     def _end(self) -> None:
         self._has_ended = True
