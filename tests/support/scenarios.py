@@ -25,7 +25,7 @@ class LeaveError(Exception):
     """The loop over the results is left."""
 
 
-class _ShortRepr:
+class ShortRepr:
     """Says only what is unlike the default: what a failing scenario shrank to can be read."""
 
     def __repr__(self) -> str:
@@ -38,7 +38,7 @@ class _ShortRepr:
 
 
 @dataclass(frozen=True, repr=False)
-class Item(_ShortRepr):
+class Item(ShortRepr):
     """What happens when the function is called with it."""
 
     index: int
@@ -55,7 +55,7 @@ class Item(_ShortRepr):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class MapPlan(_ShortRepr):
+class MapPlan(ShortRepr):
     """One map and its consumer."""
 
     items: tuple[Item, ...]
@@ -84,7 +84,7 @@ class MapPlan(_ShortRepr):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Scenario(_ShortRepr):
+class Scenario(ShortRepr):
     """Maps at the same time, and what they share."""
 
     maps: tuple[MapPlan, ...]

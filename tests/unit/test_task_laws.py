@@ -4,6 +4,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from support.future_scenarios import FuturePlan, broken_future_promises
 from support.scenarios import Item, MapPlan, Scenario, broken_promises
 
 
@@ -71,7 +72,46 @@ def scenarios(draw: st.DrawFn) -> Scenario:
     )
 
 
+@st.composite
+def future_plans(draw: st.DrawFn) -> FuturePlan:
+    is_async, is_list = draw(st.sampled_from([(False, False), (False, True), (True, False)]))
+    has_failures = draw(st.booleans())
+    items = tuple(
+        Item(
+            index,
+            turns=draw(st.integers(0, 2)),
+            seconds=draw(st.sampled_from([0, 0, 1, 2, 5])),
+            failures=draw(st.integers(0, 1)) if has_failures else 0,
+            cleanup_s=draw(st.sampled_from([0, 0, 1])),
+        )
+        for index in range(draw(st.integers(0, 12)))
+    )
+    return FuturePlan(
+        items=items,
+        limit=draw(st.integers(1, 5)),
+        buffer=draw(maybe(st.integers(0, 4))),
+        timeout_s=draw(maybe(st.integers(1, 8).map(float))),
+        is_async=is_async,
+        is_list=is_list,
+        has_futures=draw(st.booleans()),
+        source_waits=draw(st.booleans()),
+        source_fails=draw(st.booleans()),
+        plain_for=not is_async and draw(st.booleans()),
+        slow_s=draw(st.sampled_from([None, None, 0, 1, 4])),
+        in_block=draw(st.booleans()),
+        leave_at=draw(maybe(st.integers(1, 6))),
+        leave_by_error=draw(st.booleans()),
+        cancel_at_s=draw(maybe(MOMENTS)),
+    )
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scenarios())
 def test_every_promise_of_a_map_holds_whatever_happens_to_it(scenario: Scenario) -> None:
     assert [] == broken_promises(scenario)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(future_plans())
+def test_every_promise_of_as_completed_holds_whatever_happens_to_it(plan: FuturePlan) -> None:
+    assert [] == broken_future_promises(plan)
