@@ -122,13 +122,19 @@ class Flow(Generic[R]):
         while not self.ready:
             if self._failure is not None:
                 error, self._failure = self._failure, None
-                await self.close()
-                raise _visible(error)
+                try:
+                    await self.close()
+                    raise _visible(error)
+                finally:
+                    del error  # else its traceback, which has this frame, would be a cycle
             if self.is_over():
                 if self._source_error is None:
                     return NO_MORE
                 error, self._source_error = self._source_error, None
-                raise _visible(error)
+                try:
+                    raise _visible(error)
+                finally:
+                    del error  # as above
             try:
                 await self._wait()
             except asyncio.CancelledError:
@@ -201,13 +207,15 @@ class Flow(Generic[R]):
                 cancelled = error
                 self._cancel_running()
         if cancelled is not None:
-            raise cancelled
+            try:
+                raise cancelled
+            finally:
+                del cancelled  # as in `next`
 
     def abandon(self) -> None:
         """Cancels what runs, and drops what was not collected."""
         self._failure = self._source_error = None
-        while self.ready:
-            self._drop(self.ready.popleft())
+        self._drop_ready()
         if not self._has_ended:
             self._end()
 
@@ -218,7 +226,8 @@ class Flow(Generic[R]):
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.abandon)
         elif self._loop.is_running():
-            self._loop.call_soon(self.abandon)  # the garbage collector may come in the middle of a start
+            self._drop_ready()  # at once: the garbage collector may take them too, unseen
+            self._loop.call_soon(self.abandon)  # not at once: it may have come in the middle of a start
         else:
             self.abandon()
 
@@ -249,6 +258,10 @@ class Flow(Generic[R]):
     def _settle(self) -> None:
         """Nothing runs any more, and nothing will."""
         self._wake_all()
+
+    def _drop_ready(self) -> None:
+        while self.ready:
+            self._drop(self.ready.popleft())
 
     def _drop(self, result: R) -> None:
         """Lets go of a result that was not collected."""

@@ -108,7 +108,10 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             if self._is_time_up:
                 raise TimeoutError
             raise RuntimeError("as_completed was closed before this result was there")
-        return future.result()
+        try:
+            return future.result()
+        finally:
+            del future  # else its error, whose traceback has this frame, would be a cycle
 
     def _at_hand(self) -> int:
         """What will be delivered of what has been pulled, an error included."""

@@ -180,7 +180,14 @@ async def _run(plan: FuturePlan) -> list[str]:
     loop = asyncio.get_running_loop()
     spied = SpiedFutures(plan)
     broken = spied.broken
-    loop.set_exception_handler(lambda _loop, context: broken.append(f"the event loop was told: {context}"))
+
+    def told(_loop: object, context: dict[str, Any]) -> None:
+        # The traceback of an error that somebody keeps holds the frames it came through, and through them the iterator,
+        # which then goes when the garbage collector comes by; what has failed by then says that nobody looked at it.
+        if plan.in_block or not (plan.source_fails or plan.has_futures):
+            broken.append(f"the event loop was told: {context}")
+
+    loop.set_exception_handler(told)
     if plan.has_futures:
         spied.foreign = {item.index: loop.create_task(spied.foreign_work(item)) for item in plan.items[::2]}
     foreign = list(spied.foreign.values())
