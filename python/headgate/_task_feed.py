@@ -35,9 +35,17 @@ class Feed(Generic[T]):
     def close(self) -> None:
         """Nothing to do: the iterable is the caller's, who may go on with it."""
 
+    def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
+        """`NOT_YET`: nothing is read before it is pulled."""
+        return NOT_YET
+
     @property
     def is_open(self) -> bool:
         """Whether something of the source still runs."""
+        return False
+
+    def is_run_by(self, _task: object) -> bool:
+        """Whether it is this task that iterates the source."""
         return False
 
 
@@ -50,6 +58,7 @@ class AsyncFeed(Generic[T]):
         self._error: BaseException | None = None
         self._is_wanted = False
         self._is_closing = False
+        self._is_giving = False
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._have_more: Callable[[], None] = _nothing
@@ -63,14 +72,25 @@ class AsyncFeed(Generic[T]):
 
     def close(self) -> None:
         """Stops the source where it is; `have_more` is called once more when it has been closed."""
+        if self._is_closing:
+            return  # cancelled again, it would be cancelled while it cleans up
         self._is_closing = True
-        if self._task is not None:
+        if self._task is not None and not self._is_giving:
             self._task.cancel()
+
+    def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
+        """The item that was read and not pulled, because what it was wanted for was needed elsewhere; or `NOT_YET`."""
+        item, self._next = self._next, NOT_YET
+        return item
 
     @property
     def is_open(self) -> bool:
         """Whether the source still runs, or is still being closed."""
         return self._task is not None
+
+    def is_run_by(self, task: object) -> bool:
+        """Whether it is this task that iterates the source."""
+        return self._task is not None and task is self._task
 
     def _pull(self) -> Any:  # noqa: ANN401 - an item or a mark
         item, self._next = self._next, NOT_YET
@@ -95,12 +115,14 @@ class AsyncFeed(Generic[T]):
                     self._wake = asyncio.get_running_loop().create_future()
                     await self._wake
                     self._wake = None
-                self._is_wanted = False
                 try:
                     self._next = await anext(self._iterator)
                 except StopAsyncIteration:
                     return
+                self._is_wanted = False  # not before: it may have been pulled in vain meanwhile
+                self._is_giving = True
                 self._have_more()
+                self._is_giving = False
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is; raised by the next pull
             self._error = error
         finally:

@@ -17,6 +17,7 @@ cancel what it began.
 """
 
 import asyncio
+import reprlib
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -27,6 +28,9 @@ from typing import Any, Final, Generic, TypeVar
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 
 R = TypeVar("R")
+
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
 
 NO_MORE: Final = END
 """What `Flow.next` gives when everything has been delivered."""
@@ -132,13 +136,19 @@ class Flow(Generic[R]):
         while not self.ready:
             if self._failure is not None:
                 error, self._failure = self._failure, None
-                await self.close()
-                raise _visible(error)
+                try:
+                    await self.close()
+                    raise _visible(error)
+                finally:
+                    del error  # else its traceback, which has this frame, would be a cycle
             if self.is_over():
                 if self._source_error is None:
                     return NO_MORE
                 error, self._source_error = self._source_error, None
-                raise _visible(error)
+                try:
+                    raise _visible(error)
+                finally:
+                    del error  # as above
             try:
                 await self._wait()
             except asyncio.CancelledError:
@@ -199,7 +209,8 @@ class Flow(Generic[R]):
 
         Cancelling this cancels again what still runs, and still waits for it: nothing is left behind.
         """
-        if asyncio.current_task() in self._running:
+        task = asyncio.current_task()
+        if task in self._running or self._feed.is_run_by(task):
             raise RuntimeError("a task cannot wait for its own end: close it from outside, or call stop()")
         self.abandon()
         cancelled: asyncio.CancelledError | None = None
@@ -210,13 +221,15 @@ class Flow(Generic[R]):
                 cancelled = error
                 self._cancel_running()
         if cancelled is not None:
-            raise cancelled
+            try:
+                raise cancelled
+            finally:
+                del cancelled  # as in `next`
 
     def abandon(self) -> None:
         """Cancels what runs, and drops what was not collected."""
         self._failure = self._source_error = None
-        while self.ready:
-            self._drop(self.ready.popleft())
+        self._drop_ready()
         if not self._has_ended:
             self._end()
 
@@ -224,10 +237,13 @@ class Flow(Generic[R]):
         """Does so when it was let go of: on any thread, with its event loop running or not."""
         if not self.is_open or self._loop.is_closed() or (self._has_ended and not self.ready):
             return
-        if threading.get_ident() == self._thread:
-            self.abandon()
-        else:
+        if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.abandon)
+        elif self._loop.is_running():
+            self._drop_ready()  # at once: the garbage collector may take them too, unseen
+            self._loop.call_soon(self.abandon)  # not at once: it may have come in the middle of a start
+        else:
+            self.abandon()
 
     def _end(self) -> None:
         self._has_ended = True
@@ -257,6 +273,10 @@ class Flow(Generic[R]):
         """Nothing runs any more, and nothing will."""
         self._wake_all()
 
+    def _drop_ready(self) -> None:
+        while self.ready:
+            self._drop(self.ready.popleft())
+
     def _drop(self, result: R) -> None:
         """Lets go of a result that was not collected."""
 
@@ -267,6 +287,14 @@ def _task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any
     if is_usual and loop.get_task_factory() is None and not loop.get_debug():
         return partial(asyncio.Task, loop=loop)
     return loop.create_task
+
+
+def shown(value: object) -> str:
+    """The beginning of its representation; its type, if it cannot be represented."""
+    try:
+        return _SHORT.repr(value)
+    except Exception:  # noqa: BLE001 - an int of 5,000 digits, or a class that reprlib takes for one of its own
+        return f"<{type(value).__name__}>"
 
 
 def _visible(error: BaseException) -> BaseException:

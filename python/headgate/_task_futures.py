@@ -1,7 +1,6 @@
 """A flow of awaitables: coroutines that become tasks, and futures that run already. This is `as_completed`."""
 
 import asyncio
-import reprlib
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Iterable
 from inspect import isawaitable, iscoroutine
@@ -9,7 +8,7 @@ from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from headgate._task_feed import END, NOT_YET, feed_of
-from headgate._task_flow import NO_MORE, Flow
+from headgate._task_flow import NO_MORE, Flow, shown
 
 R = TypeVar("R")
 
@@ -64,7 +63,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         elif isawaitable(item):
             task = self._create_task(_wait_for(item))
         else:
-            self.fail(TypeError(f"aws must give awaitables, and gave {reprlib.repr(item)}: call the function, f(x)"))
+            self.fail(TypeError(f"aws must give awaitables, and gave {shown(item)}: call the function, f(x)"))
             return
         self._running[task] = is_ours
         task.add_done_callback(self._on_finished, context=self._context)
@@ -117,7 +116,10 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             if self._is_time_up:
                 raise TimeoutError
             raise RuntimeError("as_completed was closed before this result was there")
-        return future.result()
+        try:
+            return future.result()
+        finally:
+            del future  # else its error, whose traceback has this frame, would be a cycle
 
     def _at_hand(self) -> int:
         """What will be delivered of what has been pulled, an error included."""

@@ -10,18 +10,17 @@ Whatever waits counts against the same bound as what is uncollected: running + w
 
 import asyncio
 import heapq
-import traceback
 from collections import deque
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from headgate._limits import ConcurrencyLimit
-from headgate._task_calls import ALWAYS_RAISED, CallFlow, noted
+from headgate._task_calls import CallFlow, ends_all, noted
 from headgate._task_entry import Entry, Keys
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_options import TaskOptions
-from headgate._task_outcome import TaskOutcome, TaskStatistics
+from headgate._task_outcome import TaskOutcome, TaskStatistics, clear_locals
 
 if TYPE_CHECKING:
     from headgate._line import Turn
@@ -89,7 +88,7 @@ class PacedFlow(CallFlow):
             try:
                 if not self._may_pass(entry):
                     return
-            except Exception as error:  # noqa: BLE001 - `cost` failed, or is more than the rate can ever allow
+            except BaseException as error:  # noqa: BLE001 - `cost` failed, or is more than the rate can ever allow
                 self._gate = None
                 self._leave(entry)
                 self._give_up(entry, error)
@@ -141,7 +140,7 @@ class PacedFlow(CallFlow):
             if self._options.key is not None:
                 entry.key = self._options.key(entry.item)
             return keys.enter(entry)
-        except Exception as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
+        except BaseException as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
             self._give_up(entry, error)
             return False
 
@@ -196,7 +195,7 @@ class PacedFlow(CallFlow):
             entry.started_at = datetime.now(UTC)
         try:
             task = self._create_task(self._call(entry.item))
-        except Exception as error:  # noqa: BLE001 - it does not take one argument, perhaps
+        except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
             self._leave(entry)
             self._give_up(entry, error)
             return
@@ -247,11 +246,10 @@ class PacedFlow(CallFlow):
 
     def _attempt_failed(self, entry: Entry, error: BaseException) -> None:
         retry = self._options.retry
-        if retry is not None and isinstance(error, Exception) and not isinstance(error, ALWAYS_RAISED):
+        if retry is not None and not ends_all(error):
             try:
                 delay_s = retry.delay_s(entry.attempts, error)
-            except Exception as mistake:  # noqa: BLE001 - of the user's own `on` or `backoff`
-                mistake.__context__ = error
+            except BaseException as mistake:  # noqa: BLE001 - of the user's own `on` or `backoff`
                 self._give_up(entry, mistake)
                 return
             if delay_s is not None:
@@ -264,13 +262,13 @@ class PacedFlow(CallFlow):
 
     def _give_up(self, entry: Entry, error: BaseException) -> None:
         options = self._options
-        if options.ordered and options.errors == "raise" and not isinstance(error, ALWAYS_RAISED):
+        if options.ordered and options.errors == "raise" and not ends_all(error):
             self._failed += 1
             self.take_no_more()
             self._deliver(entry.index, _Raised(noted(error, entry.item)))
         elif self._item_failed(entry.item, error):
             if self._yields and isinstance(error, Exception):
-                traceback.clear_frames(error.__traceback__)
+                clear_locals(error)
                 self._deliver(entry.index, self._outcome(entry, None, error))
             else:
                 self._deliver(entry.index, _SKIPPED)
@@ -290,6 +288,8 @@ class PacedFlow(CallFlow):
         if not self._options.ordered:
             self._make_ready(result)
             return
+        if self._has_ended:
+            return  # by an error that comes before it
         self._ahead[index] = result
         while self._head in self._ahead:
             result = self._ahead.pop(self._head)
@@ -350,11 +350,16 @@ class PacedFlow(CallFlow):
         if self._gate is not None and self._gate.attempts == 0:
             unstarted.append(self._gate)
             self._leave_gate()
+        if (item := self._feed.take_back()) is not NOT_YET:
+            unstarted.append(Entry(self._taken, item))
+            self._taken += 1
         self._unstarted += len(unstarted)
         unstarted.sort(key=lambda entry: entry.index)
         for entry in unstarted:
             self._deliver(entry.index, _SKIPPED)
         self.take_no_more()
+        if self.is_open:  # those that are tried again may have waited behind what is gone now
+            self._loop.call_soon(self._refill, context=self._context)
         return [entry.item for entry in unstarted]
 
     def _leave_gate(self) -> None:
