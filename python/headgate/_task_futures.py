@@ -99,12 +99,17 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             )
         return False
 
-    async def keep_promise(self) -> Any:  # noqa: ANN401 - what the awaitable gives
-        """Waits for the next one that is done, and gives its result."""
+    async def keep_promise(self, promiser: object) -> Any:  # noqa: ANN401 - what the awaitable gives
+        """Waits for the next one that is done, and gives its result.
+
+        Until then it holds on to who promised it, whose going would cancel what is waited for: `list(as_completed(...))`
+        and `await next(as_completed(...))` have let go of it already.
+        """
         try:
             future = await self.next()
         finally:
             self.promised -= 1
+            del promiser  # a traceback must not keep it
         if future is NO_MORE:
             if self._is_time_up:
                 raise TimeoutError

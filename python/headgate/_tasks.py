@@ -87,7 +87,7 @@ class CompletedFutures(_Face[asyncio.Future[R]]):
             self._flow.open()
         if not self._flow.promise():
             raise StopIteration
-        return self._flow.keep_promise()
+        return self._flow.keep_promise(self)
 
 
 class TaskResults(_Face[R]):
