@@ -132,6 +132,8 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
         try:
             item = pull()
+            while asyncio.isfuture(item) and item in self._running:
+                item = pull()  # given twice: no result of its own will come
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
             self._source_error = error
             item = END
