@@ -50,12 +50,15 @@ class AsyncFeed(Generic[T]):
         self._error: BaseException | None = None
         self._is_wanted = False
         self._is_closing = False
+        self._has_begun = False
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._have_more: Callable[[], None] = _nothing
 
     def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:
         """Gives the function to pull with; `have_more` is called when there is an item, the end or an error after `NOT_YET`."""
+        if self._is_closing:
+            return self._pull
         self._have_more = have_more
         self._task = asyncio.get_running_loop().create_task(self._iterate())
         self._task.add_done_callback(self._ended)
@@ -64,7 +67,7 @@ class AsyncFeed(Generic[T]):
     def close(self) -> None:
         """Stops the source where it is; `have_more` is called once more when it has been closed."""
         self._is_closing = True
-        if self._task is not None:
+        if self._task is not None and self._has_begun:  # cancelled before it began, it would not close the source
             self._task.cancel()
 
     @property
@@ -89,6 +92,7 @@ class AsyncFeed(Generic[T]):
         return END
 
     async def _iterate(self) -> None:
+        self._has_begun = True
         try:
             while not self._is_closing:
                 if not self._is_wanted:

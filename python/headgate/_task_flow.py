@@ -175,10 +175,9 @@ class Flow(Generic[R]):
     def take_no_more(self) -> None:
         """Takes nothing more from the source."""
         self._takes_more = False
-        if self.is_open:
-            self._feed.close()
-            if self.is_over():
-                self._settle()
+        self._feed.close()
+        if self.is_open and self.is_over():
+            self._settle()
 
     async def close(self) -> None:
         """Cancels what runs and waits until it has ended; what was not collected is dropped.
@@ -218,8 +217,8 @@ class Flow(Generic[R]):
     def _end(self) -> None:
         self._has_ended = True
         self._takes_more = False
+        self._feed.close()
         if self.is_open:
-            self._feed.close()
             self._cancel_running()
         if self.is_over():
             self._settle()

@@ -161,7 +161,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if self._held is not NOT_YET:
             _close(self._held)
             self._held = NOT_YET
-        if isinstance(self._given, _AT_HAND) and self.is_open:
+        if isinstance(self._given, _AT_HAND):
+            if not self.is_open:
+                self._pull = self._feed.open(self._refill)
             while (item := self._pull()) is not END:
                 _close(item)
 
