@@ -193,6 +193,7 @@ class Flow(Generic[R]):
                 await self._wait()
             except asyncio.CancelledError as error:
                 cancelled = error
+                self._feed.close()
                 self._cancel_running()
         if cancelled is not None:
             raise cancelled
