@@ -4,6 +4,7 @@ import asyncio
 import reprlib
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Iterable
+from contextlib import suppress
 from inspect import isawaitable, iscoroutine
 from types import CoroutineType
 from typing import Any, Final, TypeVar
@@ -164,8 +165,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if isinstance(self._given, _AT_HAND):
             if not self.is_open:
                 self._pull = self._feed.open(self._refill)
-            while (item := self._pull()) is not END:
-                _close(item)
+            with suppress(RuntimeError):  # it was changed meanwhile, and cannot be iterated any further
+                while (item := self._pull()) is not END:
+                    _close(item)
 
     def _cancel_running(self) -> None:
         for task, is_ours in tuple(self._running.items()):
