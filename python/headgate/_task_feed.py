@@ -101,14 +101,20 @@ class AsyncFeed(Generic[T]):
                     self._wake = None
                 self._is_wanted = False
                 try:
-                    self._next = await anext(self._iterator)
+                    item = await anext(self._iterator)
                 except StopAsyncIteration:
                     return
-                self._have_more()
+                self._put(item)
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is; raised by the next pull
             self._error = error
         finally:
             await self._close_source()
+
+    def _put(self, item: T) -> None:
+        if self._is_closing and iscoroutine(item):
+            item.close()  # the source's answer to being stopped, which nobody will pull any more
+        self._next = item
+        self._have_more()
 
     async def _close_source(self) -> None:
         close = getattr(self._iterator, "aclose", None)
