@@ -46,7 +46,8 @@ async def _heard(main: Coroutine[Any, Any, T], complaints: list[str]) -> T:
 class Spy:
     """Makes coroutines that sleep, and knows which were made, which run and how each one ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, default_s: float = 1.0) -> None:
+        self._default_s = default_s
         self.made: list[Any] = []
         self.started: list[Any] = []
         self.returned: list[Any] = []
@@ -58,10 +59,10 @@ class Spy:
         """How many have started and not ended."""
         return len(self.started) - len(self.returned) - len(self.cancelled)
 
-    def sleep(self, name: T, seconds: float = 1.0, last_words_s: float = 0.0) -> Coroutine[Any, Any, T]:
+    def sleep(self, name: T, seconds: float | None = None, last_words_s: float = 0.0) -> Coroutine[Any, Any, T]:
         """Sleeps and gives its name; cancelled, it takes some time to end."""
         self.made.append(name)
-        return self._sleep(name, seconds, last_words_s)
+        return self._sleep(name, self._default_s if seconds is None else seconds, last_words_s)
 
     async def _sleep(self, name: T, seconds: float, last_words_s: float) -> T:
         self.started.append(name)
