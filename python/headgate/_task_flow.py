@@ -199,10 +199,9 @@ class Flow(Generic[R]):
     def take_no_more(self) -> None:
         """Takes nothing more from the source."""
         self._takes_more = False
-        if self.is_open:
-            self._feed.close()
-            if self.is_over():
-                self._settle()
+        self._feed.close()
+        if self.is_open and self.is_over():
+            self._settle()
 
     async def close(self) -> None:
         """Cancels what runs and waits until it has ended; what was not collected is dropped.
@@ -219,6 +218,7 @@ class Flow(Generic[R]):
                 await self._wait()
             except asyncio.CancelledError as error:
                 cancelled = error
+                self._feed.close(again=True)
                 self._cancel_running()
         if cancelled is not None:
             try:
@@ -248,8 +248,8 @@ class Flow(Generic[R]):
     def _end(self) -> None:
         self._has_ended = True
         self._takes_more = False
+        self._feed.close()
         if self.is_open:
-            self._feed.close()
             self._cancel_running()
         if self.is_over():
             self._settle()

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Iterable
+from contextlib import suppress
 from inspect import isawaitable, iscoroutine
 from types import CoroutineType
 from typing import Any, Final, TypeVar
@@ -101,8 +102,12 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             )
         return False
 
-    async def keep_promise(self) -> Any:  # noqa: ANN401 - what the awaitable gives
-        """Waits for the next one that is done, and gives its result."""
+    async def keep_promise(self, promiser: object) -> Any:  # noqa: ANN401 - what the awaitable gives
+        """Waits for the next one that is done, and gives its result.
+
+        Until then it holds on to who promised it, whose going would cancel what is waited for:
+        `list(as_completed(...))` and `await next(as_completed(...))` have let go of it already.
+        """
         future: Any
         if self.ready and not self.is_stalled:
             self.promised -= 1
@@ -112,6 +117,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             future = await self.next()
         finally:
             self.promised -= 1
+            del promiser  # a traceback must not keep it
         if future is NO_MORE:
             if self._is_time_up:
                 raise TimeoutError
@@ -137,6 +143,8 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
         try:
             item = pull()
+            while asyncio.isfuture(item) and item in self._running:
+                item = pull()  # given twice: no result of its own will come
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
             self._source_error = error
             item = END
@@ -164,9 +172,12 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if self._held is not NOT_YET:
             _close(self._held)
             self._held = NOT_YET
-        if isinstance(self._given, _AT_HAND) and self.is_open:
-            while (item := self._pull()) is not END:
-                _close(item)
+        if isinstance(self._given, _AT_HAND):
+            if not self.is_open:
+                self._pull = self._feed.open(self._refill)
+            with suppress(RuntimeError):  # it was changed meanwhile, and cannot be iterated any further
+                while (item := self._pull()) is not END:
+                    _close(item)
 
     def _cancel_running(self) -> None:
         for task, is_ours in tuple(self._running.items()):
