@@ -122,6 +122,8 @@ class Flow(Generic[R]):
                 self._takes_more = False
                 break
             self._start(item)
+        if self._has_ended:
+            self._cancel_running(again=False)  # the garbage collector may end it in the middle of a start
         if self.is_over():
             self._settle()
 
@@ -237,13 +239,10 @@ class Flow(Generic[R]):
         """Does so when it was let go of: on any thread, with its event loop running or not."""
         if not self.is_open or self._loop.is_closed() or (self._has_ended and not self.ready):
             return
-        if threading.get_ident() != self._thread:
-            self._loop.call_soon_threadsafe(self.abandon)
-        elif self._loop.is_running():
-            self._drop_ready()  # at once: the garbage collector may take them too, unseen
-            self._loop.call_soon(self.abandon)  # not at once: it may have come in the middle of a start
-        else:
+        if threading.get_ident() == self._thread:
             self.abandon()
+        else:
+            self._loop.call_soon_threadsafe(self.abandon)
 
     def _end(self) -> None:
         self._has_ended = True
@@ -256,9 +255,9 @@ class Flow(Generic[R]):
         else:
             self._wake_all()
 
-    def _cancel_running(self) -> None:
+    def _cancel_running(self, *, again: bool = True) -> None:
         for task in tuple(self._running):
-            task.cancel()
+            cancel(task, again=again)
 
     def _discard(self, task: asyncio.Future[Any]) -> None:
         """Takes note of the end of a task whose result nobody wants any more."""
@@ -287,6 +286,12 @@ def _task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any
     if is_usual and loop.get_task_factory() is None and not loop.get_debug():
         return partial(asyncio.Task, loop=loop)
     return loop.create_task
+
+
+def cancel(task: asyncio.Future[Any], *, again: bool) -> None:
+    """Cancels a task; one that was cancelled before, only if it is to be cancelled again."""
+    if again or not (isinstance(task, asyncio.Task) and task.cancelling()):
+        task.cancel()
 
 
 def shown(value: object) -> str:

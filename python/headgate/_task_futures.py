@@ -9,7 +9,7 @@ from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from headgate._task_feed import END, NOT_YET, feed_of
-from headgate._task_flow import NO_MORE, Flow, shown
+from headgate._task_flow import NO_MORE, Flow, cancel, shown
 
 R = TypeVar("R")
 
@@ -169,9 +169,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
     def _end(self) -> None:
         super()._end()
-        if self._held is not NOT_YET:
-            _close(self._held)
-            self._held = NOT_YET
+        _close(self._held)
+        _close(self._feed.take_back())
+        self._held = NOT_YET
         if isinstance(self._given, _AT_HAND):
             if not self.is_open:
                 self._pull = self._feed.open(self._refill)
@@ -179,10 +179,10 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
                 while (item := self._pull()) is not END:
                     _close(item)
 
-    def _cancel_running(self) -> None:
+    def _cancel_running(self, *, again: bool = True) -> None:
         for task, is_ours in tuple(self._running.items()):
             if is_ours:
-                task.cancel()
+                cancel(task, again=again)
             else:  # its owner may still want it
                 task.remove_done_callback(self._on_finished)
                 del self._running[task]

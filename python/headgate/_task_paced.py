@@ -41,7 +41,7 @@ class PacedFlow(CallFlow):
     """Calls a function with each item when its gates let it through."""
 
     __slots__ = (
-        *("_ahead", "_call", "_due", "_gate", "_head", "_is_refilling", "_keys", "_pause_numbers", "_pauses"),
+        *("_ahead", "_deadline", "_due", "_gate", "_head", "_is_refilling", "_keys", "_pause_numbers", "_pauses"),
         *("_retried", "_shared", "_timer", "_turn", "_unstarted", "_will_refill", "_yields"),
     )
 
@@ -49,13 +49,13 @@ class PacedFlow(CallFlow):
         super().__init__(feed, options)
         self._shared = options.limit if isinstance(options.limit, ConcurrencyLimit) else None
         self._yields = options.errors == "yield"
-        self._call = self._function if options.timeout_s is None else self._call_in_time
         self._keys = None if options.per_key is None else Keys(options.per_key)
         self._gate: Entry | None = None  # waits for a slot or the rate
         self._turn: Turn[Any] | None = None  # its place in their line
         self._pauses: list[tuple[float, int, Entry]] = []  # a heap of failed attempts, by when they are due
         self._pause_numbers = count()
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None  # of the attempt that began first
         self._due: deque[Entry] = deque()
         self._head = 0  # ordered: all before it have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
@@ -79,6 +79,8 @@ class PacedFlow(CallFlow):
             self._start_what_may()
         finally:
             self._is_refilling = False
+        if self._has_ended:
+            self._cancel_running(again=False)
         if not self._takes_more and self.is_over():
             self._settle()
 
@@ -191,25 +193,39 @@ class PacedFlow(CallFlow):
         entry: Entry = item
         entry.attempts += 1
         entry.began_s = self._loop.time()
+        entry.is_late = False
         if self._yields:
             entry.started_at = datetime.now(UTC)
         try:
-            task = self._create_task(self._call(entry.item))
+            task = self._create_task(self._function(entry.item))
         except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
             self._leave(entry)
             self._give_up(entry, error)
             return
         self._running[task] = entry
+        if self._options.timeout_s is not None and self._deadline is None:
+            self._watch(entry)
         task.add_done_callback(self._on_finished, context=self._context)
 
-    async def _call_in_time(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
-        try:
-            async with asyncio.timeout(self._options.timeout_s) as attempt:
-                return await self._function(item)
-        except TimeoutError as error:
-            if attempt.expired():
-                raise TimeoutError(f"the attempt took longer than timeout_s={self._options.timeout_s}") from error
-            raise
+    # -- time limits of attempts: they begin in the order in which they are due, so that one timer is enough
+
+    def _watch(self, first: Entry) -> None:
+        due_s = first.began_s + (self._options.timeout_s or 0)
+        self._deadline = self._loop.call_at(due_s, self._cancel_late, context=self._context)
+
+    def _cancel_late(self) -> None:
+        self._deadline = None
+        latest_s = self._loop.time() + _ON_TIME_S - (self._options.timeout_s or 0)
+        late: list[asyncio.Future[Any]] = []
+        for task, entry in self._running.items():
+            if entry.began_s > latest_s:
+                self._watch(entry)
+                break
+            if not entry.is_late:
+                entry.is_late = True
+                late.append(task)
+        for task in late:
+            task.cancel()
 
     # -- finishing
 
@@ -223,7 +239,7 @@ class PacedFlow(CallFlow):
         try:
             result = task.result()
         except BaseException as error:  # noqa: BLE001 - the item's own
-            self._attempt_failed(entry, error)
+            self._attempt_failed(entry, self._too_late(error) if entry.is_late else error)
         else:
             self._deliver(entry.index, self._outcome(entry, result, None) if self._yields else result)
         self._will_refill = False
@@ -243,6 +259,14 @@ class PacedFlow(CallFlow):
         if entry.has_slot and self._shared is not None:
             entry.has_slot = False
             self._shared.release()
+
+    def _too_late(self, error: BaseException) -> BaseException:
+        """What an attempt that we cancelled failed with: the cancellation, unless it made something else of it."""
+        if not isinstance(error, asyncio.CancelledError):
+            return error
+        too_late = TimeoutError(f"the attempt took longer than timeout_s={self._options.timeout_s}")
+        too_late.__cause__ = error
+        return too_late
 
     def _attempt_failed(self, entry: Entry, error: BaseException) -> None:
         retry = self._options.retry
@@ -378,9 +402,13 @@ class PacedFlow(CallFlow):
         self._pauses.clear()
         self._due.clear()
         self._ahead.clear()
-        if self._timer is not None:
-            self._timer.cancel()
         super()._end()
+
+    def _settle(self) -> None:
+        for timer in (self._timer, self._deadline):
+            if timer is not None:
+                timer.cancel()
+        super()._settle()
 
     def statistics(self) -> TaskStatistics:
         """How far it is."""
