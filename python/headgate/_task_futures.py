@@ -73,10 +73,12 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if self._has_ended:
             self._discard(task)
             return
-        del self._running[task]
+        is_ours = self._running.pop(task)
         self.ready.append(task)
         if self._waiters:
             self._wake()
+        if task.cancelled() and is_ours and isinstance(task, asyncio.Task) and task.cancelling():
+            self.fail(asyncio.CancelledError())  # by others, as asyncio does it when a program ends: start nothing more
         self._refill()
 
     # -- a plain `for`, which must know whether there is another one before it can wait

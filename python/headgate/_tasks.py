@@ -157,6 +157,8 @@ def as_completed(
         ValueError: `limit` is below 1, `buffer` below 0, or `timeout` not above 0.
         TimeoutError: From the iteration: `timeout` has passed.
         RuntimeError: From the iteration: no event loop is running, or a plain `for` awaits nothing.
+        asyncio.CancelledError: From the iteration: somebody else has cancelled a task that it had made, as asyncio does
+            it with all tasks at the end of a program. This ends it.
     """
     check_count("limit", limit, 1)
     if buffer is None:
