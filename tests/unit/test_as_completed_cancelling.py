@@ -4,13 +4,13 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, count
 
 import pytest
 
 from headgate import CompletedFutures, as_completed
 from support.faces import now_s
-from support.quiet import Source, Spy, run_quietly
+from support.quiet import Source, Spy, fail_quietly, run_quietly
 
 variable = contextvars.ContextVar[str]("variable", default="unset")
 
@@ -190,13 +190,26 @@ def test_an_interrupt_in_a_child_ends_the_program_and_leaves_nothing_behind(
             async for _ in futures:
                 pass
 
-    def program() -> None:
-        with pytest.raises(fatal):
-            run_quietly(main())
+    spy = Spy()
+    fail_quietly(main(), fatal)
+    assert ([1], 0) == (spy.cancelled, spy.running)
+
+
+def test_a_child_that_somebody_else_cancels_comes_as_it_is_and_ends_the_rest() -> None:
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        async with as_completed((spy.sleep(n, 10) for n in count()), limit=2) as futures:
+            await asyncio.sleep(1)
+            (asyncio.all_tasks() - before).pop().cancel()
+            assert (await anext(futures)).cancelled()
+            with pytest.raises(asyncio.CancelledError):
+                await anext(futures)
+            assert [] == [future async for future in futures]
+        assert 1 == now_s()
 
     spy = Spy()
-    program()
-    assert ([1], 0) == (spy.cancelled, spy.running)
+    run_quietly(main())
+    assert [0, 1] == sorted(spy.cancelled)
 
 
 # -- contexts

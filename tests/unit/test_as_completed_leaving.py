@@ -11,7 +11,7 @@ import pytest
 
 from headgate import CompletedFutures, as_completed
 from support.faces import by_async_for, now_s
-from support.quiet import Source, Spy, run_quietly
+from support.quiet import Source, Spy, fail_quietly, run_quietly
 
 variable = contextvars.ContextVar[str]("variable", default="unset")
 
@@ -370,3 +370,30 @@ def test_a_timeout_around_the_loop_is_waited_for_too() -> None:
 
     spy = Spy()
     run_quietly(main())
+
+
+@pytest.mark.parametrize("kind", [list, iter])
+def test_a_program_that_ends_by_an_error_in_the_body_starts_nothing_more(kind: Callable[[Any], Any]) -> None:
+    async def main() -> None:
+        futures = as_completed(kind([spy.sleep(n) for n in range(20)] if kind is list else endless), limit=2)
+        async for _ in futures:
+            raise ZeroDivisionError  # its traceback keeps `futures`, and asyncio cancels what runs
+
+    spy = Spy()
+    endless = (spy.sleep(n) for n in count())
+    fail_quietly(main(), ZeroDivisionError)
+    assert 4 >= len(spy.started)
+
+
+def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothing() -> None:
+    async def wait_for(other: asyncio.Future[None]) -> None:
+        await other
+
+    async def main() -> int:
+        other: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        other.cancel()
+        aws = [wait_for(other), *(spy.sleep(n) for n in range(8))]
+        return sum([not future.cancelled() async for future in as_completed(aws, limit=2)])
+
+    spy = Spy()
+    assert 8 == run_quietly(main())
