@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import as_completed
-from support.faces import Collect, by_async_for, either_face, now_s, one
+from support.faces import Collect, a_moment, by_async_for, either_face, now_s, one
 from support.quiet import Spy, run_quietly
 
 # -- as in the standard library
@@ -125,7 +125,7 @@ def test_the_first_that_is_awaited_gets_the_first_that_is_done_whichever_was_giv
 def test_the_first_one_can_be_had_without_a_loop() -> None:
     async def main() -> None:
         assert "b" == await next(as_completed([spy.sleep("a", 2), spy.sleep("b", 1)], limit=2))
-        await asyncio.sleep(0)  # nobody is there to wait for the end of the other one
+        await a_moment()
 
     spy = Spy()
     run_quietly(main())
