@@ -9,7 +9,7 @@ from itertools import chain, count
 import pytest
 
 from headgate import CompletedFutures, as_completed
-from support.faces import now_s
+from support.faces import a_moment, now_s
 from support.quiet import Source, Spy, fail_quietly, run_quietly
 
 variable = contextvars.ContextVar[str]("variable", default="unset")
@@ -63,6 +63,8 @@ def test_a_consumer_that_is_cancelled_at_hand_over_loses_nothing(others: int) ->
             first.set_result(0)
             await asyncio.sleep(0)  # the flow has been called back, and has woken the first consumer
             consumers[0].cancel()
+            await a_moment()
+            assert [True, *[n == 1 for n in range(1, 1 + others)]] == [consumer.done() for consumer in consumers]
             came = await asyncio.gather(*consumers, return_exceptions=True)
             assert isinstance(came[0], asyncio.CancelledError)
             came += [future async for future in futures]

@@ -361,3 +361,14 @@ def test_difference_a_plain_for_that_awaits_nothing_is_told_so_when_the_limit_ru
     spy = Spy()
     run_quietly(main())
     assert 7 >= len(spy.made)
+
+
+def test_what_a_plain_for_took_ahead_is_closed_at_the_end_of_the_block() -> None:
+    async def main() -> None:
+        async with as_completed((spy.sleep(n) for n in count()), limit=2) as futures:
+            for awaitable in [next(futures) for _ in range(3)]:
+                awaitable.close()
+
+    spy = Spy()
+    run_quietly(main())
+    assert [0, 1, 2] == spy.made
