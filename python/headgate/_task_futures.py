@@ -13,7 +13,7 @@ from headgate._task_flow import NO_MORE, Flow, shown
 
 R = TypeVar("R")
 
-_AT_HAND: Final = (list, tuple, set, frozenset, deque)
+_AT_HAND: Final[tuple[type, ...]] = (list, tuple, set, frozenset, deque, dict, type({}.keys()), type({}.values()))
 """Inputs whose coroutines exist already. Those of others are made when they are asked for, and never will be."""
 
 

@@ -214,6 +214,20 @@ def test_a_child_that_somebody_else_cancels_comes_as_it_is_and_ends_the_rest() -
     assert [0, 1] == sorted(spy.cancelled)
 
 
+def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothing() -> None:
+    async def wait_for(other: asyncio.Future[None]) -> None:
+        await other
+
+    async def main() -> int:
+        other: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        other.cancel()
+        aws = [wait_for(other), *(spy.sleep(n) for n in range(8))]
+        return sum([not future.cancelled() async for future in as_completed(aws, limit=2)])
+
+    spy = Spy()
+    assert 8 == run_quietly(main())
+
+
 # -- contexts
 
 
