@@ -245,6 +245,17 @@ def test_difference_but_once_if_it_was_in_flight_meanwhile(collect: Collect) -> 
     assert [2, "given"] == run_quietly(main())
 
 
+def test_difference_a_coroutine_that_is_given_twice_is_an_error() -> None:
+    async def main() -> None:
+        coroutine = one(1)
+        futures = [future async for future in as_completed([coroutine, coroutine], limit=1)]
+        assert 1 == futures[0].result()
+        with pytest.raises(RuntimeError, match="already awaited"):
+            futures[1].result()
+
+    run_quietly(main())
+
+
 @pytest.mark.parametrize("longer", ["a", "b"])
 def test_results_that_were_promised_come_although_a_future_was_given_twice(longer: str) -> None:
     async def main() -> list[object]:
