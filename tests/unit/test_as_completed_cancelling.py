@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Awaitable, Iterator
 from contextlib import suppress
 from itertools import chain, count
@@ -226,6 +227,35 @@ def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothing() ->
 
     spy = Spy()
     assert 8 == run_quietly(main())
+
+
+# -- let go of, elsewhere
+
+
+def test_who_lets_go_of_it_may_be_another_thread() -> None:
+    async def main() -> None:
+        held = [as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2)]
+        await anext(held[0])
+        thread = threading.Thread(target=held.clear)
+        thread.start()
+        thread.join()
+        await a_moment()
+        assert (1, 0) == (now_s(), spy.running)
+
+    spy = Spy()
+    run_quietly(main())
+
+
+def test_who_lets_go_of_it_may_do_so_when_the_loop_is_closed() -> None:
+    async def main() -> None:
+        held.append(as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2))
+        await anext(held[0])
+        raise ZeroDivisionError
+
+    spy, held = Spy(), list[CompletedFutures[int]]()
+    fail_quietly(main(), ZeroDivisionError)
+    assert 0 == spy.running
+    held.clear()
 
 
 # -- contexts
