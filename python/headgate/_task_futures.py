@@ -13,7 +13,7 @@ from headgate._task_flow import NO_MORE, Flow, cancel, shown
 
 R = TypeVar("R")
 
-_AT_HAND: Final = (list, tuple, set, frozenset, deque)
+_AT_HAND: Final[tuple[type, ...]] = (list, tuple, set, frozenset, deque, dict, type({}.keys()), type({}.values()))
 """Inputs whose coroutines exist already. Those of others are made when they are asked for, and never will be."""
 
 
@@ -73,10 +73,12 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if self._has_ended:
             self._discard(task)
             return
-        del self._running[task]
+        is_ours = self._running.pop(task)
         self.ready.append(task)
         if self._waiters:
             self._wake()
+        if task.cancelled() and is_ours and isinstance(task, asyncio.Task) and task.cancelling():
+            self.fail(asyncio.CancelledError())  # by others, as asyncio does it when a program ends: start nothing more
         self._refill()
 
     # -- a plain `for`, which must know whether there is another one before it can wait

@@ -29,3 +29,9 @@ def now_s() -> float:
 
 async def one(name: T) -> T:
     return name
+
+
+async def a_moment() -> None:
+    """Lets what is cancelled end, of which nobody knows when; no time passes."""
+    for _ in range(5):
+        await asyncio.sleep(0)

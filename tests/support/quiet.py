@@ -4,8 +4,11 @@ import asyncio
 import gc
 import sys
 import warnings
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Self, TypeVar
+
+import pytest
 
 from support.virtual_clock import run_on_virtual_clock
 
@@ -18,6 +21,18 @@ def run_quietly(main: Coroutine[Any, Any, T]) -> T:
     Complaints are what nobody could catch: a coroutine that was never awaited, an exception that was never retrieved, a
     task that was destroyed while it was pending, an error in a callback or a finalizer.
     """
+    with _hearing_complaints() as complaints:
+        return run_on_virtual_clock(_heard(main, complaints))
+
+
+def fail_quietly(main: Coroutine[Any, Any, object], error: type[BaseException]) -> None:
+    """Does so with what ends by an error, and takes the event loop with it."""
+    with _hearing_complaints() as complaints, pytest.raises(error):
+        run_on_virtual_clock(_heard(main, complaints))
+
+
+@contextmanager
+def _hearing_complaints() -> Iterator[list[str]]:
     complaints: list[str] = []
     gc.freeze()  # what others left is not looked at, which is also much faster
     hook = sys.unraisablehook
@@ -25,14 +40,13 @@ def run_quietly(main: Coroutine[Any, Any, T]) -> T:
     try:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            result = run_on_virtual_clock(_heard(main, complaints))
+            yield complaints
             gc.collect()
     finally:
         sys.unraisablehook = hook
         gc.unfreeze()
     complaints += [str(warning.message) for warning in warned]
     assert not complaints, complaints
-    return result
 
 
 async def _heard(main: Coroutine[Any, Any, T], complaints: list[str]) -> T:

@@ -2,15 +2,16 @@
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Awaitable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, count
 
 import pytest
 
 from headgate import CompletedFutures, as_completed
-from support.faces import now_s
-from support.quiet import Source, Spy, run_quietly
+from support.faces import a_moment, now_s
+from support.quiet import Source, Spy, fail_quietly, run_quietly
 
 variable = contextvars.ContextVar[str]("variable", default="unset")
 
@@ -63,6 +64,8 @@ def test_a_consumer_that_is_cancelled_at_hand_over_loses_nothing(others: int) ->
             first.set_result(0)
             await asyncio.sleep(0)  # the flow has been called back, and has woken the first consumer
             consumers[0].cancel()
+            await a_moment()
+            assert [True, *[n == 1 for n in range(1, 1 + others)]] == [consumer.done() for consumer in consumers]
             came = await asyncio.gather(*consumers, return_exceptions=True)
             assert isinstance(came[0], asyncio.CancelledError)
             came += [future async for future in futures]
@@ -190,13 +193,69 @@ def test_an_interrupt_in_a_child_ends_the_program_and_leaves_nothing_behind(
             async for _ in futures:
                 pass
 
-    def program() -> None:
-        with pytest.raises(fatal):
-            run_quietly(main())
+    spy = Spy()
+    fail_quietly(main(), fatal)
+    assert ([1], 0) == (spy.cancelled, spy.running)
+
+
+def test_a_child_that_somebody_else_cancels_comes_as_it_is_and_ends_the_rest() -> None:
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        async with as_completed((spy.sleep(n, 10) for n in count()), limit=2) as futures:
+            await asyncio.sleep(1)
+            (asyncio.all_tasks() - before).pop().cancel()
+            assert (await anext(futures)).cancelled()
+            with pytest.raises(asyncio.CancelledError):
+                await anext(futures)
+            assert [] == [future async for future in futures]
+        assert 1 == now_s()
 
     spy = Spy()
-    program()
-    assert ([1], 0) == (spy.cancelled, spy.running)
+    run_quietly(main())
+    assert [0, 1] == sorted(spy.cancelled)
+
+
+def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothing() -> None:
+    async def wait_for(other: asyncio.Future[None]) -> None:
+        await other
+
+    async def main() -> int:
+        other: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        other.cancel()
+        aws = [wait_for(other), *(spy.sleep(n) for n in range(8))]
+        return sum([not future.cancelled() async for future in as_completed(aws, limit=2)])
+
+    spy = Spy()
+    assert 8 == run_quietly(main())
+
+
+# -- let go of, elsewhere
+
+
+def test_who_lets_go_of_it_may_be_another_thread() -> None:
+    async def main() -> None:
+        held = [as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2)]
+        await anext(held[0])
+        thread = threading.Thread(target=held.clear)
+        thread.start()
+        thread.join()
+        await a_moment()
+        assert (1, 0) == (now_s(), spy.running)
+
+    spy = Spy()
+    run_quietly(main())
+
+
+def test_who_lets_go_of_it_may_do_so_when_the_loop_is_closed() -> None:
+    async def main() -> None:
+        held.append(as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2))
+        await anext(held[0])
+        raise ZeroDivisionError
+
+    spy, held = Spy(), list[CompletedFutures[int]]()
+    fail_quietly(main(), ZeroDivisionError)
+    assert 0 == spy.running
+    held.clear()
 
 
 # -- contexts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headgate import as_completed
-from support.faces import Collect, by_async_for, either_face, now_s, one
+from support.faces import Collect, a_moment, by_async_for, either_face, now_s, one
 from support.quiet import Spy, run_quietly
 
 # -- as in the standard library
@@ -125,7 +125,7 @@ def test_the_first_that_is_awaited_gets_the_first_that_is_done_whichever_was_giv
 def test_the_first_one_can_be_had_without_a_loop() -> None:
     async def main() -> None:
         assert "b" == await next(as_completed([spy.sleep("a", 2), spy.sleep("b", 1)], limit=2))
-        await asyncio.sleep(0)  # nobody is there to wait for the end of the other one
+        await a_moment()
 
     spy = Spy()
     run_quietly(main())
@@ -245,6 +245,17 @@ def test_difference_but_once_if_it_was_in_flight_meanwhile(collect: Collect) -> 
     assert [2, "given"] == run_quietly(main())
 
 
+def test_difference_a_coroutine_that_is_given_twice_is_an_error() -> None:
+    async def main() -> None:
+        coroutine = one(1)
+        futures = [future async for future in as_completed([coroutine, coroutine], limit=1)]
+        assert 1 == futures[0].result()
+        with pytest.raises(RuntimeError, match="already awaited"):
+            futures[1].result()
+
+    run_quietly(main())
+
+
 @pytest.mark.parametrize("longer", ["a", "b"])
 def test_results_that_were_promised_come_although_a_future_was_given_twice(longer: str) -> None:
     async def main() -> list[object]:
@@ -361,3 +372,14 @@ def test_difference_a_plain_for_that_awaits_nothing_is_told_so_when_the_limit_ru
     spy = Spy()
     run_quietly(main())
     assert 7 >= len(spy.made)
+
+
+def test_what_a_plain_for_took_ahead_is_closed_at_the_end_of_the_block() -> None:
+    async def main() -> None:
+        async with as_completed((spy.sleep(n) for n in count()), limit=2) as futures:
+            for awaitable in [next(futures) for _ in range(3)]:
+                awaitable.close()
+
+    spy = Spy()
+    run_quietly(main())
+    assert [0, 1, 2] == spy.made

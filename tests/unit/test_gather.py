@@ -7,7 +7,7 @@ import pytest
 
 from headgate import gather
 from support.faces import now_s, one
-from support.quiet import Spy, run_quietly
+from support.quiet import Spy, fail_quietly, run_quietly
 
 variable = contextvars.ContextVar[str]("variable", default="unset")
 
@@ -177,8 +177,7 @@ def test_an_interrupt_is_never_collected(fatal: type[BaseException], return_exce
         await gather(fail_after(1, fatal()), *rest, limit=2, return_exceptions=return_exceptions)
 
     spy = Spy()
-    with pytest.raises(fatal):
-        run_quietly(main())
+    fail_quietly(main(), fatal)
     assert ([0], [0]) == (spy.started, spy.cancelled)
 
 
