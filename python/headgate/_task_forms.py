@@ -57,7 +57,15 @@ async def for_each(  # noqa: PLR0913 - each is worth its name
         return results.statistics()
 
 
-async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool = False) -> list[R | BaseException]:
+@overload
+async def gather(*aws: Awaitable[R], limit: int, return_exceptions: Literal[False] = False) -> list[R]: ...
+
+
+@overload
+async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool) -> list[R | BaseException]: ...
+
+
+async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = False) -> list[Any]:
     """Awaits all, few at a time, and gives their results in the order of the arguments: `asyncio.gather` with a limit.
 
         pages = await gather(*(fetch(url) for url in urls), limit=10)
