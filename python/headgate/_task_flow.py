@@ -78,6 +78,8 @@ class Flow(Generic[R]):
         self._context = copy_context()
         self._pull = self._context.run(self._feed.open, self._refill)
         self.is_open = True
+        if not self._takes_more:  # it was stopped or closed before it began
+            self._feed.close()
         self.resume()
 
     def resume(self) -> None:
