@@ -1,31 +1,30 @@
 """A flow of calls: a function, called with each item. This is `amap` where nothing but a limit is asked for."""
 
 import asyncio
-import reprlib
 import sys
 from inspect import isawaitable, iscoroutinefunction
-from typing import Any, Final
+from typing import Any
 
 from headgate._errors import TooManyErrors
 from headgate._task_feed import AsyncFeed, Feed
-from headgate._task_flow import Flow
+from headgate._task_flow import Flow, shown
 from headgate._task_options import TaskOptions
 from headgate._task_outcome import TaskStatistics
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 200
 
 
 class NotAwaitableError(TypeError):
     """The function returned something that cannot be awaited, which it will do for each item."""
 
 
-ALWAYS_RAISED: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit, NotAwaitableError)
-"""What ends a map however it treats errors: somebody wants the program to stop, or no item can ever succeed."""
+def ends_all(error: BaseException) -> bool:
+    """Whether it ends a map however that treats errors: somebody wants an end, or no item can ever succeed."""
+    return not isinstance(error, Exception) or isinstance(error, NotAwaitableError)
 
 
 class CallFlow(Flow[Any]):
     """Calls a function with each item as soon as there is room, and delivers what it returns."""
+
+    __slots__ = ("_failed", "_function", "_options", "_taken")
 
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
         # A shared limit is asked for each slot, and then there is no bound of our own.
@@ -38,13 +37,8 @@ class CallFlow(Flow[Any]):
         self._taken = 0
         self._failed = 0
 
-    def open(self) -> None:
-        """Starts the first ones."""
-        self._create_task = asyncio.get_running_loop().create_task
-        super().open()
-
     def stop(self) -> list[Any]:
-        """Starts nothing new; what runs is finished and delivered. Gives the items that were taken and will not be started."""
+        """Starts nothing new; what runs is finished. Gives items that were taken and will not be started."""
         self.take_no_more()
         return []
 
@@ -66,7 +60,7 @@ class CallFlow(Flow[Any]):
         awaitable = self._options.function(item)
         if not isawaitable(awaitable):
             raise NotAwaitableError(
-                f"the function returned {_SHORT.repr(awaitable)}, which cannot be awaited: give an `async def` function,"
+                f"the function returned {shown(awaitable)}, which cannot be awaited: give an `async def` function"
                 " or one that returns an awaitable; asyncio.to_thread makes one of a function that blocks"
             )
         return await awaitable
@@ -75,7 +69,7 @@ class CallFlow(Flow[Any]):
         self._taken += 1
         try:
             task = self._create_task(self._function(item))
-        except Exception as error:  # noqa: BLE001 - it does not take one argument, perhaps
+        except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
             self._item_failed(item, error)
             return
         self._running[task] = item
@@ -100,11 +94,11 @@ class CallFlow(Flow[Any]):
         """Counts an error, and ends the flow if it is to be raised. Gives whether the flow goes on."""
         self._failed += 1
         options = self._options
-        if options.errors == "raise" or isinstance(error, ALWAYS_RAISED):
+        if options.errors == "raise" or ends_all(error):
             self.fail(noted(error, item))
         elif options.max_errors is not None and self._failed > options.max_errors:
             too_many = TooManyErrors(
-                f"{self._failed} items failed, and max_errors={options.max_errors}: the last one is the cause"
+                f"{self._failed} items failed, and max_errors is {options.max_errors}; the last error is the cause"
             )
             too_many.__cause__ = noted(error, item)
             self.fail(too_many)
@@ -115,5 +109,5 @@ class CallFlow(Flow[Any]):
 
 def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - the user's type
     """The error, with a note that says at which item it was raised."""
-    error.add_note(f"raised for the item {_SHORT.repr(item)}")
+    error.add_note(f"raised for the item {shown(item)}")
     return error

@@ -104,7 +104,7 @@ async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = Fal
 
 
 @overload
-def map(
+def map(  # noqa: A001 - it is `map`
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
@@ -125,7 +125,7 @@ def map(
 
 
 @overload
-def map(
+def map(  # noqa: A001 - it is `map`
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
@@ -145,7 +145,7 @@ def map(
 ) -> MapIterator[TaskOutcome[T, R]]: ...
 
 
-def map(  # noqa: A001, PLR0913 - it is `map`; and each is worth its name
+def map(  # noqa: A001, PLR0913 - it is `map`; `amap` explains them
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
@@ -172,10 +172,8 @@ def map(  # noqa: A001, PLR0913 - it is `map`; and each is worth its name
     goes on while the caller works on a result. Leaving the loop cancels what runs and waits until it has ended; `with
     headgate.map(...) as results` makes that certain. Ctrl-C does the same.
 
-    The arguments and errors are those of `amap`, and
-
-    Args:
-        loop_factory: What makes the event loop, such as `uvloop.new_event_loop`; asyncio's own if it is not given.
+    The arguments and errors are those of `amap`; `loop_factory` makes the event loop, such as `uvloop.new_event_loop`,
+    and is asyncio's own if it is not given.
 
     Raises:
         RuntimeError: This thread runs an event loop, which it would block: use `amap`.

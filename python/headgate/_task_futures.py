@@ -1,15 +1,15 @@
 """A flow of awaitables: coroutines that become tasks, and futures that run already. This is `as_completed`."""
 
 import asyncio
-import reprlib
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Iterable
+from contextlib import suppress
 from inspect import isawaitable, iscoroutine
 from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from headgate._task_feed import END, NOT_YET, feed_of
-from headgate._task_flow import NO_MORE, Flow
+from headgate._task_flow import NO_MORE, Flow, shown
 
 R = TypeVar("R")
 
@@ -19,6 +19,8 @@ _AT_HAND: Final = (list, tuple, set, frozenset, deque)
 
 class FutureFlow(Flow[asyncio.Future[Any]]):
     """Awaits what it is given as soon as there is room, and delivers it when it is done."""
+
+    __slots__ = ("_given", "_held", "_is_time_up", "_timeout_s", "_timer", "promised")
 
     def __init__(
         self,
@@ -43,11 +45,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
     def open(self) -> None:
         """Starts the first ones, and the time of `timeout`."""
-        loop = asyncio.get_running_loop()
-        self._create_task = loop.create_task
-        if self._timeout_s is not None:
-            self._timer = loop.call_later(self._timeout_s, self._time_is_up)
         super().open()
+        if self._timeout_s is not None and not self.is_over():
+            self._timer = self._loop.call_later(self._timeout_s, self._time_is_up)
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - whatever the user gives
         task: asyncio.Future[Any] = item
@@ -64,7 +64,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         elif isawaitable(item):
             task = self._create_task(_wait_for(item))
         else:
-            self.fail(TypeError(f"aws must give awaitables, and gave {reprlib.repr(item)}: call the function, f(x)"))
+            self.fail(TypeError(f"aws must give awaitables, and gave {shown(item)}: call the function, f(x)"))
             return
         self._running[task] = is_ours
         task.add_done_callback(self._on_finished, context=self._context)
@@ -87,6 +87,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         Raises:
             RuntimeError: It cannot be known, because nothing that was promised is awaited.
         """
+        if self.promised < len(self._running) + len(self.ready):  # as nearly always
+            self.promised += 1
+            return True
         if self.promised >= self._at_hand() and self._held is NOT_YET and self._takes_more:
             self._hold_next()
         if self.promised < self._at_hand():
@@ -94,22 +97,35 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             return True
         if self._held is not NOT_YET:
             raise RuntimeError(
-                f"{self.promised} results of as_completed(limit={self._limit}) were asked for, and none is awaited: await each"
-                " one before you ask for the next, or use `async for`"
+                f"{self.promised} results of as_completed(limit={self._limit}) were asked for, and none is awaited:"
+                " await each one before you ask for the next, or use `async for`"
             )
         return False
 
-    async def keep_promise(self) -> Any:  # noqa: ANN401 - what the awaitable gives
-        """Waits for the next one that is done, and gives its result."""
+    async def keep_promise(self, promiser: object) -> Any:  # noqa: ANN401 - what the awaitable gives
+        """Waits for the next one that is done, and gives its result.
+
+        Until then it holds on to who promised it, whose going would cancel what is waited for:
+        `list(as_completed(...))` and `await next(as_completed(...))` have let go of it already.
+        """
+        future: Any
+        if self.ready and not self.is_stalled:
+            self.promised -= 1
+            future = self.ready.popleft()
+            return future.result()
         try:
             future = await self.next()
         finally:
             self.promised -= 1
+            del promiser  # a traceback must not keep it
         if future is NO_MORE:
             if self._is_time_up:
                 raise TimeoutError
             raise RuntimeError("as_completed was closed before this result was there")
-        return future.result()
+        try:
+            return future.result()
+        finally:
+            del future  # else its error, whose traceback has this frame, would be a cycle
 
     def _at_hand(self) -> int:
         """What will be delivered of what has been pulled, an error included."""
@@ -127,6 +143,8 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
         try:
             item = pull()
+            while asyncio.isfuture(item) and item in self._running:
+                item = pull()  # given twice: no result of its own will come
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
             self._source_error = error
             item = END
@@ -154,9 +172,12 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if self._held is not NOT_YET:
             _close(self._held)
             self._held = NOT_YET
-        if isinstance(self._given, _AT_HAND) and self.is_open:
-            while (item := self._pull()) is not END:
-                _close(item)
+        if isinstance(self._given, _AT_HAND):
+            if not self.is_open:
+                self._pull = self._feed.open(self._refill)
+            with suppress(RuntimeError):  # it was changed meanwhile, and cannot be iterated any further
+                while (item := self._pull()) is not END:
+                    _close(item)
 
     def _cancel_running(self) -> None:
         for task, is_ours in tuple(self._running.items()):

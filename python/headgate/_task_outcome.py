@@ -1,11 +1,18 @@
 """What becomes of items: one outcome for each where that is asked for, and figures over all."""
 
+import dis
+import inspect
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar, cast
+from types import FrameType
+from typing import Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_MAY_SUSPEND: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+_SUSPENDS: Final = dis.opmap["YIELD_VALUE"]
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: that makes it three times as dear, and there is one for each item
@@ -65,3 +72,23 @@ class TaskStatistics:
     failed: int
     cancelled: int
     retried: int
+
+
+def clear_locals(error: BaseException) -> None:
+    """Clears the local variables of the calls that the error ended.
+
+    `traceback.clear_frames` does so too, and before Python 3.13 it kills any coroutine or generator that the error
+    passed through and that has gone on to wait for something: one that caught an error and handed it to others.
+    """
+    trace = error.__traceback__
+    while trace is not None:
+        if not _may_go_on(trace.tb_frame):
+            with suppress(RuntimeError):  # it is executing
+                trace.tb_frame.clear()
+        trace = trace.tb_next
+
+
+def _may_go_on(frame: FrameType) -> bool:
+    """Whether it is one that can be suspended, and the last thing that it did is what suspends it."""
+    code = frame.f_code
+    return bool(code.co_flags & _MAY_SUSPEND) and frame.f_lasti >= 0 and code.co_code[frame.f_lasti] == _SUSPENDS

@@ -10,19 +10,20 @@ Whatever waits counts against the same bound as what is uncollected: running + w
 
 import asyncio
 import heapq
-import traceback
 from collections import deque
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headgate._limits import ConcurrencyLimit
-from headgate._line import Turn
-from headgate._task_calls import ALWAYS_RAISED, CallFlow, noted
+from headgate._task_calls import CallFlow, ends_all, noted
 from headgate._task_entry import Entry, Keys
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_options import TaskOptions
-from headgate._task_outcome import TaskOutcome, TaskStatistics
+from headgate._task_outcome import TaskOutcome, TaskStatistics, clear_locals
+
+if TYPE_CHECKING:
+    from headgate._line import Turn
 
 _SKIPPED: Final = object()
 _ON_TIME_S: Final = 1e-9
@@ -39,6 +40,11 @@ class _Raised:
 class PacedFlow(CallFlow):
     """Calls a function with each item when its gates let it through."""
 
+    __slots__ = (
+        *("_ahead", "_call", "_due", "_gate", "_head", "_is_refilling", "_keys", "_pause_numbers", "_pauses"),
+        *("_retried", "_shared", "_timer", "_turn", "_unstarted", "_will_refill", "_yields"),
+    )
+
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
         super().__init__(feed, options)
         self._shared = options.limit if isinstance(options.limit, ConcurrencyLimit) else None
@@ -54,6 +60,7 @@ class PacedFlow(CallFlow):
         self._head = 0  # ordered: all before it have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
         self._is_refilling = False
+        self._will_refill = False
         self._retried = 0
         self._unstarted = 0
 
@@ -76,13 +83,12 @@ class PacedFlow(CallFlow):
             self._settle()
 
     def _start_what_may(self) -> None:
-        self.is_stalled = False
         while not self._has_ended and (entry := self._gate or self._next_entry()) is not None:
             self._gate = entry
             try:
                 if not self._may_pass(entry):
                     return
-            except Exception as error:  # noqa: BLE001 - `cost` failed, or is more than the rate can ever allow
+            except BaseException as error:  # noqa: BLE001 - `cost` failed, or is more than the rate can ever allow
                 self._gate = None
                 self._leave(entry)
                 self._give_up(entry, error)
@@ -98,17 +104,20 @@ class PacedFlow(CallFlow):
             entry = self._due.popleft()
             if self._keys is None or self._keys.enter(entry):
                 return entry
-        if self._keys is not None and (freed := self._keys.take_freed()) is not None:
-            return freed
+        freed = None if self._keys is None else self._keys.take_freed()
+        return freed or self._next_new()
+
+    def _next_new(self) -> Entry | None:
+        """The next of the source whose key lets it pass."""
         while self._takes_more:
             if self._is_full():
                 self.is_stalled = True
-                return None
-            new = self._pull_entry()
-            if new is None:
-                return None
-            if self._keys is None or self._has_place(new, self._keys):
-                return new
+                break
+            entry = self._pull_entry()
+            if entry is None:
+                break
+            if self._keys is None or self._has_place(entry, self._keys):
+                return entry
         return None
 
     def _pull_entry(self) -> Entry | None:
@@ -131,7 +140,7 @@ class PacedFlow(CallFlow):
             if self._options.key is not None:
                 entry.key = self._options.key(entry.item)
             return keys.enter(entry)
-        except Exception as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
+        except BaseException as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
             self._give_up(entry, error)
             return False
 
@@ -152,14 +161,14 @@ class PacedFlow(CallFlow):
             return False
         if self._shared is not None and not entry.has_slot:
             if not self._shared.try_acquire():
-                self._turn = self._shared._when_granted(1, self._slot_granted)
+                self._turn = self._shared.when_granted(1, self._slot_granted)
                 return False
             entry.has_slot = True
         rate = self._options.rate
         if rate is not None and not entry.has_token:
             cost = 1.0 if self._options.cost is None else self._options.cost(entry.item)
             if not rate.try_acquire(cost):
-                self._turn = rate._when_granted(cost, self._token_granted)
+                self._turn = rate.when_granted(cost, self._token_granted)
                 return False
             entry.has_token = True
         return True
@@ -168,8 +177,8 @@ class PacedFlow(CallFlow):
         self._turn = None
         if self._gate is not None:
             self._gate.has_slot = True
-            # Whoever gave the slot back may be one of our own tasks, in our own context.
-            self._loop.call_soon(self._refill, context=self._context)
+            if not self._will_refill:  # it is one of our own that gave the slot back
+                self._loop.call_soon(self._refill, context=self._context)
 
     def _token_granted(self, error: ValueError | None) -> None:
         self._turn = None
@@ -186,7 +195,7 @@ class PacedFlow(CallFlow):
             entry.started_at = datetime.now(UTC)
         try:
             task = self._create_task(self._call(entry.item))
-        except Exception as error:  # noqa: BLE001 - it does not take one argument, perhaps
+        except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
             self._leave(entry)
             self._give_up(entry, error)
             return
@@ -209,6 +218,7 @@ class PacedFlow(CallFlow):
             self._discard(task)
             return
         entry: Entry = self._running.pop(task)
+        self._will_refill = True
         self._leave(entry)
         try:
             result = task.result()
@@ -216,6 +226,7 @@ class PacedFlow(CallFlow):
             self._attempt_failed(entry, error)
         else:
             self._deliver(entry.index, self._outcome(entry, result, None) if self._yields else result)
+        self._will_refill = False
         self._refill()
 
     def _discard(self, task: asyncio.Future[Any]) -> None:
@@ -235,11 +246,10 @@ class PacedFlow(CallFlow):
 
     def _attempt_failed(self, entry: Entry, error: BaseException) -> None:
         retry = self._options.retry
-        if retry is not None and isinstance(error, Exception) and not isinstance(error, ALWAYS_RAISED):
+        if retry is not None and not ends_all(error):
             try:
                 delay_s = retry.delay_s(entry.attempts, error)
-            except Exception as mistake:  # noqa: BLE001 - of the user's own `on` or `backoff`
-                mistake.__context__ = error
+            except BaseException as mistake:  # noqa: BLE001 - of the user's own `on` or `backoff`
                 self._give_up(entry, mistake)
                 return
             if delay_s is not None:
@@ -252,13 +262,13 @@ class PacedFlow(CallFlow):
 
     def _give_up(self, entry: Entry, error: BaseException) -> None:
         options = self._options
-        if options.ordered and options.errors == "raise" and not isinstance(error, ALWAYS_RAISED):
+        if options.ordered and options.errors == "raise" and not ends_all(error):
             self._failed += 1
             self.take_no_more()
             self._deliver(entry.index, _Raised(noted(error, entry.item)))
         elif self._item_failed(entry.item, error):
             if self._yields and isinstance(error, Exception):
-                traceback.clear_frames(error.__traceback__)
+                clear_locals(error)
                 self._deliver(entry.index, self._outcome(entry, None, error))
             else:
                 self._deliver(entry.index, _SKIPPED)
@@ -278,6 +288,8 @@ class PacedFlow(CallFlow):
         if not self._options.ordered:
             self._make_ready(result)
             return
+        if self._has_ended:
+            return  # by an error that comes before it
         self._ahead[index] = result
         while self._head in self._ahead:
             result = self._ahead.pop(self._head)
@@ -338,11 +350,16 @@ class PacedFlow(CallFlow):
         if self._gate is not None and self._gate.attempts == 0:
             unstarted.append(self._gate)
             self._leave_gate()
+        if (item := self._feed.take_back()) is not NOT_YET:
+            unstarted.append(Entry(self._taken, item))
+            self._taken += 1
         self._unstarted += len(unstarted)
         unstarted.sort(key=lambda entry: entry.index)
         for entry in unstarted:
             self._deliver(entry.index, _SKIPPED)
         self.take_no_more()
+        if self.is_open:  # those that are tried again may have waited behind what is gone now
+            self._loop.call_soon(self._refill, context=self._context)
         return [entry.item for entry in unstarted]
 
     def _leave_gate(self) -> None:

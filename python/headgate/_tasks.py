@@ -34,7 +34,8 @@ class _Face(Generic[R]):
 
     async def __aenter__(self) -> Self:
         self._flow.is_within_block = True
-        self._flow.open()
+        if not self._flow.is_open:
+            self._flow.open()
         return self
 
     async def __aexit__(
@@ -87,7 +88,7 @@ class CompletedFutures(_Face[asyncio.Future[R]]):
             self._flow.open()
         if not self._flow.promise():
             raise StopIteration
-        return self._flow.keep_promise()
+        return self._flow.keep_promise(self)
 
 
 class TaskResults(_Face[R]):

@@ -99,7 +99,7 @@ def test_errors_may_be_skipped_and_are_counted() -> None:
 
 
 def test_too_many_errors_end_it() -> None:
-    with pytest.raises(TooManyErrors, match="3 items failed, and max_errors=2") as caught:
+    with pytest.raises(TooManyErrors, match="3 items failed, and max_errors is 2") as caught:
         run_on_virtual_clock(for_each(Work(a=9), ["a"] * 9, limit=1, errors="skip", max_errors=2))
     assert isinstance(caught.value.__cause__, LookupError)
 

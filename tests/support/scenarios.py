@@ -1,0 +1,380 @@
+"""Maps of tasks under all that can happen to them, and a spy that says which of their promises were broken."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from headgate import ConcurrencyLimit, Rate, Retry, TaskOutcome, TaskResults, TooManyErrors, amap
+from support.virtual_clock import run_on_virtual_clock
+
+LONG_S = 10_000.0
+"""Longer than anything takes."""
+
+
+class ItemError(Exception):
+    """An attempt fails."""
+
+
+class SourceError(Exception):
+    """The source fails."""
+
+
+class LeaveError(Exception):
+    """The loop over the results is left."""
+
+
+class ShortRepr:
+    """Says only what is unlike the default: what a failing scenario shrank to can be read."""
+
+    def __repr__(self) -> str:
+        told = [
+            f"{each.name}={getattr(self, each.name)!r}"
+            for each in fields(self)  # type: ignore[arg-type]
+            if each.default is MISSING or getattr(self, each.name) != each.default
+        ]
+        return f"{type(self).__name__}({', '.join(told)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Item(ShortRepr):
+    """What happens when the function is called with it."""
+
+    index: int
+    turns: int = 0
+    """How often it lets others run."""
+    seconds: int = 0
+    """How long each attempt takes."""
+    failures: int = 0
+    """How many attempts fail."""
+    key: int = 0
+    cost: int = 1
+    cleanup_s: int = 0
+    """How long it takes to end when it is cancelled."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MapPlan(ShortRepr):
+    """One map and its consumer."""
+
+    items: tuple[Item, ...]
+    limit: int = 1
+    is_shared: bool = False
+    buffer: int | None = None
+    ordered: bool = False
+    window: int | None = None
+    errors: Any = "raise"
+    max_errors: int | None = None
+    timeout_s: float | None = None
+    attempts: int | None = None
+    backoff_s: int = 0
+    has_rate: bool = False
+    has_cost: bool = False
+    per_key: int | None = None
+    is_async: bool = False
+    source_wait_s: tuple[int, ...] = (0,)
+    source_fails: bool = False
+    slow_s: int | None = None
+    in_block: bool = True
+    leave_at: int | None = None
+    leave_by_error: bool = False
+    cancel_at_s: float | None = None
+    stop_at_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Scenario(ShortRepr):
+    """Maps at the same time, and what they share."""
+
+    maps: tuple[MapPlan, ...]
+    shared_limit: int = 1
+    resizes: tuple[tuple[float, int], ...] = ()
+    rate: tuple[float, float] = (1.0, 4.0)
+
+
+@dataclass
+class Spied:
+    """A map that runs, and what was seen of it."""
+
+    plan: MapPlan
+    shared: ConcurrencyLimit
+    rate: Rate
+    most_slots: int
+    broken: list[str]
+    starts: list[tuple[float, int]]
+    given: list[int] = field(default_factory=list)
+    calls: Counter[int] = field(default_factory=Counter)
+    running: Counter[int] = field(default_factory=Counter)
+    keys: Counter[int] = field(default_factory=Counter)
+    delivered: list[Any] = field(default_factory=list)
+    unstarted: list[int] = field(default_factory=list)
+    raised: BaseException | None = None
+    has_left: bool = False
+    was_stopped: bool = False
+    has_ended: bool = False
+    source_is_open: bool = False
+    results: TaskResults[Any] | None = None
+
+    # -- what the map is given
+
+    async def function(self, item: Item) -> int:
+        self.calls[item.index] += 1
+        self.running[item.index] += 1
+        self.keys[item.key] += 1
+        if self.plan.has_rate:
+            self.starts.append((asyncio.get_running_loop().time(), item.cost if self.plan.has_cost else 1))
+        self.look()
+        try:
+            return await self._work(item)
+        finally:
+            self.running[item.index] -= 1
+            self.keys[item.key] -= 1
+            self.look()
+
+    async def _work(self, item: Item) -> int:
+        try:
+            for _ in range(item.turns):
+                await asyncio.sleep(0)
+            if item.seconds:
+                await asyncio.sleep(item.seconds)
+        except asyncio.CancelledError:
+            if item.cleanup_s:
+                await asyncio.sleep(item.cleanup_s)
+            raise
+        if self.calls[item.index] <= item.failures:
+            raise ItemError(item.index)
+        return item.index
+
+    def items(self) -> Iterator[Item]:
+        for item in self.plan.items:
+            self.given.append(item.index)
+            yield item
+        if self.plan.source_fails:
+            raise SourceError
+
+    async def items_async(self) -> AsyncIterator[Item]:
+        self.source_is_open = True
+        is_told_to_end = False
+        try:
+            for item in self.plan.items:
+                wait_s = self.plan.source_wait_s[item.index % len(self.plan.source_wait_s)]
+                if wait_s:
+                    await asyncio.sleep(wait_s - 1)
+                self.given.append(item.index)
+                yield item
+            if self.plan.source_fails:
+                raise SourceError
+        except (asyncio.CancelledError, GeneratorExit):
+            is_told_to_end = True
+            raise
+        finally:
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                self.expect(not is_told_to_end, "the source was told to end while it did so")
+                raise
+            finally:
+                self.source_is_open = False
+
+    # -- what is always so
+
+    def look(self) -> None:
+        """Notes each promise that is broken at this moment."""
+        plan = self.plan
+        running = self.running.total()
+        limit = self.most_slots if plan.is_shared else plan.limit
+        self.expect(running <= limit, f"{running} run at limit {limit}")
+        if plan.per_key is not None:
+            most = max(self.keys.values(), default=0)
+            self.expect(most <= plan.per_key, f"{most} of one key run at per_key {plan.per_key}")
+        if any(count > 1 for count in self.running.values()):
+            self.expect(False, "an item runs twice at once")  # noqa: FBT003 - it is what is expected
+        if self.results is None:
+            return
+        now = self.results.statistics()
+        held = now.running + now.waiting + now.uncollected
+        bound = limit + (limit if plan.buffer is None else plan.buffer)
+        if plan.window is not None:
+            bound = plan.window + 1
+        self.expect(held <= bound, f"{held} are held at the bound {bound}: {now}")
+        begun = now.running + now.waiting + now.succeeded + now.failed + now.cancelled
+        self.expect(now.taken == begun, f"the figures do not add up: {now}")
+        least = min(now.running, now.waiting, now.uncollected, now.succeeded, now.failed, now.cancelled)
+        self.expect(least >= 0, f"a figure is below 0: {now}")
+
+    def expect(self, is_so: bool, what: str) -> None:
+        if not is_so:
+            self.broken.append(what)
+
+    # -- the consumer
+
+    async def consume(self) -> None:
+        plan = self.plan
+        self.results = amap(
+            self.function,
+            self.items_async() if plan.is_async else self.items(),
+            limit=self.shared if plan.is_shared else plan.limit,
+            buffer=plan.buffer,
+            ordered=plan.ordered,
+            window=plan.window,
+            errors=plan.errors,
+            max_errors=plan.max_errors,
+            timeout_s=plan.timeout_s,
+            retry=None if plan.attempts is None else Retry(plan.attempts, lambda _attempt, _error: plan.backoff_s),
+            rate=self.rate if plan.has_rate else None,
+            cost=(lambda item: item.cost) if plan.has_cost else None,
+            key=None if plan.per_key is None else lambda item: item.key,
+            per_key=plan.per_key,
+        )
+        try:
+            if plan.in_block:
+                async with self.results:
+                    await self._collect(self.results)
+            else:
+                await self._collect(self.results)
+        except (ItemError, SourceError, TooManyErrors, TimeoutError, LeaveError) as error:
+            self.raised = error.with_traceback(None)  # whose frames would hold the results, as if they were in use
+        finally:
+            if plan.in_block or not self.has_left:
+                self._nothing_is_left()
+            self.has_ended = True
+            self.look()
+            self.results = None
+
+    async def _collect(self, results: TaskResults[Any]) -> None:
+        async for result in results:
+            self.delivered.append(result)
+            self.look()
+            if self.plan.slow_s is not None:
+                try:
+                    await asyncio.sleep(self.plan.slow_s)
+                except asyncio.CancelledError:
+                    self.has_left = True
+                    raise
+            if len(self.delivered) == self.plan.leave_at:
+                self.has_left = True
+                if self.plan.leave_by_error:
+                    raise LeaveError
+                return
+
+    def _nothing_is_left(self) -> None:
+        left = self.running.total()
+        self.expect(left == 0, f"{left} run on")
+        self.expect(not self.source_is_open, "the source is open")
+
+    def stop(self) -> None:
+        if self.results is not None:
+            self.was_stopped = True
+            self.unstarted += [item.index for item in self.results.stop()]
+            self.look()
+
+    # -- what must have come of it
+
+    def judge(self) -> None:
+        """Notes each promise about results that was broken."""
+        indexes = [result.index if isinstance(result, TaskOutcome) else result for result in self.delivered]
+        self.expect(len(set(indexes)) == len(indexes), f"delivered twice: {indexes}")
+        if self.plan.ordered:
+            self.expect(indexes == sorted(indexes), f"not in order: {indexes}")
+        self.expect(set(indexes) <= set(self.calls), "delivered and never called")
+        self.expect(not set(self.unstarted) & set(self.calls), "given back as unstarted, and called")
+        self.expect(self.unstarted == sorted(self.unstarted), "unstarted ones are not in their order")
+        most = max(self.calls.values(), default=0)
+        self.expect(most <= (self.plan.attempts or 1), f"{most} attempts")
+        for result, index in zip(self.delivered, indexes, strict=True):
+            self._judge_result(result, self.plan.items[index])
+        if self.plan.cancel_at_s is None and not self.has_left:
+            self._judge_all(indexes)
+
+    def _judge_result(self, result: Any, item: Item) -> None:
+        attempts, succeeds = self.expected(item)
+        self.expect(self.calls[item.index] == attempts, f"{self.calls[item.index]} attempts, not {attempts}")
+        if isinstance(result, TaskOutcome):
+            self.expect(result.attempts == attempts, f"{result.attempts} attempts in the outcome, not {attempts}")
+            self.expect((result.error is None) == succeeds, f"{result.error!r} for {item}")
+        else:
+            self.expect(succeeds, f"a result of {item}, which fails")
+
+    def expected(self, item: Item) -> tuple[int, bool]:
+        """How many attempts there are, and whether the last one succeeds."""
+        attempts = self.plan.attempts or 1
+        if self.plan.timeout_s is not None and item.seconds > self.plan.timeout_s:
+            return attempts, False
+        return min(item.failures + 1, attempts), item.failures < attempts
+
+    def _judge_all(self, indexes: list[int]) -> None:
+        """Nobody left: everything that was taken became what it had to."""
+        plan = self.plan
+        fails = {item.index for item in plan.items if not self.expected(item)[1]}
+        if self.raised is None:
+            lost = set(self.given) - set(self.calls) - set(self.unstarted)
+            self.expect(not lost, f"taken and lost: {lost}")
+            due = set(self.calls) if plan.errors == "yield" else set(self.calls) - fails
+            self.expect(due == set(indexes), f"delivered {indexes}, and not {due}")
+            self.expect(plan.errors != "raise" or not fails & set(self.calls), "an error was not raised")
+            failed = len(fails & set(self.calls))
+            self.expect(plan.max_errors is None or failed <= plan.max_errors, "too many errors were not raised")
+            if not self.was_stopped:
+                self.expect(not plan.source_fails, "the error of the source was not raised")
+                self.expect(len(plan.items) == len(self.calls), "not all were called")
+        elif isinstance(self.raised, SourceError):
+            self.expect(plan.source_fails, "a source error out of nowhere")
+            due = set(range(len(plan.items))) - (set() if plan.errors == "yield" else fails)
+            self.expect(due == set(indexes) or self.was_stopped, f"{indexes} were delivered before the source's error")
+        elif isinstance(self.raised, (ItemError, TimeoutError)):
+            self.expect(plan.errors == "raise" and bool(fails & set(self.calls)), f"{self.raised!r} out of nowhere")
+            if plan.ordered and fails:
+                due = set(range(min(fails))) - set(self.unstarted)
+                self.expect(due == set(indexes), f"{indexes} were delivered before the first error, and not {due}")
+        else:
+            self.expect(isinstance(self.raised, TooManyErrors), f"raised {self.raised!r}")
+            failed = len(fails & set(self.calls))
+            self.expect(plan.max_errors is not None and failed > plan.max_errors, "too many errors out of nowhere")
+
+
+def broken_promises(scenario: Scenario) -> list[str]:
+    """Runs it, and gives what went wrong."""
+    return run_on_virtual_clock(_run(scenario))
+
+
+async def _run(scenario: Scenario) -> list[str]:
+    loop = asyncio.get_running_loop()
+    broken: list[str] = []
+    loop.set_exception_handler(lambda _loop, context: broken.append(f"the event loop was told: {context}"))
+    shared = ConcurrencyLimit(scenario.shared_limit)
+    amount, burst = scenario.rate
+    rate = Rate(amount, per_s=1, burst=burst)
+    most_slots = max([scenario.shared_limit, *(slots for _, slots in scenario.resizes)])
+    starts: list[tuple[float, int]] = []
+    maps = [Spied(plan, shared, rate, most_slots, broken, starts) for plan in scenario.maps]
+    timers = [loop.call_later(at_s, shared.resize, slots) for at_s, slots in scenario.resizes]
+    consumers = []
+    for spied in maps:
+        consumer = loop.create_task(spied.consume())
+        consumers.append(consumer)
+        if spied.plan.cancel_at_s is not None:
+            timers.append(loop.call_later(spied.plan.cancel_at_s, consumer.cancel))
+        if spied.plan.stop_at_s is not None:
+            timers.append(loop.call_later(spied.plan.stop_at_s, spied.stop))
+    for spied, ended in zip(maps, await asyncio.gather(*consumers, return_exceptions=True), strict=True):
+        is_cancelled = isinstance(ended, asyncio.CancelledError) and spied.plan.cancel_at_s is not None
+        spied.expect(ended is None or is_cancelled, f"the consumer ended with {ended!r}")
+    del consumer, consumers
+    for timer in timers:
+        timer.cancel()
+    await asyncio.sleep(LONG_S)  # those that were left without a block end now
+    for spied in maps:
+        spied.judge()
+        spied.expect(not spied.running.total() and not spied.source_is_open, "something runs on for ever")
+    if shared.in_use or shared.statistics().waiting:
+        broken.append(f"the shared limit is not free: {shared}")
+    if rate.statistics().waiting:
+        broken.append(f"somebody waits for the rate: {rate}")
+    for first, (begin_s, _) in enumerate(starts):
+        cost = 0
+        for at_s, more in starts[first:]:
+            cost += more
+            if cost > burst + amount * (at_s - begin_s + 0.010) + 1e-6:
+                broken.append(f"a cost of {cost} from {begin_s} s to {at_s} s")
+    return broken
