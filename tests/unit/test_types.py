@@ -40,7 +40,7 @@ def guide(tmp_path: Path) -> list[Path]:
 
 
 def test_types_are_inferred_mistakes_are_found_and_the_guide_is_right(guide: list[Path], cache: Path) -> None:
-    files = [CASES / "tasks.py", CASES / "mistakes.py", *guide]
+    files = [CASES / "inferred.py", CASES / "mistakes.py", *guide]
     assert f"Success: no issues found in {len(files)} source files\n" == found_by_mypy(*files, cache=cache)
 
 
