@@ -170,7 +170,8 @@ def map(  # noqa: A001, PLR0913 - it is `map`; `amap` explains them
 
     The function, and a source that is not a list, run on a thread of their own, which has an event loop of its own; it
     goes on while the caller works on a result. Leaving the loop cancels what runs and waits until it has ended; `with
-    headgate.map(...) as results` makes that certain. Ctrl-C does the same.
+    headgate.map(...) as results` makes that certain. Ctrl-C and the end of the program do the same. Calls see the
+    context variables of whoever asks for the first result.
 
     The arguments and errors are those of `amap`; `loop_factory` makes the event loop, such as `uvloop.new_event_loop`,
     and is asyncio's own if it is not given.

@@ -4,8 +4,10 @@ import asyncio
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import CancelledError
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -227,6 +229,19 @@ def test_a_call_that_exits_the_program_does_so() -> None:
         with pytest.raises(SystemExit) as caught:
             list(headgate.map(leave, range(10), limit=2))
         assert 5 == caught.value.code
+
+
+@pytest.mark.parametrize("errors", ["raise", "skip"])
+def test_a_call_that_is_cancelled_is_a_cancellation_however_errors_are_treated(
+    errors: Literal["raise", "skip"],
+) -> None:
+    async def give_up(_number: int) -> int:
+        raise asyncio.CancelledError
+
+    results = headgate.map(give_up, [1], limit=1, errors=errors)
+    with pytest.raises(CancelledError):
+        next(results)
+    assert [] == list(results)
 
 
 def test_closing_twice_is_closing_once() -> None:
