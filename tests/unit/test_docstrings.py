@@ -54,8 +54,8 @@ PRINTED: dict[str, list[str]] = {
     "gather": [],
     "map": ["page of "],
 }
-ENGINE = {"fetch", "Job"}
-"""The README's examples of these are run, against a server."""
+ELSEWHERE = {"fetch", "Job", "__version__"}
+"""The README's examples of the first two are run, against a server; the last one is no more than text."""
 
 
 def example_of(thing: object) -> str | None:
@@ -68,7 +68,7 @@ def example_of(thing: object) -> str | None:
 EXAMPLES = {
     name: example
     for name in headgate.__all__
-    if name not in ENGINE and (example := example_of(getattr(headgate, name))) is not None
+    if name not in ELSEWHERE and (example := example_of(getattr(headgate, name))) is not None
 }
 
 
