@@ -57,7 +57,15 @@ async def for_each(  # noqa: PLR0913 - each is worth its name
         return results.statistics()
 
 
-async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool = False) -> list[R | BaseException]:
+@overload
+async def gather(*aws: Awaitable[R], limit: int, return_exceptions: Literal[False] = False) -> list[R]: ...
+
+
+@overload
+async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool) -> list[R | BaseException]: ...
+
+
+async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = False) -> list[Any]:
     """Awaits all, few at a time, and gives their results in the order of the arguments: `asyncio.gather` with a limit.
 
         pages = await gather(*(fetch(url) for url in urls), limit=10)
@@ -162,7 +170,8 @@ def map(  # noqa: A001, PLR0913 - it is `map`; `amap` explains them
 
     The function, and a source that is not a list, run on a thread of their own, which has an event loop of its own; it
     goes on while the caller works on a result. Leaving the loop cancels what runs and waits until it has ended; `with
-    headgate.map(...) as results` makes that certain. Ctrl-C does the same.
+    headgate.map(...) as results` makes that certain. Ctrl-C and the end of the program do the same. Calls see the
+    context variables of whoever asks for the first result.
 
     The arguments and errors are those of `amap`; `loop_factory` makes the event loop, such as `uvloop.new_event_loop`,
     and is asyncio's own if it is not given.
