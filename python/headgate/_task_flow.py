@@ -237,9 +237,11 @@ class Flow(Generic[R]):
 
     def abandon_from_anywhere(self) -> None:
         """Does so when it was let go of: on any thread, with its event loop running or not."""
-        if not self.is_open or self._loop.is_closed() or (self._has_ended and not self.ready):
+        if not self.is_open or (self._has_ended and not self.ready):
             return
-        if threading.get_ident() == self._thread:
+        if self._loop.is_closed():
+            self._close_unstarted()
+        elif threading.get_ident() == self._thread:
             self.abandon()
         else:
             self._loop.call_soon_threadsafe(self.abandon)
@@ -275,6 +277,9 @@ class Flow(Generic[R]):
     def _drop_ready(self) -> None:
         while self.ready:
             self._drop(self.ready.popleft())
+
+    def _close_unstarted(self) -> None:
+        """Lets go of what was taken and never started."""
 
     def _drop(self, result: R) -> None:
         """Lets go of a result that was not collected."""

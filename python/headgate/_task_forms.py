@@ -10,7 +10,7 @@ from headgate._retry import Retry
 from headgate._task_map import LoopFactory, MapIterator
 from headgate._task_options import Errors, TaskOptions
 from headgate._task_outcome import TaskOutcome, TaskStatistics
-from headgate._tasks import amap, flow_of
+from headgate._tasks import amap, as_completed, flow_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -70,12 +70,13 @@ async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = Fal
 
         pages = await gather(*(fetch(url) for url in urls), limit=10)
 
-    The first error cancels the rest, waits until it has ended, and is raised; coroutines that were not started are
-    closed. (`asyncio.gather` would leave the rest running.) Cancelling it does the same.
+    The first error cancels the coroutines that run, waits until they have ended, and is raised; those that were not
+    started are closed. (`asyncio.gather` would let them run on.) Cancelling it does the same. Futures that were given
+    run on in either case: they are somebody else's.
 
     Args:
         aws: Coroutines, futures and other awaitables. All of them are there from the beginning, as are their results:
-            for more than fit in memory, use `amap`.
+            for more than fit in memory, use `amap`. A coroutine can be given once.
         limit: Started and unfinished at once, at the most.
         return_exceptions: Whether errors stand among the results instead of being raised. A cancellation is raised in
             any case.
@@ -87,15 +88,20 @@ async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = Fal
     results: list[Any] = [None] * len(aws)
 
     async def put(index: int) -> None:
+        awaitable = aws[index]
         try:
-            results[index] = await aws[index]
+            if asyncio.isfuture(awaitable):
+                await asyncio.wait((awaitable,))  # cancelling this leaves the future alone
+            results[index] = await awaitable
         except Exception as error:
             if not return_exceptions:
                 raise
             results[index] = error
 
     try:
-        await for_each(put, range(len(aws)), limit=limit)
+        async with as_completed((put(index) for index in range(len(aws))), limit=limit) as futures:
+            async for future in futures:
+                future.result()
     finally:
         for awaitable in aws:
             if iscoroutine(awaitable):

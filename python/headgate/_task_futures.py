@@ -58,9 +58,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             if item.get_loop() is not self._loop:
                 self.fail(ValueError("a future among aws belongs to another event loop"))
                 return
-            is_ours = False
-            if task in self._running:
-                return  # given twice; like any set of futures, it is in flight once
+            is_ours = item in self._running
+            if is_ours:  # given twice
+                task = self._create_task(_wait_for_again(item))
         elif isawaitable(item):
             task = self._create_task(_wait_for(item))
         else:
@@ -111,12 +111,8 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         `list(as_completed(...))` and `await next(as_completed(...))` have let go of it already.
         """
         future: Any
-        if self.ready and not self.is_stalled:
-            self.promised -= 1
-            future = self.ready.popleft()
-            return future.result()
         try:
-            future = await self.next()
+            future = self.ready.popleft() if self.ready and not self.is_stalled else await self.next()
         finally:
             self.promised -= 1
             del promiser  # a traceback must not keep it
@@ -145,8 +141,6 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
         try:
             item = pull()
-            while asyncio.isfuture(item) and item in self._running:
-                item = pull()  # given twice: no result of its own will come
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
             self._source_error = error
             item = END
@@ -171,6 +165,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
     def _end(self) -> None:
         super()._end()
+        self._close_unstarted()
+
+    def _close_unstarted(self) -> None:
         _close(self._held)
         _close(self._feed.take_back())
         self._held = NOT_YET
@@ -192,6 +189,11 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
     def _drop(self, result: asyncio.Future[Any]) -> None:
         if not result.cancelled():
             result.exception()  # else asyncio would say that it was never retrieved
+
+
+async def _wait_for_again(future: asyncio.Future[R]) -> R:
+    await asyncio.wait((future,))  # cancelling this leaves the future alone
+    return future.result()
 
 
 async def _wait_for(awaitable: Awaitable[R]) -> R:

@@ -137,8 +137,8 @@ def as_completed(
 
     - at most `limit` are started and unfinished; the next one starts when one is done;
     - the input is read as it is needed, at most one ahead of what runs. It may be infinite, and asynchronous (then with
-      `async for` only). A future that is given twice is given back twice, unless it is in flight meanwhile; a
-      coroutine that is given twice is one that is awaited twice, which fails;
+      `async for` only). A future that is given twice is given back twice (where it is in flight, as a task that
+      waits for it); a coroutine that is given twice is one that is awaited twice, which fails;
     - at most `buffer` are done and not yet collected: a loop that is slow stops the starts;
     - it starts, as does the time of `timeout`, with the first step of the loop or the beginning of the block;
     - leaving cancels what it has started, and closes coroutines that were not: at the end of the block, by an error or
