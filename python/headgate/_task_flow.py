@@ -226,6 +226,7 @@ class Flow(Generic[R]):
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self.abandon)
         elif self._loop.is_running():
+            self._takes_more = False
             self._drop_ready()  # at once: the garbage collector may take them too, unseen
             self._loop.call_soon(self.abandon)  # not at once: it may have come in the middle of a start
         else:

@@ -193,13 +193,16 @@ class PacedFlow(CallFlow):
         task.add_done_callback(self._on_finished, context=self._context)
 
     async def _call_in_time(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
+        attempt = asyncio.timeout(self._options.timeout_s)
         try:
-            async with asyncio.timeout(self._options.timeout_s) as attempt:
+            async with attempt:
                 return await self._function(item)
         except TimeoutError as error:
             if attempt.expired():
                 raise TimeoutError(f"the attempt took longer than timeout_s={self._options.timeout_s}") from error
             raise
+        finally:
+            del attempt  # which has the task, whose error has a traceback with this frame
 
     # -- finishing
 
@@ -212,6 +215,7 @@ class PacedFlow(CallFlow):
         try:
             result = task.result()
         except BaseException as error:  # noqa: BLE001 - the item's own
+            del task  # else its error, whose traceback has this frame, would be a cycle
             self._attempt_failed(entry, error)
         else:
             self._deliver(entry.index, self._outcome(entry, result, None) if self._yields else result)

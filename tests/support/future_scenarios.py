@@ -136,8 +136,9 @@ class SpiedFutures:
         else:
             async for future in futures:
                 self.expect(future.done(), "one is not done")
-                error = future.exception()
-                self.delivered.append(future.result() if error is None else error.args[0])
+                failed = future.exception()
+                self.delivered.append(future.result() if failed is None else failed.args[0])
+                del failed
                 if await self._leaves():
                     return
 

@@ -371,10 +371,17 @@ async def _run(scenario: Scenario) -> list[str]:
         broken.append(f"the shared limit is not free: {shared}")
     if rate.statistics().waiting:
         broken.append(f"somebody waits for the rate: {rate}")
+    broken += too_fast(starts, amount, burst)
+    return broken
+
+
+def too_fast(starts: list[tuple[float, int]], amount: float, burst: float) -> list[str]:
+    """The windows, from one start to another, in which more was spent than the rate allows."""
+    windows = []
     for first, (begin_s, _) in enumerate(starts):
         cost = 0
         for at_s, more in starts[first:]:
             cost += more
             if cost > burst + amount * (at_s - begin_s + 0.010) + 1e-6:
-                broken.append(f"a cost of {cost} from {begin_s} s to {at_s} s")
-    return broken
+                windows.append(f"a cost of {cost} from {begin_s} s to {at_s} s")
+    return windows
