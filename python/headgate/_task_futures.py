@@ -153,6 +153,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
     def _end(self) -> None:
         super()._end()
+        _close(self._feed.take_back())
         if self._held is not NOT_YET:
             _close(self._held)
             self._held = NOT_YET
