@@ -130,11 +130,11 @@ def test_nothing_is_read_or_called_when_something_is_refused() -> None:
 
 def test_as_completed_refuses_in_the_same_words() -> None:
     aws: Any = "abc"
-    with pytest.raises(TypeError, match="^aws is a str, which is one value: give a list of them"):
+    with pytest.raises(TypeError, match=r"^aws is a str, which is one value: give a list of them"):
         as_completed(aws, limit=1)
 
 
 def test_for_each_refuses_in_the_same_words() -> None:
     items: Any = "abc"
-    with pytest.raises(TypeError, match="^items is a str, which is one value: give a list of them"):
+    with pytest.raises(TypeError, match=r"^items is a str, which is one value: give a list of them"):
         run_on_virtual_clock(for_each(function, items, limit=1))
