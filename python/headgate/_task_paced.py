@@ -157,6 +157,8 @@ class PacedFlow(CallFlow):
         rate = self._options.rate
         if rate is not None and not entry.has_token:
             cost = 1.0 if self._options.cost is None else self._options.cost(entry.item)
+            if self._gate is not entry:
+                return False  # `cost` has stopped the map, and this item was given back
             if not rate.try_acquire(cost):
                 self._turn = rate._when_granted(cost, self._token_granted)
                 return False
