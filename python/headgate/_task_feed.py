@@ -58,6 +58,7 @@ class AsyncFeed(Generic[T]):
         self._error: BaseException | None = None
         self._is_wanted = False
         self._is_closing = False
+        self._is_giving = False
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._have_more: Callable[[], None] = _nothing
@@ -75,8 +76,9 @@ class AsyncFeed(Generic[T]):
             return  # cancelled again, it would be cancelled while it cleans up
         self._is_closing = True
         task = self._task
-        if task is not None and task is not asyncio.current_task(task.get_loop()):
-            task.cancel()  # itself it would cancel while it closes the source
+        if task is None or self._is_giving or task is asyncio.current_task(task.get_loop()):
+            return  # itself it would cancel while it closes the source
+        task.cancel()
 
     def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
         """The item that was read and not pulled, because what it was wanted for was needed elsewhere; or `NOT_YET`."""
@@ -120,7 +122,9 @@ class AsyncFeed(Generic[T]):
                 except StopAsyncIteration:
                     return
                 self._is_wanted = False  # not before: it may have been pulled in vain meanwhile
+                self._is_giving = True  # also where a task that starts at once is the current one (Python 3.12)
                 self._have_more()
+                self._is_giving = False
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is; raised by the next pull
             self._error = error
         finally:

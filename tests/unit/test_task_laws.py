@@ -29,7 +29,9 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
             key=draw(st.integers(0, 2)),
             cost=draw(st.integers(1, 4)),
             cleanup_s=draw(st.sampled_from([0, 0, 1])) if has_cleanup else 0,
-            when_cancelled=draw(st.sampled_from(["raise", "return", "fail"])) if has_cleanup and not timeout_s else "raise",
+            when_cancelled=draw(st.sampled_from(["raise", "return", "fail"]))
+            if has_cleanup and not timeout_s
+            else "raise",
         )
         for index in range(draw(st.integers(0, 14)))
     )
