@@ -5,20 +5,18 @@ Needs `tests` on the PYTHONPATH, as `make bench-durability` has it: the checks a
 """
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from durable import Answer, Question, cost, kill, resume
-from harness import environment, tables
+from durable import cost, kill, resume
+from harness import answers, environment
+from harness.answers import Answer, Question
 from harness.servers import ServerError
 
 QUESTIONS: Final[dict[str, Question]] = {"kill": kill, "resume": resume, "cost": cost}
-_ROOT: Final = Path(__file__).parents[1]
-_RESULTS: Final = _ROOT / "bench" / "results"
 
 
 def main() -> int:
@@ -30,20 +28,20 @@ def main() -> int:
     if "cost" in asked and len(os.sched_getaffinity(0)) == 1:
         return _refuse("cost needs two cores, one for the server and one for the client; this process may use one")
     about, before = environment.machine(), environment.cpu_times()
-    answers: dict[str, Answer] = {}
+    found: dict[str, Answer] = {}
     try:
         for name in asked:
-            answers[name] = QUESTIONS[name].ask(arguments)
+            found[name] = QUESTIONS[name].ask(arguments)
     except ServerError as error:
         return _refuse(str(error))
     except KeyboardInterrupt:
         return 130
     about["steal"] = environment.steal(before, environment.cpu_times())
     head = f"# Durability: {about['cpu']}, {about['date']}\n\n{_caveats(about)}"
-    print("\n\n".join([head, *map(_section, answers.values())]))
+    print("\n\n".join([head, *map(answers.section, found.values())]))
     if arguments.save:
-        _save(_RESULTS / f"{about['date']}-{environment.machine_kind(about)}", answers, about, head)
-    return 1 if any(answer.wrong for answer in answers.values()) else 0
+        answers.save("durability", found, about, head)
+    return 1 if any(answer.wrong for answer in found.values()) else 0
 
 
 def _caveats(about: Mapping[str, Any]) -> str:
@@ -55,22 +53,6 @@ def _caveats(about: Mapping[str, Any]) -> str:
         "machines.\n"
         "- A kill of a process is no loss of power: what the kernel has not yet written to the disk outlives it."
     )
-
-
-def _section(answer: Answer) -> str:
-    wrong = "\n".join(f"- WRONG: {mistake}" for mistake in answer.wrong)
-    parts = [f"## {answer.title}", tables.targets_table(answer.targets), answer.text, wrong]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _save(directory: Path, answers: Mapping[str, Answer], about: Mapping[str, Any], head: str) -> None:
-    """Two files for each question, so that one can be asked again without the others."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, answer in answers.items():
-        found = {"environment": about, "wrong": answer.wrong, "raw": answer.raw}
-        (directory / f"durability-{name}.json").write_text(json.dumps(found, indent=1) + "\n")
-        (directory / f"durability-{name}.md").write_text(f"{head}\n\n{_section(answer)}\n")
-    print(f"kept in {directory.relative_to(_ROOT)}", file=sys.stderr)
 
 
 def _refuse(why: str) -> int:

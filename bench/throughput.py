@@ -28,6 +28,14 @@ SCENARIOS: Final[dict[str, Scenario]] = {module.NAME: module for module in (thro
 _ROOT: Final = Path(__file__).parents[1]
 _RESULTS: Final = _ROOT / "bench" / "results"
 _OHA: Final = _ROOT / "target" / "bench-tools" / "bin" / "oha"
+_CAVEATS: Final = (
+    "- Trust ratios, not figures: a ratio pairs two runs of the same round.",
+    "- Loopback, small answers, no TLS: what is measured is the client's own work for a request.",
+    "- Where the server's core is as busy as can be and the client's is not, the figure is the server's.",
+    "- wrk and oha repeat one request; aiohttp and headgate make a URL for each row.",
+    "- wrk is stopped by the clock; the others end with their last request, and slow ends count.",
+    "- Rates are by each client's own clock and leave out its start; CPU and memory are the whole process's.",
+)
 _SPARE_FILES: Final = 100
 """A client or server opens some besides its connections."""
 
@@ -71,7 +79,7 @@ def _measure(arguments: argparse.Namespace, cores: Cores) -> int:
     about |= {name: getattr(bench, name) for name in ("concurrencies", "rounds", "seconds", "memory_rows")}
     about["steal"] = environment.steal(before, environment.cpu_times())
 
-    parts = [f"# {about['cpu']}, {about['date']}", environment.caveats(about)]
+    parts = [f"# {about['cpu']}, {about['date']}", environment.caveats(about, _CAVEATS)]
     parts += [SCENARIOS[name].summary(made) for name, made in trials.items()]
     parts.append("## Versions\n\n" + "\n".join(f"- {name}: {version}" for name, version in about["versions"].items()))
     text = "\n\n".join(parts) + "\n"

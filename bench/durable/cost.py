@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from durable import Answer
 from harness import servers, tables
+from harness.answers import Answer
 from harness.servers import ServerError
 from harness.trial import Cores, Plan, Trial, attempt, median_ratio, right
 from rivals.headgate import Headgate

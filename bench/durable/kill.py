@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from durable import Answer
 from harness import tables
+from harness.answers import Answer
 from harness.tables import Target
 from support.campaign import Job, Kill, Story, kill_until_done
 from support.killing import watching

@@ -22,8 +22,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from durable import Answer
 from harness import processes, tables
+from harness.answers import Answer
 from harness.tables import Target
 from support import commits
 from support.killing import Watched, watching

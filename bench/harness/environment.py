@@ -6,7 +6,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,29 +53,25 @@ def machine() -> dict[str, Any]:
     }
 
 
-def machine_kind(environment: dict[str, Any]) -> str:
+def machine_kind(environment: Mapping[str, Any]) -> str:
     """For the name of a directory."""
     words = re.sub(r"[^a-z0-9]+", "-", environment["cpu"].lower()).strip("-")
     return f"{words}-{environment['cores']}-cores"
 
 
-def caveats(environment: dict[str, Any]) -> str:
-    """What to know before a figure is believed."""
+def caveats(environment: Mapping[str, Any], general: Iterable[str]) -> str:
+    """What to know before a figure is believed: how quiet it was, what machine it was, then what is always so."""
     virtual = " of a virtual machine" if environment["virtual_machine"] else ""
-    found = [
-        f"- One machine: {environment['cpu']}, {environment['cores']} cores{virtual}, {environment['kernel']}, Python "
-        + environment["python"],
-        "- Trust ratios, not figures: a ratio pairs two runs of the same round.",
-        "- Loopback, small answers, no TLS: what is measured is the client's own work for a request.",
-        "- Where the server's core is as busy as can be and the client's is not, the figure is the server's.",
-        "- wrk and oha repeat one request; aiohttp and headgate make a URL for each row.",
-        "- wrk is stopped by the clock; the others end with their last request, and slow ends count.",
-        "- Rates are by each client's own clock and leave out its start; CPU and memory are the whole process's.",
-    ]
-    if environment["load_before"] > _BUSY_LOAD:
-        found.insert(0, f"- **Not a quiet machine: the load was {environment['load_before']:.1f} before the start.**")
+    found = []
     if environment["steal"] > _BUSY_STEAL:
-        found.insert(0, f"- **The hypervisor gave {environment['steal']:.0%} of the time to other machines.**")
+        found.append(f"- **The hypervisor gave {environment['steal']:.0%} of the time to other machines.**")
+    if environment["load_before"] > _BUSY_LOAD:
+        found.append(f"- **Not a quiet machine: the load was {environment['load_before']:.1f} before the start.**")
+    found.append(
+        f"- One machine: {environment['cpu']}, {environment['cores']} cores{virtual}, {environment['kernel']}, Python "
+        + environment["python"]
+    )
+    found += general
     found += [f"- Left out, because it was not installed: {name}." for name in environment["missing"]]
     return "\n".join(found)
 

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from harness.trial import Trial
 
@@ -27,12 +27,12 @@ def at_least(promise: str, measured: float | None, bound: float) -> Target:
     )
 
 
-def at_most(promise: str, measured: float | None, bound: float, unit: str) -> Target:
+def at_most(promise: str, measured: float | None, bound: float, unit: str, form: str = ".1f") -> Target:
     """A figure that should not be higher."""
     return Target(
         f"{promise}: at most {bound:g} {unit}",
         measured,
-        ABSENT if measured is None else f"{measured:.1f} {unit}",
+        ABSENT if measured is None else f"{measured:{form}} {unit}",
         measured is not None and measured <= bound,
     )
 
@@ -68,7 +68,14 @@ def mb(size: float) -> float:
     return size / 1e6
 
 
-def counted(trials: Sequence[Trial]) -> str:
+class Checked(Protocol):
+    """A run that says why it does not count; empty if it does."""
+
+    @property
+    def wrong(self) -> str: ...  # noqa: D102 - described above
+
+
+def counted(trials: Sequence[Checked]) -> str:
     """How many trials the figures of a row stand on."""
     wrong = sum(1 for trial in trials if trial.wrong)
     return f"**{wrong} of {len(trials)} WRONG**" if wrong else str(len(trials))

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from headgate._retry import Retry, RetryStatistics
     from headgate._status import JobRun, JobStatus
     from headgate._summary import JobFigures, Summary
-    from headgate._task_forms import for_each, gather, map
+    from headgate._task_forms import for_each, gather, map  # noqa: A004 - it is `map`
     from headgate._task_map import MapIterator
     from headgate._task_outcome import TaskOutcome, TaskStatistics
     from headgate._tasks import CompletedFutures, TaskResults, amap, as_completed, limited_as_completed

@@ -107,7 +107,9 @@ class ConcurrencyLimit(Line[int]):
             TypeError: If `n` is no integer.
             ValueError: If `n` is below 1, or above the limit.
         """
-        self._check(n)
+        # The common case costs two comparisons; `_check` says what is wrong, if something is.
+        if type(n) is not int or not 0 < n <= self._limit:
+            self._check(n)
         if (self._turns and self._others_wait()) or not self._take(n):
             return False
         self._granted += 1
@@ -139,7 +141,8 @@ class ConcurrencyLimit(Line[int]):
             TypeError: If `n` is no integer.
             ValueError: If `n` is below 1, or more than are in use.
         """
-        _check_count("n", n)
+        if type(n) is not int or n < 1:
+            _check_count("n", n)
         if n > self._in_use:
             raise ValueError(f"n is {n}, but {self._in_use} slots are in use: release once what was acquired once")
         self._in_use -= n
@@ -179,7 +182,8 @@ class ConcurrencyLimit(Line[int]):
         if in_use > self._limit:
             return False
         self._in_use = in_use
-        self._most_in_use = max(self._most_in_use, in_use)
+        if in_use > self._most_in_use:  # noqa: PLR1730 - max() takes three times as long
+            self._most_in_use = in_use
         return True
 
     def _give_back(self, amount: int) -> None:

@@ -5,7 +5,8 @@ Prior art: the waiters of `asyncio.Semaphore`, whose history is one of lost wake
 
 Guarantees:
   - Who is at the head is served before anybody behind, also when those behind ask for less. A newcomer is never
-    served before those who wait.
+    served before those who wait. (It may run before those who were served in the same turn of the event loop: they have
+    what they asked for, and go on in the next turn.)
   - What was asked for is taken by the one who serves, before the waiter runs: between the two, nobody can take it away.
   - A waiter that is cancelled takes nothing. Was it served in the same turn of the event loop, it gives back.
   - One turn of the event loop serves at most those who stood in the line when it began.
@@ -102,7 +103,7 @@ class Line(ABC, Generic[Amount]):
     def _moved(self) -> None:
         """Forgets what belonged to the event loop before."""
 
-    def _when_granted(self, amount: Amount, call: Callable[[ValueError | None], None]) -> Turn[Amount]:
+    def when_granted(self, amount: Amount, call: Callable[[ValueError | None], None]) -> Turn[Amount]:
         """Joins the line without a coroutine.
 
         Args:
@@ -131,8 +132,6 @@ class Line(ABC, Generic[Amount]):
             turn.cancel()
             if turn.granted:
                 self._give_back(amount)
-            elif future.done() and not future.cancelled():
-                future.exception()  # cancelled and refused at once: nobody else will look at the error
             raise
 
     def _here(self) -> asyncio.AbstractEventLoop:

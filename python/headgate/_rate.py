@@ -10,15 +10,13 @@ by a late timer are counted from the time for which it was set, and so are the a
 `MAX_LATE_S`.
 """
 
+import asyncio
 import math
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headgate._line import Line, Turn
-
-if TYPE_CHECKING:
-    import asyncio
 
 MAX_LATE_S: Final = 0.010
 """How much of a timer's lateness is made good."""
@@ -72,7 +70,8 @@ class Bucket:
 
     def take(self, now_s: float, cost: float) -> None:
         """Takes the cost out."""
-        self._full_at_s = max(self._full_at_s, now_s) + cost * self._interval_s
+        from_s = self._full_at_s if self._full_at_s > now_s else now_s  # noqa: FURB136 - max() takes three times as long
+        self._full_at_s = from_s + cost * self._interval_s
 
     def holds(self, now_s: float) -> float:
         """What is in it."""
@@ -98,6 +97,7 @@ class Rate(Line[float]):
 
     In any time of `w` seconds at most `burst + amount / per_s * (w + 0.010)` is granted. The 10 ms are for timers that
     come late, whose lateness is made good, so that the mean rate is kept; were timers exact, it would be `w` alone.
+    What counts is when it is granted: a callback that takes long can keep those who waited from going on at once.
 
     First come, first served, whatever the costs. A rate limits starts and knows nothing of ends: there is nothing to
     give back.
@@ -172,8 +172,11 @@ class Rate(Line[float]):
             ValueError: If `cost` is below 0, not a number, or above `burst`.
             RuntimeError: If there is no running event loop, or another one uses this rate.
         """
-        self._check(cost)
-        self._here()
+        # The common case costs two comparisons; `_check` says what is wrong, if something is.
+        if (type(cost) is not int and type(cost) is not float) or not 0 <= cost <= self._bucket.burst:
+            self._check(cost)
+        if asyncio.get_running_loop() is not self._loop:
+            self._here()
         if self._turns or not self._take(cost):
             return False
         self._granted += 1

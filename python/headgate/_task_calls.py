@@ -24,6 +24,8 @@ def ends_all(error: BaseException) -> bool:
 class CallFlow(Flow[Any]):
     """Calls a function with each item as soon as there is room, and delivers what it returns."""
 
+    __slots__ = ("_failed", "_function", "_options", "_taken")
+
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
         # A shared limit is asked for each slot, and then there is no bound of our own.
         limit = options.limit if isinstance(options.limit, int) else sys.maxsize
@@ -35,13 +37,8 @@ class CallFlow(Flow[Any]):
         self._taken = 0
         self._failed = 0
 
-    def open(self) -> None:
-        """Starts the first ones."""
-        self._create_task = asyncio.get_running_loop().create_task
-        super().open()
-
     def stop(self) -> list[Any]:
-        """Starts nothing new; what runs is finished and delivered. Gives the items that were taken and will not be started."""
+        """Starts nothing new; what runs is finished. Gives items that were taken and will not be started."""
         self.take_no_more()
         return []
 
@@ -63,7 +60,7 @@ class CallFlow(Flow[Any]):
         awaitable = self._options.function(item)
         if not isawaitable(awaitable):
             raise NotAwaitableError(
-                f"the function returned {shown(awaitable)}, which cannot be awaited: give an `async def` function,"
+                f"the function returned {shown(awaitable)}, which cannot be awaited: give an `async def` function"
                 " or one that returns an awaitable; asyncio.to_thread makes one of a function that blocks"
             )
         return await awaitable
@@ -102,7 +99,7 @@ class CallFlow(Flow[Any]):
             self.fail(noted(error, item))
         elif options.max_errors is not None and self._failed > options.max_errors:
             too_many = TooManyErrors(
-                f"{self._failed} items failed, and max_errors={options.max_errors}: the last one is the cause"
+                f"{self._failed} items failed, and max_errors is {options.max_errors}; the last error is the cause"
             )
             too_many.__cause__ = noted(error, item)
             self.fail(too_many)

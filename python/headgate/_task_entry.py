@@ -11,7 +11,7 @@ _NEVER: Final = datetime.fromtimestamp(0, UTC)
 class Entry:
     """An item, and how far it is."""
 
-    __slots__ = ("attempts", "began_s", "has_slot", "has_token", "index", "item", "key", "started_at")
+    __slots__ = ("attempts", "began_s", "has_slot", "has_token", "index", "is_late", "item", "key", "started_at")
 
     def __init__(self, index: int, item: Any) -> None:  # noqa: ANN401 - the user's type
         self.index = index
@@ -19,6 +19,7 @@ class Entry:
         self.key: Hashable = None
         self.has_slot = False
         self.has_token = False
+        self.is_late = False
         self.attempts = 0
         self.began_s = 0.0
         self.started_at = _NEVER

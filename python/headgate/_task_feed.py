@@ -32,7 +32,7 @@ class Feed(Generic[T]):
         """Gives the function to pull with: `END` where there is no more."""
         return partial(next, self._iterator, END)
 
-    def close(self) -> None:
+    def close(self, *, again: bool = False) -> None:
         """Nothing to do: the iterable is the caller's, who may go on with it."""
 
     def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
@@ -50,7 +50,7 @@ class Feed(Generic[T]):
 
 
 class AsyncFeed(Generic[T]):
-    """An async iterable, pulled one by one; the next item is asked for when the last one has been pulled and more are wanted."""
+    """An async iterable, pulled one by one; an item is asked for when somebody wants it, and not before."""
 
     def __init__(self, items: AsyncIterable[T]) -> None:
         self._iterator: AsyncIterator[T] = aiter(items)
@@ -59,25 +59,32 @@ class AsyncFeed(Generic[T]):
         self._is_wanted = False
         self._is_closing = False
         self._is_giving = False
+        self._has_begun = False
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._have_more: Callable[[], None] = _nothing
 
     def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:
-        """Gives the function to pull with; `have_more` is called when there is an item, the end or an error after `NOT_YET`."""
+        """Gives the function to pull with; after `NOT_YET`, `have_more` is called when it is worth asking again."""
+        if self._is_closing:
+            return self._pull
         self._have_more = have_more
         self._task = asyncio.get_running_loop().create_task(self._iterate())
         self._task.add_done_callback(self._ended)
         return self._pull
 
-    def close(self) -> None:
-        """Stops the source where it is; `have_more` is called once more when it has been closed."""
-        if self._is_closing:
-            return  # cancelled again, it would be cancelled while it cleans up
+    def close(self, *, again: bool = False) -> None:
+        """Stops the source where it is; `have_more` is called once more when it has been closed.
+
+        Once, because a second time would cancel it while it cleans up. That is what `again` asks for.
+        """
+        if self._is_closing and not again:
+            return
         self._is_closing = True
         task = self._task
-        if task is None or self._is_giving or task is asyncio.current_task(task.get_loop()):
-            return  # itself it would cancel while it closes the source
+        # Cancelled before it has begun, it would not close the source; and itself it would cancel while it closes it.
+        if task is None or not self._has_begun or self._is_giving or task is asyncio.current_task(task.get_loop()):
+            return
         task.cancel()
 
     def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
@@ -111,6 +118,7 @@ class AsyncFeed(Generic[T]):
         return END
 
     async def _iterate(self) -> None:
+        self._has_begun = True
         try:
             while not self._is_closing:
                 if not self._is_wanted:
@@ -118,17 +126,25 @@ class AsyncFeed(Generic[T]):
                     await self._wake
                     self._wake = None
                 try:
-                    self._next = await anext(self._iterator)
+                    item = await anext(self._iterator)
                 except StopAsyncIteration:
                     return
-                self._is_wanted = False  # not before: it may have been pulled in vain meanwhile
-                self._is_giving = True  # also where a task that starts at once is the current one (Python 3.12)
-                self._have_more()
-                self._is_giving = False
+                self._put(item)
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is; raised by the next pull
             self._error = error
         finally:
             await self._close_source()
+
+    def _put(self, item: T) -> None:
+        if self._is_closing:  # the source's answer to being stopped, which nobody will pull any more
+            if iscoroutine(item):
+                item.close()
+            return
+        self._next = item
+        self._is_wanted = False  # not before: it may have been pulled in vain meanwhile
+        self._is_giving = True
+        self._have_more()
+        self._is_giving = False
 
     async def _close_source(self) -> None:
         close = getattr(self._iterator, "aclose", None)

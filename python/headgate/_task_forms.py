@@ -57,7 +57,15 @@ async def for_each(  # noqa: PLR0913 - each is worth its name
         return results.statistics()
 
 
-async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool = False) -> list[R | BaseException]:
+@overload
+async def gather(*aws: Awaitable[R], limit: int, return_exceptions: Literal[False] = False) -> list[R]: ...
+
+
+@overload
+async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool) -> list[R | BaseException]: ...
+
+
+async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = False) -> list[Any]:
     """Awaits all, few at a time, and gives their results in the order of the arguments: `asyncio.gather` with a limit.
 
         pages = await gather(*(fetch(url) for url in urls), limit=10)
@@ -96,7 +104,7 @@ async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool = False
 
 
 @overload
-def map(
+def map(  # noqa: A001 - it is `map`
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
@@ -117,7 +125,7 @@ def map(
 
 
 @overload
-def map(
+def map(  # noqa: A001 - it is `map`
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
@@ -137,7 +145,7 @@ def map(
 ) -> MapIterator[TaskOutcome[T, R]]: ...
 
 
-def map(  # noqa: A001, PLR0913 - it is `map`; and each is worth its name
+def map(  # noqa: A001, PLR0913 - it is `map`; `amap` explains them
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
@@ -162,12 +170,11 @@ def map(  # noqa: A001, PLR0913 - it is `map`; and each is worth its name
 
     The function, and a source that is not a list, run on a thread of their own, which has an event loop of its own; it
     goes on while the caller works on a result. Leaving the loop cancels what runs and waits until it has ended; `with
-    headgate.map(...) as results` makes that certain. Ctrl-C does the same.
+    headgate.map(...) as results` makes that certain. Ctrl-C and the end of the program do the same. Calls see the
+    context variables of whoever asks for the first result.
 
-    The arguments and errors are those of `amap`, and
-
-    Args:
-        loop_factory: What makes the event loop, such as `uvloop.new_event_loop`; asyncio's own if it is not given.
+    The arguments and errors are those of `amap`; `loop_factory` makes the event loop, such as `uvloop.new_event_loop`,
+    and is asyncio's own if it is not given.
 
     Raises:
         RuntimeError: This thread runs an event loop, which it would block: use `amap`.

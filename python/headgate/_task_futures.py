@@ -3,21 +3,24 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Iterable
+from contextlib import suppress
 from inspect import isawaitable, iscoroutine
 from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from headgate._task_feed import END, NOT_YET, feed_of
-from headgate._task_flow import NO_MORE, Flow, shown
+from headgate._task_flow import NO_MORE, Flow, cancel, shown
 
 R = TypeVar("R")
 
-_AT_HAND: Final = (list, tuple, set, frozenset, deque)
+_AT_HAND: Final[tuple[type, ...]] = (list, tuple, set, frozenset, deque, dict, type({}.keys()), type({}.values()))
 """Inputs whose coroutines exist already. Those of others are made when they are asked for, and never will be."""
 
 
 class FutureFlow(Flow[asyncio.Future[Any]]):
     """Awaits what it is given as soon as there is room, and delivers it when it is done."""
+
+    __slots__ = ("_given", "_held", "_is_time_up", "_timeout_s", "_timer", "promised")
 
     def __init__(
         self,
@@ -42,11 +45,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
     def open(self) -> None:
         """Starts the first ones, and the time of `timeout`."""
-        loop = asyncio.get_running_loop()
-        self._create_task = loop.create_task
-        if self._timeout_s is not None:
-            self._timer = loop.call_later(self._timeout_s, self._time_is_up)
         super().open()
+        if self._timeout_s is not None and not self.is_over():
+            self._timer = self._loop.call_later(self._timeout_s, self._time_is_up)
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - whatever the user gives
         task: asyncio.Future[Any] = item
@@ -72,10 +73,12 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if self._has_ended:
             self._discard(task)
             return
-        del self._running[task]
+        is_ours = self._running.pop(task)
         self.ready.append(task)
         if self._waiters:
             self._wake()
+        if task.cancelled() and is_ours and isinstance(task, asyncio.Task) and task.cancelling():
+            self.fail(asyncio.CancelledError())  # by others, as asyncio does it when a program ends: start nothing more
         self._refill()
 
     # -- a plain `for`, which must know whether there is another one before it can wait
@@ -86,6 +89,9 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         Raises:
             RuntimeError: It cannot be known, because nothing that was promised is awaited.
         """
+        if self.promised < len(self._running) + len(self.ready):  # as nearly always
+            self.promised += 1
+            return True
         if self.promised >= self._at_hand() and self._held is NOT_YET and self._takes_more:
             self._hold_next()
         if self.promised < self._at_hand():
@@ -93,17 +99,27 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             return True
         if self._held is not NOT_YET:
             raise RuntimeError(
-                f"{self.promised} results of as_completed(limit={self._limit}) were asked for, and none is awaited: await each"
-                " one before you ask for the next, or use `async for`"
+                f"{self.promised} results of as_completed(limit={self._limit}) were asked for, and none is awaited:"
+                " await each one before you ask for the next, or use `async for`"
             )
         return False
 
-    async def keep_promise(self) -> Any:  # noqa: ANN401 - what the awaitable gives
-        """Waits for the next one that is done, and gives its result."""
+    async def keep_promise(self, promiser: object) -> Any:  # noqa: ANN401 - what the awaitable gives
+        """Waits for the next one that is done, and gives its result.
+
+        Until then it holds on to who promised it, whose going would cancel what is waited for:
+        `list(as_completed(...))` and `await next(as_completed(...))` have let go of it already.
+        """
+        future: Any
+        if self.ready and not self.is_stalled:
+            self.promised -= 1
+            future = self.ready.popleft()
+            return future.result()
         try:
             future = await self.next()
         finally:
             self.promised -= 1
+            del promiser  # a traceback must not keep it
         if future is NO_MORE:
             if self._is_time_up:
                 raise TimeoutError
@@ -129,6 +145,8 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
         try:
             item = pull()
+            while asyncio.isfuture(item) and item in self._running:
+                item = pull()  # given twice: no result of its own will come
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
             self._source_error = error
             item = END
@@ -153,18 +171,20 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
     def _end(self) -> None:
         super()._end()
+        _close(self._held)
         _close(self._feed.take_back())
-        if self._held is not NOT_YET:
-            _close(self._held)
-            self._held = NOT_YET
-        if isinstance(self._given, _AT_HAND) and self.is_open:
-            while (item := self._pull()) is not END:
-                _close(item)
+        self._held = NOT_YET
+        if isinstance(self._given, _AT_HAND):
+            if not self.is_open:
+                self._pull = self._feed.open(self._refill)
+            with suppress(RuntimeError):  # it was changed meanwhile, and cannot be iterated any further
+                while (item := self._pull()) is not END:
+                    _close(item)
 
-    def _cancel_running(self) -> None:
+    def _cancel_running(self, *, again: bool = True) -> None:
         for task, is_ours in tuple(self._running.items()):
             if is_ours:
-                task.cancel()
+                cancel(task, again=again)
             else:  # its owner may still want it
                 task.remove_done_callback(self._on_finished)
                 del self._running[task]

@@ -5,11 +5,14 @@ batches, all that is ready at once, because one crossing costs as much as a doze
 """
 
 import asyncio
+import atexit
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -18,6 +21,7 @@ from headgate._task_flow import NO_MORE
 from headgate._task_outcome import TaskStatistics
 
 R = TypeVar("R")
+T = TypeVar("T")
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
@@ -44,11 +48,7 @@ class MapIterator(Generic[R]):
 
     def __next__(self) -> R:
         if not self._batch:
-            try:
-                self._batch = self._worker.next_batch()
-            except BaseException:
-                self.close()
-                raise
+            self._batch = self._worker.next_batch()
             if not self._batch:
                 self.close()
                 raise StopIteration
@@ -72,72 +72,116 @@ class MapIterator(Generic[R]):
 
 
 class _Worker:
-    """A thread with an event loop, in which one flow runs. It begins with the first batch that is asked for."""
+    """A thread with an event loop, in which one flow runs. It begins with the first batch that is asked for.
+
+    One task lives there and answers what is asked, one batch after another; when it ends, so do the loop and the
+    thread. They may also end by themselves, by a `SystemExit` of the user's function: then what is asked and was not
+    answered is cancelled.
+    """
 
     def __init__(self, flow: CallFlow, loop_factory: LoopFactory | None) -> None:
         self.flow = flow
         self._loop_factory = loop_factory
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._end: asyncio.Event | None = None
+        self._life: asyncio.Task[None] | None = None
+        self._asked: set[Future[Any]] = set()
         self._fatal: BaseException | None = None
+        self._has_ended = False
         self._is_closed = False
 
     def next_batch(self) -> deque[Any]:
-        """All that is ready, at least one result; none when there is no more. Blocks."""
+        """All that is ready, at least one result; none when there is no more. Blocks. An error closes it."""
         if self._is_closed:
             return deque()
-        loop = self._loop or self._begin()
         try:
-            return asyncio.run_coroutine_threadsafe(self._fetch(), loop).result()
-        except CancelledError:
-            if self._fatal is not None:
+            return self._ask(self._loop or self._begin(), self._want)
+        except BaseException as error:
+            self.close()
+            if self._fatal is not None and isinstance(error, CancelledError):
                 raise self._fatal from None
             raise
 
     def stop(self) -> list[Any]:
         """`CallFlow.stop`, on the loop's thread."""
-        if self._loop is None or self._is_closed:
+        if self._loop is None or self._is_closed or threading.current_thread() is self._thread:
             return self.flow.stop()
-        stopped: Future[list[Any]] = Future()
-        self._loop.call_soon_threadsafe(lambda: stopped.set_result(self.flow.stop()))
-        return stopped.result()
+        with suppress(CancelledError):  # the loop has ended by itself
+            return self._ask(self._loop, lambda asked: asked.set_result(self.flow.stop()))
+        return []
 
     def close(self) -> None:
         """Ends the loop and its thread."""
         if self._is_closed:
             return
         self._is_closed = True
-        if self._thread is None or self._loop is None or self._end is None:
-            return
-        with suppress(RuntimeError):  # the loop has ended by itself
-            self._loop.call_soon_threadsafe(self._end.set)
-        if self._thread is not threading.current_thread():
+        _begun.discard(self)
+        if self._loop is not None and self._life is not None:
+            with suppress(RuntimeError):  # the loop has ended by itself
+                self._loop.call_soon_threadsafe(self._life.cancel)
+        if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _begin(self) -> asyncio.AbstractEventLoop:
         begun: Future[asyncio.AbstractEventLoop] = Future()
-        self._thread = threading.Thread(target=self._run, args=(begun,), name="headgate-map", daemon=True)
+        # The loop takes its context from there: calls see the variables of whoever asked for the first result.
+        run = partial(copy_context().run, self._run, begun)
+        self._thread = threading.Thread(target=run, name="headgate-map", daemon=True)
+        _begun.add(self)
         self._thread.start()
         return begun.result()
+
+    def _ask(self, loop: asyncio.AbstractEventLoop, answer: "Callable[[Future[T]], None]") -> T:
+        """Has a function called in the loop, and waits for what it gives, then or later.
+
+        Raises:
+            CancelledError: The loop has ended without it.
+        """
+        asked: Future[T] = Future()
+        self._asked.add(asked)
+        try:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(answer, asked)
+            if self._has_ended:
+                asked.cancel()
+            return asked.result()
+        finally:
+            self._asked.discard(asked)
+
+    # -- on the loop's thread
 
     def _run(self, begun: "Future[asyncio.AbstractEventLoop]") -> None:
         try:
             with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 runner.run(self._live(begun))
+        except asyncio.CancelledError:
+            pass  # closed, or cancelled by a call
         except BaseException as error:  # noqa: BLE001 - raised where somebody waits for a result
             self._fatal = error
             if not begun.done():
                 begun.set_exception(error)
+        finally:
+            self._has_ended = True
+            for asked in tuple(self._asked):
+                asked.cancel()
 
     async def _live(self, begun: "Future[asyncio.AbstractEventLoop]") -> None:
+        self._life = asyncio.current_task()
+        self._wanted: asyncio.Queue[Future[deque[Any]]] = asyncio.Queue()  # of one, because who asks waits
         self._loop = asyncio.get_running_loop()
-        self._end = asyncio.Event()
         begun.set_result(self._loop)
         try:
-            await self._end.wait()
+            while not self._is_closed:
+                asked = await self._wanted.get()
+                try:
+                    asked.set_result(await self._fetch())
+                except Exception as error:  # noqa: BLE001 - raised where somebody waits for a result
+                    asked.set_exception(error)
         finally:
             await self.flow.close()
+
+    def _want(self, asked: "Future[deque[Any]]") -> None:
+        self._wanted.put_nowait(asked)
 
     async def _fetch(self) -> deque[Any]:
         flow = self.flow
@@ -153,3 +197,13 @@ class _Worker:
             if flow.is_stalled:
                 flow.resume()
         return batch
+
+
+_begun: set[_Worker] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Ends what nobody has ended, while there is still an interpreter in which it can clean up."""
+    for worker in tuple(_begun):
+        worker.close()

@@ -13,15 +13,17 @@ import heapq
 from collections import deque
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headgate._limits import ConcurrencyLimit
-from headgate._line import Turn
 from headgate._task_calls import CallFlow, ends_all, noted
 from headgate._task_entry import Entry, Keys
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_options import TaskOptions
 from headgate._task_outcome import TaskOutcome, TaskStatistics, clear_locals
+
+if TYPE_CHECKING:
+    from headgate._line import Turn
 
 _SKIPPED: Final = object()
 _ON_TIME_S: Final = 1e-9
@@ -38,21 +40,27 @@ class _Raised:
 class PacedFlow(CallFlow):
     """Calls a function with each item when its gates let it through."""
 
+    __slots__ = (
+        *("_ahead", "_deadline", "_due", "_gate", "_head", "_is_refilling", "_keys", "_pause_numbers", "_pauses"),
+        *("_retried", "_shared", "_timer", "_turn", "_unstarted", "_will_refill", "_yields"),
+    )
+
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
         super().__init__(feed, options)
         self._shared = options.limit if isinstance(options.limit, ConcurrencyLimit) else None
         self._yields = options.errors == "yield"
-        self._call = self._function if options.timeout_s is None else self._call_in_time
         self._keys = None if options.per_key is None else Keys(options.per_key)
         self._gate: Entry | None = None  # waits for a slot or the rate
         self._turn: Turn[Any] | None = None  # its place in their line
         self._pauses: list[tuple[float, int, Entry]] = []  # a heap of failed attempts, by when they are due
         self._pause_numbers = count()
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline: asyncio.TimerHandle | None = None  # of the attempt that began first
         self._due: deque[Entry] = deque()
         self._head = 0  # ordered: all before it have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
         self._is_refilling = False
+        self._will_refill = False
         self._retried = 0
         self._unstarted = 0
 
@@ -71,11 +79,12 @@ class PacedFlow(CallFlow):
             self._start_what_may()
         finally:
             self._is_refilling = False
+        if self._has_ended:
+            self._cancel_running(again=False)
         if not self._takes_more and self.is_over():
             self._settle()
 
     def _start_what_may(self) -> None:
-        self.is_stalled = False
         while not self._has_ended and (entry := self._gate or self._next_entry()) is not None:
             self._gate = entry
             try:
@@ -97,17 +106,20 @@ class PacedFlow(CallFlow):
             entry = self._due.popleft()
             if self._keys is None or self._keys.enter(entry):
                 return entry
-        if self._keys is not None and (freed := self._keys.take_freed()) is not None:
-            return freed
+        freed = None if self._keys is None else self._keys.take_freed()
+        return freed or self._next_new()
+
+    def _next_new(self) -> Entry | None:
+        """The next of the source whose key lets it pass."""
         while self._takes_more:
             if self._is_full():
                 self.is_stalled = True
-                return None
-            new = self._pull_entry()
-            if new is None:
-                return None
-            if self._keys is None or self._has_place(new, self._keys):
-                return new
+                break
+            entry = self._pull_entry()
+            if entry is None:
+                break
+            if self._keys is None or self._has_place(entry, self._keys):
+                return entry
         return None
 
     def _pull_entry(self) -> Entry | None:
@@ -151,7 +163,7 @@ class PacedFlow(CallFlow):
             return False
         if self._shared is not None and not entry.has_slot:
             if not self._shared.try_acquire():
-                self._turn = self._shared._when_granted(1, self._slot_granted)
+                self._turn = self._shared.when_granted(1, self._slot_granted)
                 return False
             entry.has_slot = True
         rate = self._options.rate
@@ -160,7 +172,7 @@ class PacedFlow(CallFlow):
             if self._gate is not entry:
                 return False  # `cost` has stopped the map, and this item was given back
             if not rate.try_acquire(cost):
-                self._turn = rate._when_granted(cost, self._token_granted)
+                self._turn = rate.when_granted(cost, self._token_granted)
                 return False
             entry.has_token = True
         return True
@@ -169,8 +181,8 @@ class PacedFlow(CallFlow):
         self._turn = None
         if self._gate is not None:
             self._gate.has_slot = True
-            # Whoever gave the slot back may be one of our own tasks, in our own context.
-            self._loop.call_soon(self._refill, context=self._context)
+            if not self._will_refill:  # it is one of our own that gave the slot back
+                self._loop.call_soon(self._refill, context=self._context)
 
     def _token_granted(self, error: ValueError | None) -> None:
         self._turn = None
@@ -183,28 +195,39 @@ class PacedFlow(CallFlow):
         entry: Entry = item
         entry.attempts += 1
         entry.began_s = self._loop.time()
+        entry.is_late = False
         if self._yields:
             entry.started_at = datetime.now(UTC)
         try:
-            task = self._create_task(self._call(entry.item))
+            task = self._create_task(self._function(entry.item))
         except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
             self._leave(entry)
             self._give_up(entry, error)
             return
         self._running[task] = entry
+        if self._options.timeout_s is not None and self._deadline is None:
+            self._watch(entry)
         task.add_done_callback(self._on_finished, context=self._context)
 
-    async def _call_in_time(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
-        attempt = asyncio.timeout(self._options.timeout_s)
-        try:
-            async with attempt:
-                return await self._function(item)
-        except TimeoutError as error:
-            if attempt.expired():
-                raise TimeoutError(f"the attempt took longer than timeout_s={self._options.timeout_s}") from error
-            raise
-        finally:
-            del attempt  # which has the task, whose error has a traceback with this frame
+    # -- time limits of attempts: they begin in the order in which they are due, so that one timer is enough
+
+    def _watch(self, first: Entry) -> None:
+        due_s = first.began_s + (self._options.timeout_s or 0)
+        self._deadline = self._loop.call_at(due_s, self._cancel_late, context=self._context)
+
+    def _cancel_late(self) -> None:
+        self._deadline = None
+        latest_s = self._loop.time() + _ON_TIME_S - (self._options.timeout_s or 0)
+        late: list[asyncio.Future[Any]] = []
+        for task, entry in self._running.items():
+            if entry.began_s > latest_s:
+                self._watch(entry)
+                break
+            if not entry.is_late:
+                entry.is_late = True
+                late.append(task)
+        for task in late:
+            task.cancel()
 
     # -- finishing
 
@@ -213,14 +236,16 @@ class PacedFlow(CallFlow):
             self._discard(task)
             return
         entry: Entry = self._running.pop(task)
+        self._will_refill = True
         self._leave(entry)
         try:
             result = task.result()
         except BaseException as error:  # noqa: BLE001 - the item's own
             del task  # else its error, whose traceback has this frame, would be a cycle
-            self._attempt_failed(entry, error)
+            self._attempt_failed(entry, self._too_late(error) if entry.is_late else error)
         else:
             self._deliver(entry.index, self._outcome(entry, result, None) if self._yields else result)
+        self._will_refill = False
         self._refill()
 
     def _discard(self, task: asyncio.Future[Any]) -> None:
@@ -237,6 +262,14 @@ class PacedFlow(CallFlow):
         if entry.has_slot and self._shared is not None:
             entry.has_slot = False
             self._shared.release()
+
+    def _too_late(self, error: BaseException) -> BaseException:
+        """What an attempt that we cancelled failed with: the cancellation, unless it made something else of it."""
+        if not isinstance(error, asyncio.CancelledError):
+            return error
+        too_late = TimeoutError(f"the attempt took longer than timeout_s={self._options.timeout_s}")
+        too_late.__cause__ = error
+        return too_late
 
     def _attempt_failed(self, entry: Entry, error: BaseException) -> None:
         retry = self._options.retry
@@ -372,9 +405,13 @@ class PacedFlow(CallFlow):
         self._pauses.clear()
         self._due.clear()
         self._ahead.clear()
-        if self._timer is not None:
-            self._timer.cancel()
         super()._end()
+
+    def _settle(self) -> None:
+        for timer in (self._timer, self._deadline):
+            if timer is not None:
+                timer.cancel()
+        super()._settle()
 
     def statistics(self) -> TaskStatistics:
         """How far it is."""

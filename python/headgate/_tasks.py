@@ -34,7 +34,8 @@ class _Face(Generic[R]):
 
     async def __aenter__(self) -> Self:
         self._flow.is_within_block = True
-        self._flow.open()
+        if not self._flow.is_open:
+            self._flow.open()
         return self
 
     async def __aexit__(
@@ -87,7 +88,7 @@ class CompletedFutures(_Face[asyncio.Future[R]]):
             self._flow.open()
         if not self._flow.promise():
             raise StopIteration
-        return self._flow.keep_promise()
+        return self._flow.keep_promise(self)
 
 
 class TaskResults(_Face[R]):
@@ -136,7 +137,8 @@ def as_completed(
 
     - at most `limit` are started and unfinished; the next one starts when one is done;
     - the input is read as it is needed, at most one ahead of what runs. It may be infinite, and asynchronous (then with
-      `async for` only). A future that is given twice is given back twice, unless it is in flight meanwhile;
+      `async for` only). A future that is given twice is given back twice, unless it is in flight meanwhile; a
+      coroutine that is given twice is one that is awaited twice, which fails;
     - at most `buffer` are done and not yet collected: a loop that is slow stops the starts;
     - it starts, as does the time of `timeout`, with the first step of the loop or the beginning of the block;
     - leaving cancels what it has started, and closes coroutines that were not: at the end of the block, by an error or
@@ -156,6 +158,8 @@ def as_completed(
         ValueError: `limit` is below 1, `buffer` below 0, or `timeout` not above 0.
         TimeoutError: From the iteration: `timeout` has passed.
         RuntimeError: From the iteration: no event loop is running, or a plain `for` awaits nothing.
+        asyncio.CancelledError: From the iteration: somebody else has cancelled a task that it had made, as asyncio does
+            it with all tasks at the end of a program. This ends it.
     """
     check_count("limit", limit, 1)
     if buffer is None:

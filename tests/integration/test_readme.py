@@ -1,17 +1,14 @@
 """What the README promises of results is what users get, and its example runs."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from headgate import _native
-from support.documents import blocks, table as documented
+from support.documents import blocks, examples, table as documented
 from support.results import table
-from support.run import LONGEST_S, headgate
+from support.run import headgate, printed_by
 
 ADDRESS = "http://127.0.0.1:8080"
 
@@ -35,26 +32,13 @@ def test_the_kinds_of_errors_are_those_of_the_readme() -> None:
     assert _native.ERROR_KINDS == [(name.strip("`"), when) for name, when in rows]
 
 
-@pytest.fixture(scope="module")
-def example_outputs(server: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What the examples print, one after the other in the same place."""
-    examples = blocks("README.md", "python")
-    assert ADDRESS in examples[0]
-    place = tmp_path_factory.mktemp("example")
-    return [printed_by(example.replace(ADDRESS, server), place) for example in examples]
-
-
-def printed_by(example: str, place: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", example], cwd=place, capture_output=True, text=True, timeout=LONGEST_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_examples_print_what_the_readme_shows(example_outputs: list[str]) -> None:
-    assert 2 == len(example_outputs)
-    assert [] == [output for output in example_outputs if output not in blocks("README.md", "text")]
+def test_the_examples_print_what_the_readme_shows(server: str, tmp_path: Path) -> None:
+    # One after the other in the same place: the second one goes on with what the first one has made.
+    shown = examples("README.md")
+    assert ADDRESS in shown[0].code
+    assert [example.output for example in shown] == [
+        printed_by(example.code.replace(ADDRESS, server), tmp_path) for example in shown
+    ]
 
 
 def test_the_file_of_rows_becomes_what_the_readme_shows(server: str, tmp_path: Path) -> None:

@@ -68,6 +68,20 @@ def serving(*flags: str) -> Iterator[str]:
         assert process.wait(LONGEST_S) == 0
 
 
+def printed_by(program: str, place: Path) -> str:
+    """What a Python program prints. It has to end well, and to say nothing on standard error."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=False,
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    return done.stdout
+
+
 def wait_for_requests(server: str, number: int) -> None:
     """Asks the server until it has seen so many; there is no event to wait for in another process."""
     end = time.monotonic() + LONGEST_S

@@ -1,0 +1,46 @@
+"""What each option of `amap` costs beside none: whoever does not use an option should not pay for it."""
+
+import argparse
+from typing import Final
+
+from bounded import runs
+from bounded.runs import Plan
+from bounded.ways import AMAP, OPTIONS
+from bounded.workloads import AT_ONCE, YIELDS
+from harness.answers import Answer
+
+_LIMIT: Final = 1_000
+_WORKLOADS: Final = (AT_ONCE, YIELDS)
+
+
+def ask(arguments: argparse.Namespace) -> Answer:
+    """Rounds of the plain `amap` and of each option, which is given such that it changes nothing."""
+    compared = (AMAP, *OPTIONS)
+    wrong = [
+        f"{way.name}: {mistake}" for way in OPTIONS for mistake in runs.check(way, _LIMIT, uvloop=arguments.uvloop)[1]
+    ]
+    made = [
+        runs.attempt(
+            Plan(
+                way=way,
+                workload=workload,
+                limit=_LIMIT,
+                tasks=runs.tasks_for(way, workload, _LIMIT, arguments.seconds),
+                round=round_,
+                uvloop=arguments.uvloop,
+            )
+        )
+        for workload in _WORKLOADS
+        for round_, way in runs.rounds(compared, arguments.rounds)
+    ]
+    parts = []
+    for workload in _WORKLOADS:
+        own = [run for run in made if run.workload == workload]
+        parts += [f"### Each task {workload}", runs.cost_table(own, compared, AMAP)]
+    return Answer(
+        title=f"What an option costs, limit {_LIMIT:,}",
+        targets=[],
+        text="\n\n".join(parts),
+        raw=runs.raw(made),
+        wrong=wrong + runs.wrong_list(made),
+    )

@@ -1,0 +1,177 @@
+"""What a type checker makes of the functions for many tasks. It is checked, and never run."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self, assert_type
+
+import headgate
+from headgate import (
+    CompletedFutures,
+    ConcurrencyLimit,
+    MapIterator,
+    Rate,
+    Retry,
+    TaskOutcome,
+    TaskResults,
+    TaskStatistics,
+    amap,
+    as_completed,
+    for_each,
+    gather,
+    limited_as_completed,
+)
+
+
+async def measure(word: str) -> int:
+    return len(word)
+
+
+def measure_later(word: str) -> "asyncio.Future[int]":
+    return asyncio.ensure_future(measure(word))
+
+
+async def repeat(times: int, word: str) -> list[str]:
+    return [word] * times
+
+
+async def first(items: list[str] | str) -> str:
+    return items[0]
+
+
+@dataclass
+class Client:
+    base: str
+
+    async def fetch(self, path: str) -> bytes:
+        return (self.base + path).encode()
+
+    async def __call__(self, path: str) -> bytes:
+        return await self.fetch(path)
+
+
+class Words:
+    """An async iterator that is no generator."""
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        raise StopAsyncIteration
+
+
+async def words() -> AsyncIterator[str]:
+    yield "one"
+
+
+def coroutines() -> Iterator[Coroutine[Any, Any, int]]:
+    yield measure("one")
+
+
+async def more_coroutines() -> AsyncIterator[Coroutine[Any, Any, int]]:
+    yield measure("one")
+
+
+async def amap_gives_what_the_function_returns(urls: list[str]) -> None:
+    assert_type(amap(measure, urls, limit=1), TaskResults[int])
+    assert_type(amap(measure, urls, limit=1, errors="raise"), TaskResults[int])
+    assert_type(amap(measure, urls, limit=1, errors="skip", max_errors=3), TaskResults[int])
+    async with amap(measure, urls, limit=1) as results:
+        assert_type(results, TaskResults[int])
+        async for result in results:
+            assert_type(result, int)
+        assert_type([result async for result in results], list[int])
+        assert_type(results.stop(), list[Any])
+        assert_type(results.statistics(), TaskStatistics)
+
+
+async def amap_gives_outcomes_where_errors_are_asked_for(urls: list[str]) -> None:
+    async with amap(measure, urls, limit=1, errors="yield") as outcomes:
+        assert_type(outcomes, TaskResults[TaskOutcome[str, int]])
+        async for outcome in outcomes:
+            assert_type(outcome.item, str)
+            assert_type(outcome.value, int | None)
+            assert_type(outcome.unwrap(), int)
+            assert_type(outcome.error, Exception | None)
+
+
+def amap_takes_all_that_is_called_and_gives_an_awaitable() -> None:
+    client = Client("http://localhost/")
+    assert_type(amap(measure_later, ["one"], limit=1), TaskResults[int])
+    assert_type(amap(partial(repeat, 3), ["one"], limit=1), TaskResults[list[str]])
+    assert_type(amap(client.fetch, ["one"], limit=1), TaskResults[bytes])
+    assert_type(amap(client, ["one"], limit=1), TaskResults[bytes])
+    assert_type(amap(lambda word: measure(word), ["one"], limit=1), TaskResults[int])  # noqa: PLW0108 - it is the case
+    assert_type(amap(asyncio.sleep, [0.1], limit=1), TaskResults[None])
+
+
+def amap_takes_items_of_every_kind_of_source() -> None:
+    assert_type(amap(measure, words(), limit=1), TaskResults[int])
+    assert_type(amap(measure, Words(), limit=1), TaskResults[int])
+    assert_type(amap(measure, (word for word in ("one", "two")), limit=1), TaskResults[int])
+    assert_type(amap(measure, {"one": 1}, limit=1, errors="yield"), TaskResults[TaskOutcome[str, int]])
+    assert_type(amap(first, [["one"], ["two"]], limit=1), TaskResults[str])
+
+
+def amap_takes_its_options() -> None:
+    assert_type(
+        amap(
+            measure,
+            ["one"],
+            limit=ConcurrencyLimit(10),
+            ordered=True,
+            window=5,
+            timeout_s=1,
+            retry=Retry(3, 0.5, on=(OSError, TimeoutError)),
+            rate=Rate(10, per_s=1, burst=100),
+            cost=len,
+            key=lambda word: word[0],
+            per_key=2,
+        ),
+        TaskResults[int],
+    )
+
+
+async def as_completed_gives_coroutines_and_futures() -> None:
+    assert_type(as_completed(coroutines(), limit=1), CompletedFutures[int])
+    assert_type(as_completed(more_coroutines(), limit=1, buffer=0, timeout=1.5), CompletedFutures[int])
+    assert_type(as_completed([measure_later("one")], limit=1), CompletedFutures[int])
+    assert_type(limited_as_completed(coroutines(), 1), CompletedFutures[int])
+    for coroutine in as_completed(coroutines(), limit=1):
+        assert_type(await coroutine, int)
+    async with as_completed(coroutines(), limit=1) as futures:
+        async for future in futures:
+            assert_type(future, asyncio.Future[int])
+            assert_type(future.result(), int)
+
+
+async def gather_gives_errors_only_where_they_are_asked_for(*, is_asked_for: bool) -> None:
+    assert_type(await gather(measure("one"), measure_later("two"), limit=1), list[int])
+    assert_type(await gather(*coroutines(), limit=1, return_exceptions=False), list[int])
+    assert_type(await gather(*coroutines(), limit=1, return_exceptions=True), list[int | BaseException])
+    assert_type(await gather(*coroutines(), limit=1, return_exceptions=is_asked_for), list[int | BaseException])
+
+
+async def for_each_gives_figures() -> None:
+    assert_type(await for_each(measure, words(), limit=1, errors="skip", max_errors=1), TaskStatistics)
+    assert_type(await for_each(measure_later, ["one"], limit=ConcurrencyLimit(1)), TaskStatistics)
+
+
+def map_gives_what_the_function_returns() -> None:
+    with headgate.map(measure, ["one"], limit=1) as results:
+        assert_type(results, MapIterator[int])
+        for result in results:
+            assert_type(result, int)
+    assert_type(headgate.map(measure, words(), limit=1, errors="skip"), MapIterator[int])
+    assert_type(list(headgate.map(partial(repeat, 3), ["one"], limit=1)), list[list[str]])
+    outcomes = headgate.map(measure, ["one"], limit=1, errors="yield", loop_factory=asyncio.new_event_loop)
+    assert_type(outcomes, MapIterator[TaskOutcome[str, int]])
+    assert_type(next(outcomes).unwrap(), int)
+
+
+async def retry_keeps_the_signature_of_what_it_calls() -> None:
+    retry = Retry(5, lambda attempt, error: attempt + len(error.args), on=lambda error: bool(error.args))
+    assert_type(await retry.call(measure, "one"), int)
+    assert_type(await retry.call(repeat, 3, word="one"), list[str])
+    assert_type(retry.delay_s(1, OSError()), float | None)

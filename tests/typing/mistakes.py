@@ -1,0 +1,71 @@
+"""What a type checker refuses of the functions for many tasks. It is checked, and never run.
+
+Each mistake is told to be expected, by its kind; mypy complains of one that it does not find.
+"""
+
+from collections.abc import AsyncIterator
+
+import headgate
+from headgate import Rate, Retry, amap, as_completed, for_each, gather, limited_as_completed
+
+
+async def measure(word: str) -> int:
+    return len(word)
+
+
+async def pair(left: str, right: str) -> str:
+    return left + right
+
+
+def measure_now(word: str) -> int:
+    return len(word)
+
+
+async def numbers() -> AsyncIterator[int]:
+    yield 1
+
+
+async def functions() -> None:
+    amap(measure_now, ["one"], limit=1)  # type: ignore[arg-type]
+    amap(measure("one"), ["one"], limit=1)  # type: ignore[call-overload]
+    amap(pair, ["one"], limit=1)  # type: ignore[arg-type]
+    headgate.map(measure_now, ["one"], limit=1)  # type: ignore[arg-type]
+    await for_each(measure_now, ["one"], limit=1)  # type: ignore[arg-type]
+    await gather(1, limit=1)  # type: ignore[call-overload]
+
+
+async def items() -> None:
+    amap(measure, [1], limit=1)  # type: ignore[arg-type]
+    amap(measure, numbers(), limit=1)  # type: ignore[arg-type]
+    amap(measure, measure("one"), limit=1)  # type: ignore[call-overload]
+    as_completed(measure("one"), limit=1)  # type: ignore[arg-type]
+    as_completed([measure], limit=1)  # type: ignore[arg-type]
+    limited_as_completed(numbers(), 1)  # type: ignore[arg-type]
+
+
+async def options() -> None:
+    amap(measure, ["one"])  # type: ignore[call-overload]
+    amap(measure, ["one"], 10)  # type: ignore[call-overload]
+    amap(measure, ["one"], limit=1.5)  # type: ignore[call-overload]
+    amap(measure, ["one"], limit=1, errors="ignore")  # type: ignore[call-overload]
+    amap(measure, ["one"], limit=1, timeout=1)  # type: ignore[call-overload]
+    amap(measure, ["one"], limit=1, rate=100)  # type: ignore[call-overload]
+    amap(measure, ["one"], limit=1, retry=3)  # type: ignore[call-overload]
+    as_completed([measure("one")])  # type: ignore[call-arg]
+    await for_each(measure, ["one"], limit=1, errors="yield")  # type: ignore[arg-type]
+    await gather(measure("one"))  # type: ignore[call-overload]
+    Rate(100, 1)  # type: ignore[call-arg]
+    Retry(3, "0.1")  # type: ignore[arg-type]
+    await Retry().call(measure, 1)  # type: ignore[arg-type]
+    await Retry().call(measure)  # type: ignore[call-arg]
+
+
+async def results() -> None:
+    for _ in amap(measure, ["one"], limit=1):  # type: ignore[attr-defined]
+        pass
+    async for value in amap(measure, ["one"], limit=1):
+        value.upper()  # type: ignore[attr-defined]
+    async for outcome in amap(measure, ["one"], limit=1, errors="yield"):
+        outcome.value + 1  # type: ignore[operator]
+    async with headgate.map(measure, ["one"], limit=1):  # type: ignore[attr-defined]
+        pass

@@ -1,0 +1,304 @@
+"""What `as_completed` does when several collect, when children resist, and whose context is whose."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Awaitable, Iterator
+from contextlib import suppress
+from itertools import chain, count
+
+import pytest
+
+from headgate import CompletedFutures, as_completed
+from support.faces import a_moment, now_s
+from support.quiet import Source, Spy, fail_quietly, run_quietly
+
+variable = contextvars.ContextVar[str]("variable", default="unset")
+
+
+# -- several consumers, and hand-over
+
+
+def test_several_consumers_share_one_iterator_and_nothing_comes_twice() -> None:
+    async def consume(futures: CompletedFutures[int]) -> list[int]:
+        results = []
+        async for future in futures:
+            results.append(future.result())
+            await asyncio.sleep(0.1)
+        return results
+
+    async def main() -> None:
+        async with as_completed((spy.sleep(n, 1 + n % 3) for n in range(30)), limit=5) as futures:
+            parts = await asyncio.gather(*(consume(futures) for _ in range(4)))
+        assert all(parts)
+        assert list(range(30)) == sorted(chain(*parts))
+
+    spy = Spy()
+    run_quietly(main())
+
+
+def test_an_error_reaches_one_of_several_consumers_and_the_others_end() -> None:
+    def source() -> Iterator[Awaitable[int]]:
+        yield spy.sleep(1)
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        async with as_completed(source(), limit=2) as futures:
+            waiting = [asyncio.create_task(anext(futures, None)) for _ in range(4)]
+            came = await asyncio.gather(*waiting, return_exceptions=True)
+            assert 1 == sum(isinstance(result, ZeroDivisionError) for result in came)
+            assert 2 == came.count(None)
+
+    spy = Spy()
+    run_quietly(main())
+
+
+@pytest.mark.parametrize("others", [0, 1, 3])
+def test_a_consumer_that_is_cancelled_at_hand_over_loses_nothing(others: int) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        first: asyncio.Future[int] = loop.create_future()
+        async with as_completed([first, spy.sleep(1)], limit=2) as futures:
+            consumers = [asyncio.create_task(futures.__anext__()) for _ in range(1 + others)]
+            await asyncio.sleep(0.5)
+            first.set_result(0)
+            await asyncio.sleep(0)  # the flow has been called back, and has woken the first consumer
+            consumers[0].cancel()
+            await a_moment()
+            assert [True, *[n == 1 for n in range(1, 1 + others)]] == [consumer.done() for consumer in consumers]
+            came = await asyncio.gather(*consumers, return_exceptions=True)
+            assert isinstance(came[0], asyncio.CancelledError)
+            came += [future async for future in futures]
+        assert [0, 1] == sorted(future.result() for future in came if isinstance(future, asyncio.Future))
+
+    spy = Spy()
+    run_quietly(main())
+
+
+def test_a_wait_that_times_out_within_the_block_loses_nothing() -> None:
+    async def main() -> list[int]:
+        async with as_completed([spy.sleep(n, 1 + n) for n in range(3)], limit=3) as futures:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(futures), 0.5)
+            return [future.result() async for future in futures]
+
+    spy = Spy()
+    assert [0, 1, 2] == run_quietly(main())
+
+
+# -- children that resist, cancellation while closing
+
+
+def test_a_child_that_ignores_its_cancellation_is_waited_for() -> None:
+    async def stubborn() -> str:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(1000)
+        await asyncio.sleep(20)
+        ended.append(now_s())
+        return "done all the same"
+
+    async def main() -> None:
+        async with as_completed([stubborn(), stubborn()], limit=2):
+            await asyncio.sleep(1)
+        assert [21, 21] == ended
+
+    ended: list[float] = []
+    run_quietly(main())
+
+
+def test_a_child_that_answers_its_cancellation_with_an_error_is_not_complained_about() -> None:
+    async def rude() -> None:
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError:
+            raise ZeroDivisionError from None
+
+    async def main() -> None:
+        async with as_completed([rude() for _ in range(3)], limit=2):
+            await asyncio.sleep(1)
+
+    run_quietly(main())
+
+
+def test_a_second_cancellation_while_closing_cancels_again_and_still_waits() -> None:
+    async def stubborn() -> None:
+        for _ in range(2):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(1000)
+        await asyncio.sleep(5)
+        ended.append(now_s())
+
+    async def consume() -> None:
+        async with as_completed([stubborn()], limit=2) as futures:
+            await anext(futures)
+
+    async def main() -> None:
+        consumer = asyncio.create_task(consume())
+        for _ in range(2):
+            await asyncio.sleep(1)
+            consumer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await consumer
+        assert [7] == ended
+
+    ended: list[float] = []
+    run_quietly(main())
+
+
+def test_a_second_cancellation_cancels_the_closing_of_the_source_too() -> None:
+    async def consume() -> None:
+        async with as_completed(Source(spy, closing_s=1000), limit=2):
+            await asyncio.sleep(1000)
+
+    async def main() -> None:
+        consumer = asyncio.create_task(consume())
+        for _ in range(2):
+            await asyncio.sleep(1.5)
+            consumer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await consumer
+        assert 3 == now_s()
+
+    spy = Spy()
+    run_quietly(main())
+
+
+def test_two_may_close_it_at_once() -> None:
+    async def main() -> None:
+        futures = as_completed([spy.sleep(n, 10, last_words_s=5) for n in range(4)], limit=2)
+        async with futures:
+            await asyncio.sleep(1)
+            await asyncio.gather(futures.aclose(), futures.aclose())
+            assert (2, 6) == (len(spy.cancelled), now_s())
+
+    spy = Spy()
+    run_quietly(main())
+
+
+@pytest.mark.parametrize("fatal", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("has_block", [False, True])
+def test_an_interrupt_in_a_child_ends_the_program_and_leaves_nothing_behind(
+    fatal: type[BaseException], has_block: bool
+) -> None:
+    async def interrupted() -> None:
+        await asyncio.sleep(1)
+        raise fatal
+
+    async def main() -> None:
+        futures = as_completed([spy.sleep(1, 10, last_words_s=5), interrupted(), spy.sleep(2, 10)], limit=2)
+        if has_block:
+            async with futures:
+                await asyncio.sleep(100)
+        else:
+            async for _ in futures:
+                pass
+
+    spy = Spy()
+    fail_quietly(main(), fatal)
+    assert ([1], 0) == (spy.cancelled, spy.running)
+
+
+def test_a_child_that_somebody_else_cancels_comes_as_it_is_and_ends_the_rest() -> None:
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        async with as_completed((spy.sleep(n, 10) for n in count()), limit=2) as futures:
+            await asyncio.sleep(1)
+            (asyncio.all_tasks() - before).pop().cancel()
+            assert (await anext(futures)).cancelled()
+            with pytest.raises(asyncio.CancelledError):
+                await anext(futures)
+            assert [] == [future async for future in futures]
+        assert 1 == now_s()
+
+    spy = Spy()
+    run_quietly(main())
+    assert [0, 1] == sorted(spy.cancelled)
+
+
+def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothing() -> None:
+    async def wait_for(other: asyncio.Future[None]) -> None:
+        await other
+
+    async def main() -> int:
+        other: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        other.cancel()
+        aws = [wait_for(other), *(spy.sleep(n) for n in range(8))]
+        return sum([not future.cancelled() async for future in as_completed(aws, limit=2)])
+
+    spy = Spy()
+    assert 8 == run_quietly(main())
+
+
+# -- let go of, elsewhere
+
+
+def test_who_lets_go_of_it_may_be_another_thread() -> None:
+    async def main() -> None:
+        held = [as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2)]
+        await anext(held[0])
+        thread = threading.Thread(target=held.clear)
+        thread.start()
+        thread.join()
+        await a_moment()
+        assert (1, 0) == (now_s(), spy.running)
+
+    spy = Spy()
+    run_quietly(main())
+
+
+def test_who_lets_go_of_it_may_do_so_when_the_loop_is_closed() -> None:
+    async def main() -> None:
+        held.append(as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2))
+        await anext(held[0])
+        raise ZeroDivisionError
+
+    spy, held = Spy(), list[CompletedFutures[int]]()
+    fail_quietly(main(), ZeroDivisionError)
+    assert 0 == spy.running
+    held.clear()
+
+
+# -- contexts
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_each_child_has_a_copy_of_the_context_in_which_it_began(is_plain: bool) -> None:
+    async def child(n: int) -> str:
+        before = variable.get()
+        variable.set(f"of child {n}")
+        await asyncio.sleep(1)
+        assert f"of child {n}" == variable.get()
+        return before
+
+    async def main() -> list[str]:
+        variable.set("outer")
+        results = []
+        futures = as_completed([child(n) for n in range(6)], limit=2, buffer=0)
+        if is_plain:
+            for awaitable in futures:
+                results.append(await awaitable)
+                variable.set("changed by the loop")
+        else:
+            async for future in futures:
+                results.append(future.result())
+                variable.set("changed by the loop")
+        return results
+
+    assert ["outer"] * 6 == run_quietly(main())
+
+
+def test_who_collects_may_be_in_another_context() -> None:
+    async def child() -> str:
+        await asyncio.sleep(1)
+        return variable.get()
+
+    async def collect(futures: CompletedFutures[str]) -> list[str]:
+        variable.set("collector")
+        return [future.result() async for future in futures]
+
+    async def main() -> list[str]:
+        variable.set("outer")
+        async with as_completed((child() for _ in range(6)), limit=2, buffer=0) as futures:
+            return await asyncio.create_task(collect(futures))
+
+    assert ["outer"] * 6 == run_quietly(main())

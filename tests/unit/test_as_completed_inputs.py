@@ -1,0 +1,257 @@
+"""What `as_completed` can be given, what it refuses, and what becomes of a source that raises."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from headgate import as_completed
+from support.faces import Collect, by_async_for, by_for, either_face, now_s, one
+from support.quiet import Spy, run_quietly
+
+
+class Later:
+    """An awaitable that is no coroutine and no future."""
+
+    def __init__(self, name: object) -> None:
+        self._name = name
+
+    def __await__(self) -> Generator[Any, None, object]:
+        yield from asyncio.sleep(1).__await__()
+        return self._name
+
+
+@either_face
+@pytest.mark.parametrize("kind", [list, tuple, set, frozenset, deque, iter, lambda coroutines: (c for c in coroutines)])
+def test_any_iterable_will_do(collect: Collect, kind: Callable[[list[Any]], Any]) -> None:
+    async def main() -> list[Any]:
+        return await collect(kind([one(n) for n in range(5)]), limit=2)
+
+    assert [0, 1, 2, 3, 4] == sorted(run_quietly(main()))
+
+
+@either_face
+@pytest.mark.parametrize("kind", [list, tuple, set, iter, lambda coroutines: (c for c in coroutines)])
+def test_of_nothing_comes_nothing(collect: Collect, kind: Callable[[list[Any]], Any]) -> None:
+    assert [] == run_quietly(collect(kind([]), limit=2, timeout=1))
+
+
+def test_an_async_iterable_will_do_and_its_pauses_delay_nothing() -> None:
+    came_s: list[float] = []
+
+    async def source() -> AsyncIterator[Awaitable[int]]:
+        for n in range(4):
+            yield spy.sleep(n, 1)
+            await asyncio.sleep(10)
+
+    async def main() -> list[int]:
+        results = []
+        async for future in as_completed(source(), limit=2):
+            came_s.append(now_s())
+            results.append(future.result())
+        return results
+
+    spy = Spy()
+    assert [0, 1, 2, 3] == run_quietly(main())
+    assert [1, 11, 21, 31] == came_s
+
+
+def test_an_async_source_is_asked_no_further_than_there_is_room() -> None:
+    async def source() -> AsyncIterator[Awaitable[int]]:
+        for n in count():
+            yield spy.sleep(n)
+
+    async def main() -> None:
+        async with as_completed(source(), limit=3, buffer=2) as futures:
+            await asyncio.sleep(1000)
+            assert 5 == len(spy.made) == len(spy.started)
+            await anext(futures)
+            await asyncio.sleep(1000)
+            assert 6 == len(spy.made) == len(spy.started)
+
+    spy = Spy()
+    run_quietly(main())
+    assert 3 == spy.peak
+
+
+def test_an_async_source_of_nothing_ends_at_once() -> None:
+    async def source() -> AsyncIterator[Awaitable[int]]:
+        for n in list[int]():
+            yield spy.sleep(n)
+
+    spy = Spy()
+    assert [] == run_quietly(by_async_for(source(), limit=3))
+
+
+@either_face
+def test_futures_tasks_coroutines_and_other_awaitables_may_be_mixed(collect: Collect) -> None:
+    async def main() -> list[Any]:
+        future = asyncio.get_running_loop().create_future()
+        future.set_result("future")
+        task = asyncio.create_task(one("task"))
+        return await collect([Later("other"), future, task, one("coroutine")], limit=2)
+
+    assert ["coroutine", "future", "other", "task"] == sorted(run_quietly(main()))
+
+
+@either_face
+def test_futures_that_were_given_count_against_the_limit(collect: Collect) -> None:
+    async def main() -> None:
+        task = asyncio.create_task(spy.sleep("given", 5))
+        assert ["given", 0] == await collect((task, spy.sleep(0, 1)), limit=1)
+        assert 6 == now_s()
+
+    spy = Spy()
+    run_quietly(main())
+
+
+# -- refused
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"limit": 0}, ValueError, "limit must be at least 1, and is 0"),
+        ({"limit": -3}, ValueError, "limit must be at least 1, and is -3"),
+        ({"limit": 1.5}, TypeError, "limit must be an int, and is a float"),
+        ({"limit": True}, TypeError, "limit must be an int, and is a bool"),
+        ({"limit": None}, TypeError, "limit must be an int, and is a NoneType"),
+        ({"limit": 1, "buffer": -1}, ValueError, "buffer must be at least 0, and is -1"),
+        ({"limit": 1, "buffer": 0.5}, TypeError, "buffer must be an int, and is a float"),
+        ({"limit": 1, "timeout": 0}, ValueError, "timeout must be more than 0 seconds, and is 0"),
+        ({"limit": 1, "timeout": float("nan")}, ValueError, "timeout must be more than 0 seconds"),
+        ({"limit": 1, "timeout": "1"}, TypeError, "timeout must be a number of seconds, and is a str"),
+    ],
+)
+def test_a_wrong_argument_is_refused_at_once(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        as_completed([], **options)
+
+
+@pytest.mark.parametrize(
+    ("aws", "message"),
+    [
+        (lambda: "text", "aws is a str, which is one value"),
+        (lambda: b"text", "aws is a bytes, which is one value"),
+        (lambda: one(1), "aws is a coroutine, which is one piece of work"),
+        (lambda: 3, "aws must be an iterable or an async iterable, and is a int"),
+        (lambda: one, "aws must be an iterable or an async iterable, and is a function"),
+        (lambda: None, "aws must be an iterable or an async iterable, and is a NoneType"),
+    ],
+)
+def test_what_is_no_iterable_is_refused_at_once(aws: Callable[[], Any], message: str) -> None:
+    async def main() -> None:
+        with pytest.raises(TypeError, match=message):
+            as_completed(aws(), limit=1)
+
+    run_quietly(main())
+
+
+@either_face
+@pytest.mark.parametrize("wrong", [1, None, "text", one])
+def test_what_cannot_be_awaited_is_raised_after_what_was_done_and_ends_the_rest(
+    collect: Collect, wrong: object
+) -> None:
+    async def main() -> None:
+        with pytest.raises(TypeError, match=r"aws must give awaitables, and gave .*: call the function"):
+            await collect([spy.sleep(0, 0.5), spy.sleep(1, 10), wrong, spy.sleep(3)], limit=2)
+
+    spy = Spy()
+    run_quietly(main())
+    assert ([0, 1], [1]) == (spy.started, spy.cancelled)
+
+
+def test_a_plain_loop_over_an_async_iterable_is_refused() -> None:
+    async def source() -> AsyncIterator[Awaitable[int]]:
+        yield spy.sleep(1)
+
+    async def main() -> None:
+        with pytest.raises(TypeError, match=r"aws is an async iterable.*use `async for`"):
+            await by_for(source(), limit=1)
+
+    spy = Spy()
+    run_quietly(main())
+    assert [] == spy.made
+
+
+# -- a source that raises
+
+
+@either_face
+@pytest.mark.parametrize("good", [0, 1, 2, 5])
+def test_an_error_of_the_source_comes_once_and_after_the_results_of_what_was_started(
+    collect: Collect, good: int
+) -> None:
+    def source() -> Iterator[Awaitable[int]]:
+        for n in range(good):
+            yield spy.sleep(n)
+        raise ZeroDivisionError
+
+    async def main() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await collect(source(), limit=2)
+
+    spy = Spy()
+    run_quietly(main())
+    assert list(range(good)) == spy.returned
+
+
+@pytest.mark.parametrize("good", [0, 1, 2, 5])
+def test_an_error_of_an_async_source_comes_once_and_last(good: int) -> None:
+    async def source() -> AsyncIterator[Awaitable[int]]:
+        for n in range(good):
+            yield spy.sleep(n)
+        raise ZeroDivisionError
+
+    async def main() -> list[int]:
+        futures = as_completed(source(), limit=2)
+        results = [(await anext(futures)).result() for _ in range(good)]
+        with pytest.raises(ZeroDivisionError):
+            await anext(futures)
+        assert [] == [future async for future in futures]
+        return results
+
+    spy = Spy()
+    assert list(range(good)) == run_quietly(main())
+
+
+class Trap:
+    """An iterator, of both kinds, that raises the end of the other kind."""
+
+    def __iter__(self) -> Iterator[Awaitable[int]]:
+        return self
+
+    def __next__(self) -> Awaitable[int]:
+        raise StopAsyncIteration("not the end")
+
+
+class AsyncTrap:
+    def __aiter__(self) -> AsyncIterator[Awaitable[int]]:
+        return self
+
+    async def __anext__(self) -> Awaitable[int]:
+        raise StopIteration("not the end")
+
+
+@pytest.mark.parametrize(("collect", "source"), [(by_for, Trap), (by_async_for, Trap), (by_async_for, AsyncTrap)])
+def test_a_source_that_raises_the_wrong_end_does_not_end_silently(collect: Collect, source: Callable[[], Any]) -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match=r"StopAsyncIteration was raised|raised StopIteration"):
+            await collect(source(), limit=2)
+
+    run_quietly(main())
+
+
+@either_face
+def test_a_child_that_raises_the_end_of_an_async_iteration_does_not_end_the_loop(collect: Collect) -> None:
+    async def child() -> None:
+        raise StopAsyncIteration("not the end")
+
+    async def main() -> None:
+        with pytest.raises((RuntimeError, StopAsyncIteration), match=r"not the end|raised StopAsyncIteration"):
+            await collect([child(), one(1)], limit=2)
+
+    run_quietly(main())

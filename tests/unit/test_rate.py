@@ -1,0 +1,348 @@
+import asyncio
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from headgate._limits import Rate, RateStatistics
+from support.rates import Spenders, SpiedRate, never_more_than, now_s, turns_of_the_loop
+from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "value"),
+    [
+        (ValueError, "must be above 0 and finite, not 0", 0),
+        (ValueError, "must be above 0 and finite, not -1.5", -1.5),
+        (ValueError, "must be above 0 and finite, not inf", math.inf),
+        (ValueError, "must be above 0 and finite, not nan", math.nan),
+        (TypeError, "must be a number, not str", "100"),
+        (TypeError, "must be a number, not bool", True),
+    ],
+)
+def test_a_rate_is_made_of_numbers_above_0(kind: type[Exception], message: str, value: Any) -> None:
+    rate = Rate(1)
+    uses: list[tuple[str, Callable[[], object]]] = [
+        ("amount", lambda: Rate(value)),
+        ("per_s", lambda: Rate(1, per_s=value)),
+        ("burst", lambda: Rate(1, burst=value)),
+        ("amount", lambda: rate.change(value)),
+        ("burst", lambda: rate.change(2, burst=value)),
+    ]
+    for name, use in uses:
+        with pytest.raises(kind, match=f"^{name} {message}$"):
+            use()
+    assert (1, 1.0, 1) == (rate.statistics().amount, rate.statistics().per_s, rate.statistics().burst)
+
+
+def test_a_bucket_that_would_never_be_full_is_refused() -> None:
+    with pytest.raises(ValueError, match="amount, per_s and burst are too far apart"):
+        Rate(1e-300, per_s=1e300)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "cost"),
+    [
+        (ValueError, "cost is 2.5, but burst is 2: it could never be allowed; raise burst", 2.5),
+        (ValueError, "cost must be at least 0, not -1", -1),
+        (ValueError, "cost must be at least 0, not nan", math.nan),
+        (ValueError, "cost is inf, but burst is 2", math.inf),
+        (TypeError, "cost must be a number, not str", "1"),
+        (TypeError, "cost must be a number, not bool", True),
+    ],
+)
+def test_a_cost_that_can_never_be_allowed_is_refused_and_not_awaited_for_ever(
+    kind: type[Exception], message: str, cost: Any
+) -> None:
+    rate = Rate(1, burst=2)
+
+    async def attempt() -> bool:
+        return rate.try_acquire(cost)
+
+    for ask in (rate.acquire(cost), attempt()):
+        with pytest.raises(kind, match=message):
+            run_on_virtual_clock(ask)
+    assert 0 == rate.statistics().granted
+
+
+def test_a_burst_goes_at_once_and_then_one_after_the_other() -> None:
+    async def main() -> None:
+        spenders = Spenders(Rate(10, burst=3))
+        for _ in range(6):
+            spenders.come()
+        await spenders.leave()
+        assert [0, 0, 0, 0.1, 0.2, 0.3] == pytest.approx([at_s for at_s, _ in spenders.granted])
+
+    run_on_virtual_clock(main())
+
+
+def test_a_burst_of_1_spaces_evenly_also_after_a_pause() -> None:
+    async def main() -> None:
+        rate, granted_at_s = Rate(120, per_s=60), list[float]()
+        await asyncio.sleep(100)
+        for _ in range(4):
+            async with rate:
+                granted_at_s.append(now_s())
+        assert [100, 100.5, 101, 101.5] == pytest.approx(granted_at_s)
+
+    run_on_virtual_clock(main())
+
+
+def test_what_is_not_there_is_not_given_without_waiting() -> None:
+    async def main() -> None:
+        rate = Rate(1, burst=3)
+        assert [True, False, True, False] == [rate.try_acquire(cost) for cost in (2, 1.5, 1, 0.1)]
+        await asyncio.sleep(1.5)
+        assert [False, True] == [rate.try_acquire(cost) for cost in (1.6, 1.5)]
+
+    run_on_virtual_clock(main())
+
+
+def test_a_high_cost_is_not_overtaken_by_low_ones_nor_by_none() -> None:
+    async def main() -> None:
+        rate = Rate(1, burst=5)
+        spenders = Spenders(rate)
+        for cost in (4, 5, 1, 0):
+            spenders.come(cost)
+        await turns_of_the_loop()
+        assert (3, False, False) == (rate.statistics().waiting, rate.try_acquire(1), rate.try_acquire(0))
+        await spenders.leave()
+        assert [(0, 4), (4, 5), (5, 1), (5, 0)] == spenders.granted
+
+    run_on_virtual_clock(main())
+
+
+def test_who_is_cancelled_spends_nothing_and_those_behind_move_up() -> None:
+    async def main() -> None:
+        spenders = Spenders(Rate(1, burst=5))
+        for cost in (5, 5, 2, 2):
+            spenders.come(cost)
+        await asyncio.sleep(1)
+        spenders.tasks[1].cancel()
+        await spenders.leave()
+        assert [(0, 5), (2, 2), (4, 2)] == spenders.granted
+
+    run_on_virtual_clock(main())
+
+
+def test_one_that_is_cancelled_when_its_time_has_come_but_not_its_turn_spends_nothing() -> None:
+    async def main() -> None:
+        rate = Rate(1)
+        spenders = Spenders(rate)
+        for _ in range(3):
+            spenders.come()
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_at(1 - 5e-10, spenders.cancel, 1)  # in the same turn of the loop, and before
+        await spenders.leave()
+        assert (2, 2) == (len(spenders.granted), rate.statistics().granted_cost)
+        assert spenders.granted[1][0] == pytest.approx(1)
+
+    run_on_virtual_clock(main())
+
+
+def test_one_that_is_cancelled_in_the_turn_of_the_loop_that_served_it_has_spent() -> None:
+    async def main() -> None:
+        rate = Rate(1)
+        spenders = Spenders(rate)
+        for _ in range(3):
+            spenders.come()
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_at(1 + 5e-10, spenders.cancel, 1)  # in the same turn of the loop, and after
+        await spenders.leave()
+        assert (2, 3) == (len(spenders.granted), rate.statistics().granted_cost)
+        assert spenders.granted[1][0] == pytest.approx(2)
+
+    run_on_virtual_clock(main())
+
+
+def test_a_change_counts_for_those_who_wait() -> None:
+    async def main() -> None:
+        rate = Rate(1)
+        spenders = Spenders(rate)
+        for _ in range(4):
+            spenders.come()
+        await asyncio.sleep(0.5)  # half of the next is there; the other half comes ten times as fast
+        rate.change(10)
+        await spenders.leave()
+        assert [0, 0.55, 0.65, 0.75] == pytest.approx([at_s for at_s, _ in spenders.granted])
+
+    run_on_virtual_clock(main())
+
+
+def test_a_higher_burst_is_not_there_at_once_and_a_lower_one_leaves_less() -> None:
+    async def main() -> None:
+        rate = Rate(1, burst=2)
+        rate.change(1, burst=5)
+        assert rate.try_acquire(5)  # nothing was spent before it was in use
+        rate.change(1, burst=10)
+        await asyncio.sleep(6)
+        assert [False, True] == [rate.try_acquire(7), rate.try_acquire(6)]
+        await asyncio.sleep(9)
+        rate.change(1, burst=4)
+        assert [True, False] == [rate.try_acquire(4), rate.try_acquire(0.5)]
+
+    run_on_virtual_clock(main())
+
+
+def test_a_lower_burst_refuses_those_who_wait_for_more() -> None:
+    async def main() -> None:
+        rate = Rate(1, burst=5)
+        spenders = Spenders(rate)
+        for cost in (5, 5, 3):
+            spenders.come(cost)
+        await asyncio.sleep(1)
+        rate.change(1, burst=3)
+        await spenders.leave()
+        with pytest.raises(ValueError, match="cost is above burst, which was made 3: it could never be allowed"):
+            spenders.tasks[1].result()
+        assert [(0, 5), (3, 3)] == spenders.granted
+
+    run_on_virtual_clock(main())
+
+
+def test_what_was_done_is_counted() -> None:
+    async def main() -> None:
+        rate = Rate(4, per_s=2, burst=3)
+        spenders = Spenders(rate)
+        for cost in (3, 1.5, 0.5):
+            spenders.come(cost)
+        await asyncio.sleep(0.8)
+        statistics = RateStatistics(amount=4, per_s=2, burst=3, waiting=1, granted=2, granted_cost=4.5, waited_s=0.75)
+        assert statistics == rate.statistics()
+        await spenders.leave()
+        assert 0 == rate.statistics().waiting
+        assert pytest.approx(1.75) == rate.statistics().waited_s
+
+    run_on_virtual_clock(main())
+
+
+# Event loops.
+
+
+def test_one_event_loop_after_the_other_may_use_it_and_each_begins_with_a_full_bucket() -> None:
+    rate = Rate(1, burst=2)
+
+    async def main() -> float:
+        await rate.acquire(2)
+        await rate.acquire(1)
+        return now_s()
+
+    assert [1, 1] == [run_on_virtual_clock(main()), run_on_virtual_clock(main())]
+
+
+def test_two_event_loops_at_a_time_are_refused() -> None:
+    rate = Rate(1)
+
+    async def ask() -> bool:
+        return rate.try_acquire()
+
+    async def begin() -> asyncio.Task[None]:
+        assert rate.try_acquire()
+        waiter = asyncio.create_task(rate.acquire())
+        await turns_of_the_loop()
+        return waiter
+
+    async def end(waiter: asyncio.Task[None]) -> None:
+        await waiter
+
+    with asyncio.Runner(loop_factory=VirtualClockLoop) as first:
+        waiter = first.run(begin())
+        with pytest.raises(RuntimeError, match="this Rate is in use in another event loop: make one for each"):
+            run_on_virtual_clock(ask())
+        first.run(end(waiter))
+
+
+def test_an_event_loop_that_runs_elsewhere_keeps_its_bucket() -> None:
+    rate = Rate(1, per_s=1e6, burst=2)
+
+    async def ask() -> bool:
+        return rate.try_acquire()
+
+    async def main() -> None:
+        assert await ask()
+        with pytest.raises(RuntimeError, match="in use in another event loop"):
+            await asyncio.to_thread(asyncio.run, ask())
+        assert [True, False] == [await ask(), await ask()]
+
+    asyncio.run(main())
+
+
+def test_without_an_event_loop_there_is_no_time() -> None:
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        Rate(1).try_acquire()
+
+
+# Laws.
+
+asks = st.lists(
+    st.tuples(st.integers(0, 20).map(lambda n: n / 4), st.sampled_from([0, 0.5, 1, 1, 1, 2, 3])), max_size=20
+)
+rates = st.tuples(st.sampled_from([0.3, 1, 7, 1000]), st.sampled_from([3, 3.5, 10]))
+
+
+def times_due_s(plan: list[tuple[float, float]], per_s: float, burst: float) -> Iterator[float]:
+    """When each must be granted: a bucket of which the content is counted, one ask after the other."""
+    at_s, held = 0.0, burst
+    for asked_at_s, cost in plan:
+        later_s = max(at_s, asked_at_s)
+        held, at_s = min(burst, held + (later_s - at_s) * per_s), later_s
+        if held < cost:
+            at_s += (cost - held) / per_s
+            held = cost
+        held -= cost
+        yield at_s
+
+
+@given(rates, asks)
+def test_each_is_served_exactly_when_a_bucket_that_is_counted_has_enough(
+    kind: tuple[float, float], plan: list[tuple[float, float]]
+) -> None:
+    per_s, burst = kind
+
+    async def main() -> None:
+        spenders = Spenders(Rate(per_s, burst=burst))
+        for asked_at_s, cost in plan:
+            asyncio.get_running_loop().call_at(asked_at_s, spenders.come, cost)
+        await asyncio.sleep(6)
+        await spenders.leave()
+        due_s = list(times_due_s(spenders.asked, per_s, burst))
+        assert pytest.approx(due_s, abs=1e-6) == spenders.served_at_s()
+        assert never_more_than(spenders.granted, burst=burst, per_s=per_s)
+
+    run_on_virtual_clock(main())
+
+
+cancels = st.lists(st.tuples(st.integers(0, 19), st.integers(0, 40).map(lambda n: n / 4)), max_size=10)
+pauses = st.lists(st.tuples(st.integers(0, 20).map(lambda n: n / 4), st.sampled_from([0.002, 0.01, 0.3])), max_size=5)
+
+
+@given(rates, asks, cancels, pauses)
+def test_in_no_window_is_more_granted_than_promised_whatever_is_cancelled_or_late(
+    kind: tuple[float, float],
+    plan: list[tuple[float, float]],
+    cancelled: list[tuple[int, float]],
+    paused: list[tuple[float, float]],
+) -> None:
+    per_s, burst = kind
+    rate = SpiedRate(per_s, burst=burst)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualClockLoop)
+        spenders = Spenders(rate)
+        for asked_at_s, cost in plan:
+            loop.call_at(asked_at_s, spenders.come, cost)
+        for index, at_s in cancelled:
+            loop.call_at(at_s, spenders.cancel, index)
+        for at_s, takes_s in paused:
+            loop.call_at(at_s, loop.pass_time, takes_s)
+        await asyncio.sleep(11)
+        await spenders.leave()
+        assert never_more_than(rate.spent, burst=burst, per_s=per_s, late_s=0.010 if paused else 0)
+        assert len(plan) - len({index for index, _ in cancelled}) <= len(spenders.granted)
+        assert sorted(spenders.served_at_s()) == spenders.served_at_s()
+
+    run_on_virtual_clock(main())
+    assert 0 == rate.statistics().waiting

@@ -1,0 +1,74 @@
+"""A type checker in strict mode infers what comes out, refuses what cannot be, and is content with the guide."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.documents import ROOT, examples
+
+CASES = ROOT / "tests" / "typing"
+
+
+def found_by_mypy(*files: Path, cache: Path) -> str:
+    """What mypy says, with the options of this checkout."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-pretty", "--cache-dir", cache, *files],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mypy")
+
+
+@pytest.fixture
+def guide(tmp_path: Path) -> list[Path]:
+    """The examples of the guide, a file for each."""
+    paths = []
+    for number, example in enumerate(examples("docs/many-tasks.md")):
+        paths.append(tmp_path / f"example_{number}.py")
+        paths[-1].write_text(example.code)
+    return paths
+
+
+def test_types_are_inferred_mistakes_are_found_and_the_guide_is_right(guide: list[Path], cache: Path) -> None:
+    files = [CASES / "inferred.py", CASES / "mistakes.py", *guide]
+    assert f"Success: no issues found in {len(files)} source files\n" == found_by_mypy(*files, cache=cache)
+
+
+REVEALED = {
+    'amap(measure, ["one"], limit=1)': "TaskResults[int]",
+    'amap(measure, ["one"], limit=1, errors="skip")': "TaskResults[int]",
+    'amap(measure, ["one"], limit=1, errors="yield")': "TaskResults[TaskOutcome[str, int]]",
+    'as_completed([measure("one")], limit=1)': "CompletedFutures[int]",
+    'headgate.map(measure, ["one"], limit=1, errors="yield")': "MapIterator[TaskOutcome[str, int]]",
+}
+
+
+def test_what_is_revealed_is_what_the_reader_of_an_editor_sees(tmp_path: Path, cache: Path) -> None:
+    program = tmp_path / "revealed.py"
+    lines = [
+        "import headgate",
+        "from headgate import amap, as_completed",
+        "async def measure(word: str) -> int: return len(word)",
+        *(f"reveal_type({expression})" for expression in REVEALED),
+        'amap(measure, [1], limit="1")',
+    ]
+    program.write_text("\n".join(lines))
+    said = found_by_mypy(program, cache=cache)
+    revealed = [line.partition('Revealed type is "')[2].rstrip('"') for line in said.splitlines() if "Revealed" in line]
+    assert list(REVEALED.values()) == [without_modules(line) for line in revealed]
+    assert f"{program}:{len(lines)}: error: No overload variant" in said
+
+
+def without_modules(kind: str) -> str:
+    """A type as it is imported, without where it is defined."""
+    return re.sub(r"\b\w+\.(?=\w)", "", kind)
