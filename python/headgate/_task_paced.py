@@ -411,6 +411,7 @@ class PacedFlow(CallFlow):
         for timer in (self._timer, self._deadline):
             if timer is not None:
                 timer.cancel()
+        self._timer = self._deadline = None  # a source that stopped its own map may still give one
         super()._settle()
 
     def statistics(self) -> TaskStatistics:

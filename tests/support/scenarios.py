@@ -325,6 +325,8 @@ class Spied:
         """How many attempts there are, and whether the last one succeeds."""
         attempts = self.plan.attempts or 1
         if self.plan.timeout_s is not None and item.seconds > self.plan.timeout_s:
+            if item.when_cancelled == "return":
+                return 1, True  # it was told to end, and gave a result nevertheless
             return attempts, False
         return min(item.failures + 1, attempts), item.failures < attempts
 
@@ -390,6 +392,8 @@ async def _run(scenario: Scenario) -> list[str]:
         is_cancelled = isinstance(ended, asyncio.CancelledError) and spied.plan.cancel_at_s is not None
         spied.expect(ended is None or is_cancelled, f"the consumer ended with {ended!r}")
     del consumer, consumers
+    if maps:
+        del ended  # whose traceback would hold the results
     for timer in timers:
         timer.cancel()
     await asyncio.sleep(LONG_S)  # those that were left without a block end now

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -409,6 +409,34 @@ class TestStop:
         unstarted, delivered = run_on_virtual_clock(main())
         assert given == delivered + unstarted
         assert [0] == delivered
+
+    def test_an_item_that_the_source_gives_when_it_has_stopped_the_map_has_its_time_limit(self) -> None:
+        async def main() -> list[str]:
+            def source() -> Iterator[int]:
+                yield 0
+                results.stop()
+                yield 1
+
+            results = amap(asyncio.sleep, source(), limit=1, timeout_s=0.5, errors="yield")
+            return [type(outcome.error).__name__ for outcome in await collected(results)]
+
+        assert ["NoneType", "TimeoutError"] == run_on_virtual_clock(main())
+
+    def test_a_cost_that_stops_the_map_gives_its_item_back(self) -> None:
+        calls = Calls()
+        unstarted: list[int] = []
+
+        async def main() -> list[int]:
+            def cost(item: int) -> float:
+                if item == 1:
+                    unstarted.extend(results.stop())
+                return 1
+
+            results = amap(calls, range(4), limit=4, rate=Rate(1, burst=4), cost=cost, ordered=True)
+            return await collected(results)
+
+        assert [0] == run_on_virtual_clock(main())
+        assert ([1], [(0, 0)]) == (unstarted, calls.starts)
 
     def test_an_error_that_it_brings_to_the_head_ends_the_map(self) -> None:
         async def work(item: str) -> str:

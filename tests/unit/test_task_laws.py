@@ -19,7 +19,7 @@ MOMENTS = st.integers(0, 12).map(float)
 @st.composite
 def map_plans(draw: st.DrawFn) -> MapPlan:
     has_failures, has_cleanup = draw(st.booleans()), draw(st.booleans())
-    timeout_s = draw(st.sampled_from([None, None, 1.5]))
+    timeout_s = draw(st.sampled_from([None, None, 0.5, 1.5]))
     items = tuple(
         Item(
             index,
