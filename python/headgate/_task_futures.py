@@ -111,12 +111,8 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         `list(as_completed(...))` and `await next(as_completed(...))` have let go of it already.
         """
         future: Any
-        if self.ready and not self.is_stalled:
-            self.promised -= 1
-            future = self.ready.popleft()
-            return future.result()
         try:
-            future = await self.next()
+            future = self.ready.popleft() if self.ready and not self.is_stalled else await self.next()
         finally:
             self.promised -= 1
             del promiser  # a traceback must not keep it

@@ -391,9 +391,7 @@ async def _run(scenario: Scenario) -> list[str]:
     for spied, ended in zip(maps, await asyncio.gather(*consumers, return_exceptions=True), strict=True):
         is_cancelled = isinstance(ended, asyncio.CancelledError) and spied.plan.cancel_at_s is not None
         spied.expect(ended is None or is_cancelled, f"the consumer ended with {ended!r}")
-    del consumer, consumers
-    if maps:
-        del ended  # whose traceback would hold the results
+    del consumer, consumers, ended  # whose traceback would hold the results
     for timer in timers:
         timer.cancel()
     await asyncio.sleep(LONG_S)  # those that were left without a block end now
