@@ -83,6 +83,7 @@ class CallFlow(Flow[Any]):
         try:
             result = task.result()
         except BaseException as error:  # noqa: BLE001 - the item's own
+            del task  # else its error, whose traceback has this frame, would be a cycle
             self._item_failed(item, error)
         else:
             self.ready.append(result)

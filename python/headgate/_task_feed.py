@@ -81,9 +81,11 @@ class AsyncFeed(Generic[T]):
         if self._is_closing and not again:
             return
         self._is_closing = True
-        # Cancelled before it has begun, it would not close the source.
-        if self._task is not None and self._has_begun and not self._is_giving:
-            self._task.cancel()
+        task = self._task
+        # Cancelled before it has begun, it would not close the source; and itself it would cancel while it closes it.
+        if task is None or not self._has_begun or self._is_giving or task is asyncio.current_task(task.get_loop()):
+            return
+        task.cancel()
 
     def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
         """The item that was read and not pulled, because what it was wanted for was needed elsewhere; or `NOT_YET`."""

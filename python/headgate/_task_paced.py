@@ -169,6 +169,8 @@ class PacedFlow(CallFlow):
         rate = self._options.rate
         if rate is not None and not entry.has_token:
             cost = 1.0 if self._options.cost is None else self._options.cost(entry.item)
+            if self._gate is not entry:
+                return False  # `cost` has stopped the map, and this item was given back
             if not rate.try_acquire(cost):
                 self._turn = rate.when_granted(cost, self._token_granted)
                 return False
@@ -239,6 +241,7 @@ class PacedFlow(CallFlow):
         try:
             result = task.result()
         except BaseException as error:  # noqa: BLE001 - the item's own
+            del task  # else its error, whose traceback has this frame, would be a cycle
             self._attempt_failed(entry, self._too_late(error) if entry.is_late else error)
         else:
             self._deliver(entry.index, self._outcome(entry, result, None) if self._yields else result)
@@ -408,6 +411,7 @@ class PacedFlow(CallFlow):
         for timer in (self._timer, self._deadline):
             if timer is not None:
                 timer.cancel()
+        self._timer = self._deadline = None  # a source that stopped its own map may still give one
         super()._settle()
 
     def statistics(self) -> TaskStatistics:

@@ -52,6 +52,8 @@ class Item(ShortRepr):
     cost: int = 1
     cleanup_s: int = 0
     """How long it takes to end when it is cancelled."""
+    when_cancelled: str = "raise"
+    """What it does then: "raise", "return" as if nothing had been, or "fail" with another error."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -80,7 +82,11 @@ class MapPlan(ShortRepr):
     leave_at: int | None = None
     leave_by_error: bool = False
     cancel_at_s: float | None = None
+    cancel_again_at_s: float | None = None
     stop_at_s: float | None = None
+    stop_by: str | None = None
+    """What stops the map when it comes to its `stop_at`-th item: the "function", "source", "key" or "cost"."""
+    stop_at: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -119,6 +125,7 @@ class Spied:
     # -- what the map is given
 
     async def function(self, item: Item) -> int:
+        self.stop_if("function", item)
         self.calls[item.index] += 1
         self.running[item.index] += 1
         self.keys[item.key] += 1
@@ -141,6 +148,10 @@ class Spied:
         except asyncio.CancelledError:
             if item.cleanup_s:
                 await asyncio.sleep(item.cleanup_s)
+            if item.when_cancelled == "return":
+                return item.index
+            if item.when_cancelled == "fail":
+                raise ItemError(item.index) from None
             raise
         if self.calls[item.index] <= item.failures:
             raise ItemError(item.index)
@@ -148,6 +159,7 @@ class Spied:
 
     def items(self) -> Iterator[Item]:
         for item in self.plan.items:
+            self.stop_if("source", item)
             self.given.append(item.index)
             yield item
         if self.plan.source_fails:
@@ -161,6 +173,7 @@ class Spied:
                 wait_s = self.plan.source_wait_s[item.index % len(self.plan.source_wait_s)]
                 if wait_s:
                     await asyncio.sleep(wait_s - 1)
+                self.stop_if("source", item)
                 self.given.append(item.index)
                 yield item
             if self.plan.source_fails:
@@ -176,6 +189,18 @@ class Spied:
                 raise
             finally:
                 self.source_is_open = False
+
+    def key(self, item: Item) -> int:
+        self.stop_if("key", item)
+        return item.key
+
+    def cost(self, item: Item) -> int:
+        self.stop_if("cost", item)
+        return item.cost
+
+    def stop_if(self, by: str, item: Item) -> None:
+        if by == self.plan.stop_by and item.index == self.plan.stop_at:
+            self.stop()
 
     # -- what is always so
 
@@ -223,8 +248,8 @@ class Spied:
             timeout_s=plan.timeout_s,
             retry=None if plan.attempts is None else Retry(plan.attempts, lambda _attempt, _error: plan.backoff_s),
             rate=self.rate if plan.has_rate else None,
-            cost=(lambda item: item.cost) if plan.has_cost else None,
-            key=None if plan.per_key is None else lambda item: item.key,
+            cost=self.cost if plan.has_cost else None,
+            key=None if plan.per_key is None else self.key,
             per_key=plan.per_key,
         )
         try:
@@ -300,6 +325,8 @@ class Spied:
         """How many attempts there are, and whether the last one succeeds."""
         attempts = self.plan.attempts or 1
         if self.plan.timeout_s is not None and item.seconds > self.plan.timeout_s:
+            if item.when_cancelled == "return":
+                return 1, True  # it was told to end, and gave a result nevertheless
             return attempts, False
         return min(item.failures + 1, attempts), item.failures < attempts
 
@@ -309,6 +336,8 @@ class Spied:
         fails = {item.index for item in plan.items if not self.expected(item)[1]}
         if self.raised is None:
             lost = set(self.given) - set(self.calls) - set(self.unstarted)
+            if plan.stop_by == "source":
+                lost.discard(plan.stop_at)  # given after it had stopped the map itself
             self.expect(not lost, f"taken and lost: {lost}")
             due = set(self.calls) if plan.errors == "yield" else set(self.calls) - fails
             self.expect(due == set(indexes), f"delivered {indexes}, and not {due}")
@@ -355,12 +384,14 @@ async def _run(scenario: Scenario) -> list[str]:
         consumers.append(consumer)
         if spied.plan.cancel_at_s is not None:
             timers.append(loop.call_later(spied.plan.cancel_at_s, consumer.cancel))
+            if spied.plan.cancel_again_at_s is not None:
+                timers.append(loop.call_later(spied.plan.cancel_again_at_s, consumer.cancel))
         if spied.plan.stop_at_s is not None:
             timers.append(loop.call_later(spied.plan.stop_at_s, spied.stop))
     for spied, ended in zip(maps, await asyncio.gather(*consumers, return_exceptions=True), strict=True):
         is_cancelled = isinstance(ended, asyncio.CancelledError) and spied.plan.cancel_at_s is not None
         spied.expect(ended is None or is_cancelled, f"the consumer ended with {ended!r}")
-    del consumer, consumers
+    del consumer, consumers, ended  # whose traceback would hold the results
     for timer in timers:
         timer.cancel()
     await asyncio.sleep(LONG_S)  # those that were left without a block end now
@@ -371,10 +402,17 @@ async def _run(scenario: Scenario) -> list[str]:
         broken.append(f"the shared limit is not free: {shared}")
     if rate.statistics().waiting:
         broken.append(f"somebody waits for the rate: {rate}")
+    broken += too_fast(starts, amount, burst)
+    return broken
+
+
+def too_fast(starts: list[tuple[float, int]], amount: float, burst: float) -> list[str]:
+    """The windows, from one start to another, in which more was spent than the rate allows."""
+    windows = []
     for first, (begin_s, _) in enumerate(starts):
         cost = 0
         for at_s, more in starts[first:]:
             cost += more
             if cost > burst + amount * (at_s - begin_s + 0.010) + 1e-6:
-                broken.append(f"a cost of {cost} from {begin_s} s to {at_s} s")
-    return broken
+                windows.append(f"a cost of {cost} from {begin_s} s to {at_s} s")
+    return windows

@@ -19,6 +19,7 @@ MOMENTS = st.integers(0, 12).map(float)
 @st.composite
 def map_plans(draw: st.DrawFn) -> MapPlan:
     has_failures, has_cleanup = draw(st.booleans()), draw(st.booleans())
+    timeout_s = draw(st.sampled_from([None, None, 0.5, 1.5]))
     items = tuple(
         Item(
             index,
@@ -28,6 +29,9 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
             key=draw(st.integers(0, 2)),
             cost=draw(st.integers(1, 4)),
             cleanup_s=draw(st.sampled_from([0, 0, 1])) if has_cleanup else 0,
+            when_cancelled=draw(st.sampled_from(["raise", "return", "fail"]))
+            if has_cleanup and not timeout_s
+            else "raise",
         )
         for index in range(draw(st.integers(0, 14)))
     )
@@ -44,7 +48,7 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
         window=window,
         errors=errors,
         max_errors=draw(maybe(st.integers(0, 3))) if errors != "raise" else None,
-        timeout_s=draw(st.sampled_from([None, None, 1.5])),
+        timeout_s=timeout_s,
         attempts=draw(maybe(st.integers(1, 3))),
         backoff_s=draw(st.integers(0, 3)),
         has_rate=has_rate,
@@ -58,7 +62,10 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
         leave_at=draw(maybe(st.integers(1, 6))),
         leave_by_error=draw(st.booleans()),
         cancel_at_s=draw(maybe(MOMENTS)),
+        cancel_again_at_s=draw(maybe(MOMENTS)),
         stop_at_s=draw(maybe(MOMENTS)),
+        stop_by=draw(st.sampled_from([None, None, "function", "source", "key", "cost"])),
+        stop_at=draw(st.integers(0, 8)),
     )
 
 

@@ -1,0 +1,140 @@
+"""What `amap` refuses: at once, before anything is started, in words that say what to do."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from headgate import ConcurrencyLimit, Rate, Retry, amap, as_completed, for_each
+from support.virtual_clock import run_on_virtual_clock
+
+
+async def function(item: int) -> int:
+    return item
+
+
+GOOD: dict[str, Any] = {"function": function, "items": [1], "limit": 1}
+
+
+async def nothing() -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"limit": "3"}, "limit must be an int or a ConcurrencyLimit, and is a str"),
+        ({"limit": 1.0}, "limit must be an int or a ConcurrencyLimit, and is a float"),
+        ({"limit": True}, "limit must be an int or a ConcurrencyLimit, and is a bool"),
+        ({"limit": None}, "limit must be an int or a ConcurrencyLimit, and is a NoneType"),
+        ({"limit": asyncio.Semaphore(1)}, "limit must be an int or a ConcurrencyLimit, and is a Semaphore"),
+        ({"buffer": 1.5}, "buffer must be an int, and is a float"),
+        ({"window": "1", "ordered": True}, "window must be an int, and is a str"),
+        ({"max_errors": 0.5, "errors": "skip"}, "max_errors must be an int, and is a float"),
+        ({"per_key": 1.5, "key": hash}, "per_key must be an int, and is a float"),
+        ({"timeout_s": "1"}, "timeout_s must be a number of seconds, and is a str"),
+        ({"timeout_s": True}, "timeout_s must be a number of seconds, and is a bool"),
+        ({"retry": 3}, "retry must be a Retry, and is a int"),
+        ({"rate": 3}, "rate must be a Rate, and is a int"),
+        ({"rate": Rate(1), "cost": 3}, "cost must be a function, and is a int"),
+        ({"key": "host", "per_key": 1}, "key must be a function, and is a str"),
+        ({"function": 3}, "function must be a function, and is a int"),
+        ({"items": 3}, "items must be an iterable or an async iterable, and is a int"),
+        ({"items": "abc"}, "items is a str, which is one value: give a list of them, [items]"),
+        ({"items": b"abc"}, "items is a bytes, which is one value: give a list of them, [items]"),
+        ({"items": bytearray(b"abc")}, "items is a bytearray, which is one value: give a list of them, [items]"),
+    ],
+)
+def test_what_is_of_a_wrong_type_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        amap(**(GOOD | arguments))
+    assert message == str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"limit": 0}, "limit must be at least 1, and is 0"),
+        ({"limit": -1}, "limit must be at least 1, and is -1"),
+        ({"buffer": -1}, "buffer must be at least 0, and is -1"),
+        ({"ordered": True, "window": -1}, "window must be at least 0, and is -1"),
+        ({"errors": "skip", "max_errors": -1}, "max_errors must be at least 0, and is -1"),
+        ({"key": hash, "per_key": 0}, "per_key must be at least 1, and is 0"),
+        ({"timeout_s": 0}, "timeout_s must be more than 0 seconds, and is 0; None is no limit"),
+        ({"timeout_s": float("nan")}, "timeout_s must be more than 0 seconds, and is nan; None is no limit"),
+        ({"errors": "ignore"}, "errors must be one of 'raise', 'yield', 'skip', and is 'ignore'"),
+        ({"window": 3}, "window means nothing without ordered=True: buffer bounds what is not ordered"),
+        (
+            {"ordered": True, "window": 3, "buffer": 3},
+            "window and buffer are both given: with ordered=True, window bounds what is uncollected",
+        ),
+        (
+            {"max_errors": 3},
+            'max_errors means nothing with errors="raise", which raises the first: give "yield" or "skip"',
+        ),
+        ({"cost": hash}, "cost means nothing without rate: it is what an item takes of it"),
+        ({"key": hash}, "key and per_key go together: give both, or neither"),
+        ({"per_key": 1}, "key and per_key go together: give both, or neither"),
+    ],
+)
+def test_what_can_mean_nothing_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=r".") as raised:
+        amap(**(GOOD | arguments))
+    assert message == str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("function", "function is a coroutine, which is one call of it: give the function itself, without ()"),
+        ("items", "items is a coroutine, which is one piece of work: give an iterable, such as a list or a generator"),
+    ],
+)
+def test_a_coroutine_in_their_place_is_refused_and_closed(name: str, message: str) -> None:
+    coroutine: Any = nothing()
+    with pytest.raises(TypeError) as raised:
+        amap(**(GOOD | {name: coroutine}))
+    assert message == str(raised.value)
+    assert coroutine.cr_frame is None  # else it would warn that it was never awaited
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"limit": ConcurrencyLimit(1)},
+        {"buffer": 0},
+        {"ordered": True, "window": 0},
+        {"ordered": True, "buffer": 0},
+        {"errors": "skip", "max_errors": 0},
+        {"errors": "yield", "max_errors": 0},
+        {"timeout_s": 1},
+        {"retry": Retry()},
+        {"rate": Rate(1, burst=2), "cost": hash},
+        {"key": hash, "per_key": 1},
+    ],
+)
+def test_the_least_of_each_is_allowed(options: dict[str, Any]) -> None:
+    async def main() -> int:
+        async with amap(function, [1, 2], **({"limit": 1} | options)) as results:
+            return len([result async for result in results])
+
+    assert 2 == run_on_virtual_clock(main())
+
+
+def test_nothing_is_read_or_called_when_something_is_refused() -> None:
+    items = iter([1])
+    with pytest.raises(ValueError, match="limit must be at least 1"):
+        amap(function, items, limit=0)
+    assert [1] == list(items)
+
+
+def test_as_completed_refuses_in_the_same_words() -> None:
+    aws: Any = "abc"
+    with pytest.raises(TypeError, match=r"^aws is a str, which is one value: give a list of them"):
+        as_completed(aws, limit=1)
+
+
+def test_for_each_refuses_in_the_same_words() -> None:
+    items: Any = "abc"
+    with pytest.raises(TypeError, match=r"^items is a str, which is one value: give a list of them"):
+        run_on_virtual_clock(for_each(function, items, limit=1))
