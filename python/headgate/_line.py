@@ -25,6 +25,10 @@ from typing import Generic, TypeVar
 Amount = TypeVar("Amount", bound=float)
 
 
+class OtherLoopError(RuntimeError):
+    """A limit or a rate is in use in another event loop than the one that asks."""
+
+
 class Turn(Generic[Amount]):
     """A place in the line.
 
@@ -140,7 +144,7 @@ class Line(ABC, Generic[Amount]):
         before = self._loop
         if loop is not before:
             if before is not None and not before.is_closed() and (self._turns or before.is_running()):
-                raise RuntimeError(
+                raise OtherLoopError(
                     f"this {type(self).__name__} is in use in another event loop: make one for each event loop"
                 )
             self._turns.clear()

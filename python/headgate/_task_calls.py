@@ -6,6 +6,7 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from headgate._errors import TooManyErrors
+from headgate._line import OtherLoopError
 from headgate._task_feed import AsyncFeed, Feed
 from headgate._task_flow import Flow, shown
 from headgate._task_options import TaskOptions
@@ -18,7 +19,7 @@ class NotAwaitableError(TypeError):
 
 def ends_all(error: BaseException) -> bool:
     """Whether it ends a map however that treats errors: somebody wants an end, or no item can ever succeed."""
-    return not isinstance(error, Exception) or isinstance(error, NotAwaitableError)
+    return not isinstance(error, Exception) or isinstance(error, (NotAwaitableError, OtherLoopError))
 
 
 class CallFlow(Flow[Any]):
@@ -68,10 +69,10 @@ class CallFlow(Flow[Any]):
     def _start(self, item: Any) -> None:  # noqa: ANN401 - the user's type
         self._taken += 1
         try:
-            task = self._create_task(self._function(item))
+            coroutine = self._function(item)
         except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
-            self._item_failed(item, error)
-            return
+            coroutine = failing(error)
+        task = self._create_task(coroutine)
         self._running[task] = item
         task.add_done_callback(self._on_finished, context=self._context)
 
@@ -106,6 +107,14 @@ class CallFlow(Flow[Any]):
         else:
             return True
         return False
+
+
+async def failing(error: BaseException) -> None:
+    """Raises what a call raised before there was a coroutine: as a task, because each item takes its turn."""
+    try:
+        raise error
+    finally:
+        del error  # else it would be a cycle
 
 
 def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - the user's type

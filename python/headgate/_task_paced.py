@@ -9,25 +9,23 @@ Whatever waits counts against the same bound as what is uncollected: running + w
 """
 
 import asyncio
-import heapq
-from collections import deque
 from datetime import UTC, datetime
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from headgate._limits import ConcurrencyLimit
-from headgate._task_calls import CallFlow, ends_all, noted
+from headgate._task_calls import CallFlow, ends_all, failing, noted
 from headgate._task_entry import Entry, Keys
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_options import TaskOptions
 from headgate._task_outcome import TaskOutcome, TaskStatistics, clear_locals
+from headgate._task_pauses import ON_TIME_S, Pauses
 
 if TYPE_CHECKING:
     from headgate._line import Turn
 
 _SKIPPED: Final = object()
-_ON_TIME_S: Final = 1e-9
-"""What a timer may come early by, through the rounding of floats."""
+_MOST_REFUSED: Final = 1000
+"""Items whose `key` or `cost` failed, in one turn of the event loop: of a source without end there may be no end."""
 
 
 class _Raised:
@@ -41,8 +39,8 @@ class PacedFlow(CallFlow):
     """Calls a function with each item when its gates let it through."""
 
     __slots__ = (
-        *("_ahead", "_deadline", "_due", "_gate", "_head", "_is_refilling", "_keys", "_pause_numbers", "_pauses"),
-        *("_retried", "_shared", "_timer", "_turn", "_unstarted", "_will_refill", "_yields"),
+        *("_ahead", "_deadline", "_gate", "_head", "_is_refilling", "_keys", "_pauses", "_refused"),
+        *("_retried", "_shared", "_turn", "_unstarted", "_will_refill", "_yields"),
     )
 
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
@@ -52,15 +50,13 @@ class PacedFlow(CallFlow):
         self._keys = None if options.per_key is None else Keys(options.per_key)
         self._gate: Entry | None = None  # waits for a slot or the rate
         self._turn: Turn[Any] | None = None  # its place in their line
-        self._pauses: list[tuple[float, int, Entry]] = []  # a heap of failed attempts, by when they are due
-        self._pause_numbers = count()
-        self._timer: asyncio.TimerHandle | None = None
+        self._pauses = Pauses(self._refill)
         self._deadline: asyncio.TimerHandle | None = None  # of the attempt that began first
-        self._due: deque[Entry] = deque()
         self._head = 0  # ordered: all before it have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
         self._is_refilling = False
         self._will_refill = False
+        self._refused = 0
         self._retried = 0
         self._unstarted = 0
 
@@ -75,17 +71,23 @@ class PacedFlow(CallFlow):
         if self._is_refilling:  # a limit, a rate or the source calls back from within
             return
         self._is_refilling = True
+        self._refused = 0
         try:
             self._start_what_may()
         finally:
             self._is_refilling = False
         if self._has_ended:
             self._cancel_running(again=False)
+        if self._refused >= _MOST_REFUSED:
+            self._loop.call_soon(self._refill, context=self._context)
         if not self._takes_more and self.is_over():
             self._settle()
 
     def _start_what_may(self) -> None:
-        while not self._has_ended and (entry := self._gate or self._next_entry()) is not None:
+        while not self._has_ended and self._refused < _MOST_REFUSED:
+            entry = self._gate or self._next_entry()
+            if entry is None:
+                return
             self._gate = entry
             try:
                 if not self._may_pass(entry):
@@ -93,7 +95,7 @@ class PacedFlow(CallFlow):
             except BaseException as error:  # noqa: BLE001 - `cost` failed, or is more than the rate can ever allow
                 self._gate = None
                 self._leave(entry)
-                self._give_up(entry, error)
+                self._refuse(entry, error)
                 continue
             self._gate = None
             self._start(entry)
@@ -102,8 +104,8 @@ class PacedFlow(CallFlow):
         """One that may go on to the limit: tried before, or held for its key, or new."""
         if len(self._running) >= self._limit:
             return None
-        while self._due:
-            entry = self._due.popleft()
+        while self._pauses.due:
+            entry = self._pauses.due.popleft()
             if self._keys is None or self._keys.enter(entry):
                 return entry
         freed = None if self._keys is None else self._keys.take_freed()
@@ -111,7 +113,7 @@ class PacedFlow(CallFlow):
 
     def _next_new(self) -> Entry | None:
         """The next of the source whose key lets it pass."""
-        while self._takes_more:
+        while self._takes_more and self._refused < _MOST_REFUSED:
             if self._is_full():
                 self.is_stalled = True
                 break
@@ -143,8 +145,13 @@ class PacedFlow(CallFlow):
                 entry.key = self._options.key(entry.item)
             return keys.enter(entry)
         except BaseException as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
-            self._give_up(entry, error)
+            self._refuse(entry, error)
             return False
+
+    def _refuse(self, entry: Entry, error: BaseException) -> None:
+        """Gives up what was never started."""
+        self._refused += 1
+        self._give_up(entry, error)
 
     def _is_full(self) -> bool:
         """Whether one more would pass the bound of what is taken and not collected."""
@@ -199,11 +206,10 @@ class PacedFlow(CallFlow):
         if self._yields:
             entry.started_at = datetime.now(UTC)
         try:
-            task = self._create_task(self._function(entry.item))
+            coroutine = self._function(entry.item)
         except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
-            self._leave(entry)
-            self._give_up(entry, error)
-            return
+            coroutine = failing(error)
+        task = self._create_task(coroutine)
         self._running[task] = entry
         if self._options.timeout_s is not None and self._deadline is None:
             self._watch(entry)
@@ -217,7 +223,7 @@ class PacedFlow(CallFlow):
 
     def _cancel_late(self) -> None:
         self._deadline = None
-        latest_s = self._loop.time() + _ON_TIME_S - (self._options.timeout_s or 0)
+        latest_s = self._loop.time() + ON_TIME_S - (self._options.timeout_s or 0)
         late: list[asyncio.Future[Any]] = []
         for task, entry in self._running.items():
             if entry.began_s > latest_s:
@@ -281,7 +287,7 @@ class PacedFlow(CallFlow):
                 return
             if delay_s is not None:
                 self._retried += 1
-                self._pause(entry, delay_s)
+                self._pauses.add(entry, delay_s, self._loop, self._context)
                 return
             if entry.attempts > 1:
                 error.add_note(f"this was attempt {entry.attempts}, and the last one")
@@ -332,30 +338,6 @@ class PacedFlow(CallFlow):
             if self._waiters:
                 self._wake()
 
-    # -- pauses between attempts
-
-    def _pause(self, entry: Entry, delay_s: float) -> None:
-        due_s = self._loop.time() + delay_s
-        heapq.heappush(self._pauses, (due_s, next(self._pause_numbers), entry))
-        if self._pauses[0][2] is entry:
-            self._set_timer()
-
-    def _set_timer(self) -> None:
-        """One timer, for the first that is due."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._pauses:
-            self._timer = self._loop.call_at(self._pauses[0][0], self._pause_is_over, context=self._context)
-
-    def _pause_is_over(self) -> None:
-        self._timer = None
-        now_s = self._loop.time() + _ON_TIME_S
-        while self._pauses and self._pauses[0][0] <= now_s:
-            self._due.append(heapq.heappop(self._pauses)[2])
-        self._set_timer()
-        self._refill()
-
     # -- ending
 
     def is_over(self) -> bool:
@@ -364,7 +346,7 @@ class PacedFlow(CallFlow):
 
     def _waiting(self) -> int:
         held = 0 if self._keys is None else self._keys.waiting
-        return len(self._pauses) + len(self._due) + len(self._ahead) + held + (self._gate is not None)
+        return len(self._pauses) + len(self._ahead) + held + (self._gate is not None)
 
     def stop(self) -> list[Any]:
         """Starts nothing new; what has begun is finished, further attempts included.
@@ -403,15 +385,13 @@ class PacedFlow(CallFlow):
         self._leave_gate()
         self._keys = None
         self._pauses.clear()
-        self._due.clear()
         self._ahead.clear()
         super()._end()
 
     def _settle(self) -> None:
-        for timer in (self._timer, self._deadline):
-            if timer is not None:
-                timer.cancel()
-        self._timer = self._deadline = None  # a source that stopped its own map may still give one
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None  # a source that stopped its own map may still give one
         super()._settle()
 
     def statistics(self) -> TaskStatistics:
