@@ -1,4 +1,4 @@
-"""Sources without end, of which no item can be worked on: the event loop goes on, and a limit that cannot serve ends it."""
+"""Sources without end of which no item can be worked on: others have their turn, and a limit that cannot serve is told."""
 
 import asyncio
 from itertools import count, repeat
