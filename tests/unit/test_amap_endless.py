@@ -1,4 +1,4 @@
-"""Sources without end of which no item can be worked on: others have their turn, and a limit that cannot serve is told."""
+"""Sources without end of which no item can be worked on: others have their turn; a limit that cannot serve tells so."""
 
 import asyncio
 from itertools import count, repeat
