@@ -255,3 +255,12 @@ def test_a_child_that_raises_the_end_of_an_async_iteration_does_not_end_the_loop
             await collect([child(), one(1)], limit=2)
 
     run_quietly(main())
+
+
+@pytest.mark.parametrize("refused", [{"limit": 0}, {"limit": 1, "buffer": -1}, {"limit": 1, "timeout": 0}])
+def test_what_is_refused_leaves_no_coroutine_unawaited(refused: dict[str, Any]) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="must be"):
+            as_completed([one(1), one(2)], **refused)
+
+    run_quietly(main())
