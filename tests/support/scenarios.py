@@ -354,7 +354,7 @@ class Spied:
         elif isinstance(self.raised, (ItemError, TimeoutError)):
             self.expect(plan.errors == "raise" and bool(fails & set(self.calls)), f"{self.raised!r} out of nowhere")
             if plan.ordered and fails:
-                due = set(range(min(fails))) - set(self.unstarted)
+                due = set(range(min(fails & set(self.calls)))) - set(self.unstarted)
                 self.expect(due == set(indexes), f"{indexes} were delivered before the first error, and not {due}")
         else:
             self.expect(isinstance(self.raised, TooManyErrors), f"raised {self.raised!r}")
