@@ -131,7 +131,7 @@ class Rate(Line[float]):
         self._due_s = 0.0
         self._as_of_s: float | None = None
 
-    def change(self, amount: float, *, per_s: float = 1.0, burst: float | None = None) -> None:
+    def change(self, amount: float, *, per_s: float | None = None, burst: float | None = None) -> None:
         """Changes the rate from now on, also for those who wait.
 
         What the bucket holds stays in it, as much as `burst` allows. Who waits for a cost that is above `burst` now
@@ -139,13 +139,14 @@ class Rate(Line[float]):
 
         Args:
             amount: Cost that may be spent in `per_s` seconds, above 0.
-            per_s: Seconds in which `amount` may be spent, above 0.
+            per_s: Seconds in which `amount` may be spent, above 0; `None` leaves them as they are.
             burst: Cost that may be spent at once; `None` leaves it as it is.
 
         Raises:
             TypeError: If one of them is no number.
             ValueError: If one of them is not above 0 or not finite.
         """
+        per_s = self._per_s if per_s is None else per_s
         burst = self._bucket.burst if burst is None else burst
         interval_s = _interval_s(amount, per_s, burst)
         self._amount = amount

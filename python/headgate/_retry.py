@@ -15,6 +15,7 @@ R = TypeVar("R")
 Backoff: TypeAlias = float | Callable[[int, Exception], float]
 RetryOn: TypeAlias = type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]
 
+MAX_BACKOFF_S = 60.0
 _MAX_DOUBLINGS = 1023  # one more, and 2.0 to that power overflows
 
 
@@ -61,9 +62,9 @@ class Retry:
             long, and the bound doubles with each further one, up to `max_backoff_s`; the wait is drawn evenly from 0
             to the bound ("full jitter": Marc Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015).
             Or a function of the number of the attempt that failed, counted from 1, and its error, that gives the
-            seconds: they are taken as they are, so that it can obey `Retry-After`; below 0 they count as 0, above
-            `max_backoff_s` as that.
-        max_backoff_s: The longest wait there is, whoever asks for it.
+            seconds: they are taken as they are, so that it can obey `Retry-After`; below 0 they count as 0.
+        max_backoff_s: The longest wait there is, whoever asks for it. `None`: 60 s for a number of seconds, and none
+            for a function.
         on: After which errors to try again: a type, several, or a function of the error. The others are raised at once.
         random: Gives numbers from 0 up to 1.
     """
@@ -71,7 +72,7 @@ class Retry:
     attempts: int = 3
     backoff: Backoff = 0.1
     _: KW_ONLY
-    max_backoff_s: float = 60.0
+    max_backoff_s: float | None = None
     on: RetryOn = Exception
     random: Callable[[], float] = random_below_1
     _counts: _Counts = field(default_factory=_Counts, init=False, repr=False, compare=False)
@@ -87,7 +88,8 @@ class Retry:
         _check_attempts(self.attempts)
         if not callable(self.backoff):
             _check_seconds("backoff", self.backoff, "a number of seconds or a function")
-        _check_seconds("max_backoff_s", self.max_backoff_s, "a number of seconds")
+        if self.max_backoff_s is not None:
+            _check_seconds("max_backoff_s", self.max_backoff_s, "a number of seconds")
         _check_on(self.on)
         if not callable(self.random):
             raise TypeError(f"random must be a function, not {type(self.random).__name__}")
@@ -166,7 +168,7 @@ class Retry:
 
     def _drawn_s(self, backoff_s: float, attempt: int) -> float:
         bound_s = backoff_s * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)
-        return self.random() * min(bound_s, self.max_backoff_s)
+        return self.random() * min(bound_s, MAX_BACKOFF_S if self.max_backoff_s is None else self.max_backoff_s)
 
     def _asked_for_s(self, attempt: int, error: Exception) -> float:
         if not callable(self.backoff):
@@ -176,7 +178,7 @@ class Retry:
             raise TypeError(f"backoff must return a number of seconds, not {type(asked_for_s).__name__}")
         if math.isnan(asked_for_s):
             raise ValueError("backoff must return a number of seconds, not nan")
-        return min(max(0.0, asked_for_s), self.max_backoff_s)
+        return min(max(0.0, asked_for_s), math.inf if self.max_backoff_s is None else self.max_backoff_s)
 
 
 def _check_attempts(value: object) -> None:

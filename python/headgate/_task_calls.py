@@ -25,7 +25,7 @@ def ends_all(error: BaseException) -> bool:
 class CallFlow(Flow[Any]):
     """Calls a function with each item as soon as there is room, and delivers what it returns."""
 
-    __slots__ = ("_failed", "_function", "_options", "_taken")
+    __slots__ = ("_failed", "_function", "_not_awaitable", "_options", "_taken")
 
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
         # A shared limit is asked for each slot, and then there is no bound of our own.
@@ -35,6 +35,7 @@ class CallFlow(Flow[Any]):
         # A function that is not `async def` runs within the task: errors and context variables stay its item's own.
         self._function = function if iscoroutinefunction(function) else self._call_and_await
         self._options = options
+        self._not_awaitable: str | None = None
         self._taken = 0
         self._failed = 0
 
@@ -54,16 +55,20 @@ class CallFlow(Flow[Any]):
             succeeded=self._taken - running - self._failed - self._discarded,
             failed=self._failed,
             cancelled=self._discarded,
+            unstarted=0,
             retried=0,
         )
 
     async def _call_and_await(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
+        if self._not_awaitable is not None:
+            raise NotAwaitableError(self._not_awaitable)  # others had been started: once is enough
         awaitable = self._options.function(item)
         if not isawaitable(awaitable):
-            raise NotAwaitableError(
+            self._not_awaitable = (
                 f"the function returned {shown(awaitable)}, which cannot be awaited: give an `async def` function"
                 " or one that returns an awaitable; asyncio.to_thread makes one of a function that blocks"
             )
+            raise NotAwaitableError(self._not_awaitable)
         return await awaitable
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - the user's type

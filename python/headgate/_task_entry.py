@@ -2,10 +2,10 @@
 
 from collections import deque
 from collections.abc import Hashable
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-_NEVER: Final = datetime.fromtimestamp(0, UTC)
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 class Entry:
@@ -22,7 +22,7 @@ class Entry:
         self.is_late = False
         self.attempts = 0
         self.began_s = 0.0
-        self.started_at = _NEVER
+        self.started_at: datetime | None = None
 
 
 class Keys:

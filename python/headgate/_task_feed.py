@@ -179,9 +179,7 @@ def feed_of(items: object, argument: str) -> Feed[Any] | AsyncFeed[Any]:
     try:
         return Feed(cast("Iterable[Any]", items))
     except TypeError:
-        raise TypeError(
-            f"{argument} must be an iterable or an async iterable, and is a {type(items).__name__}"
-        ) from None
+        raise TypeError(f"{argument} must be an iterable or an async iterable, not {type(items).__name__}") from None
 
 
 def _nothing() -> None:

@@ -130,7 +130,16 @@ class Flow(Generic[R]):
     # -- delivering
 
     async def next(self) -> Any:  # noqa: ANN401 - a result or NO_MORE
-        """The next result, or `NO_MORE`.
+        """The next result, or `NO_MORE`."""
+        if not self.ready and not await self.wait_for_ready():
+            return NO_MORE
+        result = self.ready.popleft()
+        if self.is_stalled:
+            self.resume()
+        return result
+
+    async def wait_for_ready(self) -> bool:
+        """Waits until something is ready, and gives whether there is something, now or ever.
 
         Cancelling the wait loses nothing within a block, whose end closes the flow. Without one this is the last moment
         at which anybody can wait for what runs, so that it closes the flow.
@@ -145,7 +154,7 @@ class Flow(Generic[R]):
                     del error  # else its traceback, which has this frame, would be a cycle
             if self.is_over():
                 if self._source_error is None:
-                    return NO_MORE
+                    return False
                 error, self._source_error = self._source_error, None
                 try:
                     raise _visible(error)
@@ -157,14 +166,17 @@ class Flow(Generic[R]):
                 if not self.is_within_block:
                     await self.close()
                 raise
-        result = self.ready.popleft()
-        if self.is_stalled:
-            self.resume()
-        return result
+        return True
 
     def is_over(self) -> bool:
         """Whether nothing runs, and nothing will."""
         return not (self._takes_more or self._running or self._feed.is_open)
+
+    def describe(self) -> str:
+        """How far it is, in a few words."""
+        if not self.is_open:
+            return "not begun"
+        return f"{len(self._running)} running, {len(self.ready)} uncollected" + (", over" if self.is_over() else "")
 
     async def _wait(self) -> None:
         """Waits until there is something to deliver or to say."""

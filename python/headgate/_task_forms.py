@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterable
-from inspect import iscoroutine
+from inspect import isawaitable, iscoroutine
 from typing import Any, Literal, TypeVar, overload
 
 from headgate._limits import ConcurrencyLimit, Rate
 from headgate._retry import Retry
+from headgate._task_flow import shown
 from headgate._task_map import LoopFactory, MapIterator
 from headgate._task_options import Errors, TaskOptions
 from headgate._task_outcome import TaskOutcome, TaskStatistics
@@ -39,6 +40,8 @@ async def for_each(  # noqa: PLR0913 - each is worth its name
     Returns:
         How many succeeded, failed and were retried.
     """
+    if errors not in ("raise", "skip"):
+        raise ValueError(f"errors must be one of 'raise', 'skip', not {errors!r}: for outcomes, use amap")
     async with amap(
         function,
         items,
@@ -99,6 +102,11 @@ async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = Fal
             results[index] = error
 
     try:
+        given: tuple[object, ...] = aws
+        for awaitable in given:
+            if not isawaitable(awaitable):
+                hint = "give them one by one, gather(*aws)" if isinstance(awaitable, Iterable) else "call it, f(x)"
+                raise TypeError(f"gather takes awaitables, and was given {shown(awaitable)}: {hint}")
         async with as_completed((put(index) for index in range(len(aws))), limit=limit) as futures:
             async for future in futures:
                 future.result()

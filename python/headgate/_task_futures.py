@@ -118,7 +118,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             del promiser  # a traceback must not keep it
         if future is NO_MORE:
             if self._is_time_up:
-                raise TimeoutError
+                raise self._too_late()
             raise RuntimeError("as_completed was closed before this result was there")
         try:
             return future.result()
@@ -155,7 +155,10 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
     def _time_is_up(self) -> None:
         if not self.is_over():
             self._is_time_up = True
-            self.fail(TimeoutError())
+            self.fail(self._too_late())
+
+    def _too_late(self) -> TimeoutError:
+        return TimeoutError(f"not all were done within timeout={self._timeout_s}")
 
     def _settle(self) -> None:
         if self._timer is not None:

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from headgate._task_calls import CallFlow
-from headgate._task_flow import NO_MORE
 from headgate._task_outcome import TaskStatistics
 
 R = TypeVar("R")
@@ -59,7 +58,7 @@ class MapIterator(Generic[R]):
         return self._worker.stop()
 
     def statistics(self) -> TaskStatistics:
-        """How far it is; what was fetched from the loop and not yet taken from here counts as collected."""
+        """How far it is. Results are fetched in batches; each of a batch counts as uncollected until all are taken."""
         return self._worker.flow.statistics()
 
     def close(self) -> None:
@@ -86,6 +85,7 @@ class _Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._life: asyncio.Task[None] | None = None
         self._asked: set[Future[Any]] = set()
+        self._fetched = 0
         self._fatal: BaseException | None = None
         self._has_ended = False
         self._is_closed = False
@@ -188,15 +188,15 @@ class _Worker:
         if not flow.is_open:
             flow.is_within_block = True
             flow.open()
-        batch: deque[Any] = deque()
-        result = await flow.next()
-        if result is not NO_MORE:
-            batch.append(result)
-            batch.extend(flow.ready)
-            flow.ready.clear()
-            if flow.is_stalled:
-                flow.resume()
-        return batch
+        # What was fetched counts as uncollected until more is asked for: only then has the caller taken all of it.
+        for _ in range(self._fetched):
+            flow.ready.popleft()
+        self._fetched = 0
+        if flow.is_stalled:
+            flow.resume()
+        await flow.wait_for_ready()
+        self._fetched = len(flow.ready)
+        return flow.ready.copy()
 
 
 _begun: set[_Worker] = set()

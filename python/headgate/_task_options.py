@@ -37,12 +37,12 @@ class TaskOptions:
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), least)
         if self.errors not in get_args(Errors):
-            raise ValueError(f"errors must be one of {', '.join(map(repr, get_args(Errors)))}, and is {self.errors!r}")
+            raise ValueError(f"errors must be one of {', '.join(map(repr, get_args(Errors)))}, not {self.errors!r}")
         check_seconds("timeout_s", self.timeout_s)
         for name, kind in (("retry", Retry), ("rate", Rate)):
             value = getattr(self, name)
             if value is not None and not isinstance(value, kind):
-                raise TypeError(f"{name} must be a {kind.__name__}, and is a {type(value).__name__}")
+                raise TypeError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
         for name in ("cost", "key"):
             if getattr(self, name) is not None:
                 check_function(name, getattr(self, name))
@@ -72,9 +72,9 @@ class TaskOptions:
 def check_count(name: str, value: object, least: int, *, or_a: str = "") -> None:
     """Refuses what is not a whole number of at least so much."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int{or_a}, and is a {type(value).__name__}")
+        raise TypeError(f"{name} must be an int{or_a}, not {type(value).__name__}")
     if value < least:
-        raise ValueError(f"{name} must be at least {least}, and is {value}")
+        raise ValueError(f"{name} must be at least {least}, not {value}")
 
 
 def check_seconds(name: str, value: object) -> None:
@@ -82,9 +82,9 @@ def check_seconds(name: str, value: object) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number of seconds, and is a {type(value).__name__}")
+        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
     if not value > 0:
-        raise ValueError(f"{name} must be more than 0 seconds, and is {value}; None is no limit")
+        raise ValueError(f"{name} must be more than 0 seconds, not {value}; None is no limit")
 
 
 def check_function(name: str, function: object) -> None:
@@ -93,4 +93,4 @@ def check_function(name: str, function: object) -> None:
         function.close()
         raise TypeError(f"{name} is a coroutine, which is one call of it: give the function itself, without ()")
     if not callable(function):
-        raise TypeError(f"{name} must be a function, and is a {type(function).__name__}")
+        raise TypeError(f"{name} must be a function, not {type(function).__name__}")

@@ -25,8 +25,9 @@ class TaskOutcome(Generic[T, R]):
         value: What the function returned; `None` if it failed.
         error: What it raised, at the last attempt; `None` if it returned. The frames of its traceback are there, their
             local variables are not: they would keep alive all that the failed call held.
-        attempts: How often it was called; 0 if it could not be, because `key` or `cost` failed for this item.
-        started_at: When the last attempt began, in UTC.
+        attempts: How often it was called; 0 if it could not be: `key` or `cost` failed for it, or its cost is more than
+            the rate can ever allow.
+        started_at: When the last attempt began, in UTC; `None` if there was none.
         elapsed_s: How long the last attempt took, in seconds.
     """
 
@@ -35,7 +36,7 @@ class TaskOutcome(Generic[T, R]):
     value: R | None
     error: Exception | None
     attempts: int
-    started_at: datetime
+    started_at: datetime | None
     elapsed_s: float
 
     def unwrap(self) -> R:
@@ -61,6 +62,7 @@ class TaskStatistics:
         succeeded: Items whose call returned.
         failed: Items that were given up.
         cancelled: Items that had begun and whose result was not wanted any more.
+        unstarted: Items that were taken and will never be started: `stop()` gave them back, or the end came first.
         retried: Attempts beyond the first of each item.
     """
 
@@ -71,6 +73,7 @@ class TaskStatistics:
     succeeded: int
     failed: int
     cancelled: int
+    unstarted: int
     retried: int
 
 

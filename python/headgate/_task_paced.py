@@ -290,7 +290,7 @@ class PacedFlow(CallFlow):
                 self._pauses.add(entry, delay_s, self._loop, self._context)
                 return
             if entry.attempts > 1:
-                error.add_note(f"this was attempt {entry.attempts}, and the last one")
+                error.add_note(f"attempt {entry.attempts} of {retry.attempts}")
         self._give_up(entry, error)
 
     def _give_up(self, entry: Entry, error: BaseException) -> None:
@@ -380,8 +380,10 @@ class PacedFlow(CallFlow):
             self._leave(entry)
 
     def _end(self) -> None:
-        waiting = self._waiting() - len(self._ahead)
-        self._unstarted += waiting
+        unstarted = 0 if self._keys is None else len(self._keys.drop_unstarted())
+        unstarted += self._gate is not None and self._gate.attempts == 0
+        self._unstarted += unstarted
+        self._discarded += self._waiting() - len(self._ahead) - (self._gate is not None and self._gate.attempts == 0)
         self._leave_gate()
         self._keys = None
         self._pauses.clear()
@@ -398,14 +400,14 @@ class PacedFlow(CallFlow):
         """How far it is."""
         running, ahead = len(self._running), len(self._ahead)
         waiting = self._waiting() - ahead
-        cancelled = self._discarded + self._unstarted
         return TaskStatistics(
             taken=self._taken,
             running=running,
             waiting=waiting,
             uncollected=len(self.ready) + ahead,
-            succeeded=self._taken - running - waiting - self._failed - cancelled,
+            succeeded=self._taken - running - waiting - self._failed - self._discarded - self._unstarted,
             failed=self._failed,
-            cancelled=cancelled,
+            cancelled=self._discarded,
+            unstarted=self._unstarted,
             retried=self._retried,
         )

@@ -58,6 +58,9 @@ class _Face(Generic[R]):
             raise StopAsyncIteration
         return result
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._flow.describe()}>"
+
     async def aclose(self) -> None:
         """Cancels what runs and waits until it has ended; what was not collected is dropped.
 

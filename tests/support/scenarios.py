@@ -223,9 +223,9 @@ class Spied:
         if plan.window is not None:
             bound = plan.window + 1
         self.expect(held <= bound, f"{held} are held at the bound {bound}: {now}")
-        begun = now.running + now.waiting + now.succeeded + now.failed + now.cancelled
+        begun = now.running + now.waiting + now.succeeded + now.failed + now.cancelled + now.unstarted
         self.expect(now.taken == begun, f"the figures do not add up: {now}")
-        least = min(now.running, now.waiting, now.uncollected, now.succeeded, now.failed, now.cancelled)
+        least = min(now.running, now.waiting, now.uncollected, now.succeeded, now.failed, now.cancelled, now.unstarted)
         self.expect(least >= 0, f"a figure is below 0: {now}")
 
     def expect(self, is_so: bool, what: str) -> None:

@@ -198,3 +198,18 @@ def test_an_input_without_end_can_be_left(is_plain: bool) -> None:
     spy = Spy()
     assert list(range(10)) == run_quietly(main())
     assert 16 >= len(spy.made)
+
+
+def test_its_representation_says_how_far_it_is() -> None:
+    async def main() -> list[str]:
+        futures = as_completed([asyncio.sleep(1), asyncio.sleep(2)], limit=2)
+        seen = [repr(futures)]
+        async for _future in futures:
+            seen.append(repr(futures))  # noqa: PERF401 - one line for each step
+        return seen
+
+    assert [
+        "<CompletedFutures: not begun>",
+        "<CompletedFutures: 1 running, 0 uncollected>",
+        "<CompletedFutures: 0 running, 0 uncollected, over>",
+    ] == run_quietly(main())

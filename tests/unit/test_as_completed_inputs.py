@@ -114,16 +114,16 @@ def test_futures_that_were_given_count_against_the_limit(collect: Collect) -> No
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"limit": 0}, ValueError, "limit must be at least 1, and is 0"),
-        ({"limit": -3}, ValueError, "limit must be at least 1, and is -3"),
-        ({"limit": 1.5}, TypeError, "limit must be an int, and is a float"),
-        ({"limit": True}, TypeError, "limit must be an int, and is a bool"),
-        ({"limit": None}, TypeError, "limit must be an int, and is a NoneType"),
-        ({"limit": 1, "buffer": -1}, ValueError, "buffer must be at least 0, and is -1"),
-        ({"limit": 1, "buffer": 0.5}, TypeError, "buffer must be an int, and is a float"),
-        ({"limit": 1, "timeout": 0}, ValueError, "timeout must be more than 0 seconds, and is 0"),
+        ({"limit": 0}, ValueError, "limit must be at least 1, not 0"),
+        ({"limit": -3}, ValueError, "limit must be at least 1, not -3"),
+        ({"limit": 1.5}, TypeError, "limit must be an int, not float"),
+        ({"limit": True}, TypeError, "limit must be an int, not bool"),
+        ({"limit": None}, TypeError, "limit must be an int, not NoneType"),
+        ({"limit": 1, "buffer": -1}, ValueError, "buffer must be at least 0, not -1"),
+        ({"limit": 1, "buffer": 0.5}, TypeError, "buffer must be an int, not float"),
+        ({"limit": 1, "timeout": 0}, ValueError, "timeout must be more than 0 seconds, not 0"),
         ({"limit": 1, "timeout": float("nan")}, ValueError, "timeout must be more than 0 seconds"),
-        ({"limit": 1, "timeout": "1"}, TypeError, "timeout must be a number of seconds, and is a str"),
+        ({"limit": 1, "timeout": "1"}, TypeError, "timeout must be a number of seconds, not str"),
     ],
 )
 def test_a_wrong_argument_is_refused_at_once(options: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -137,9 +137,9 @@ def test_a_wrong_argument_is_refused_at_once(options: dict[str, Any], error: typ
         (lambda: "text", "aws is a str, which is one value"),
         (lambda: b"text", "aws is a bytes, which is one value"),
         (lambda: one(1), "aws is a coroutine, which is one piece of work"),
-        (lambda: 3, "aws must be an iterable or an async iterable, and is a int"),
-        (lambda: one, "aws must be an iterable or an async iterable, and is a function"),
-        (lambda: None, "aws must be an iterable or an async iterable, and is a NoneType"),
+        (lambda: 3, "aws must be an iterable or an async iterable, not int"),
+        (lambda: one, "aws must be an iterable or an async iterable, not function"),
+        (lambda: None, "aws must be an iterable or an async iterable, not NoneType"),
     ],
 )
 def test_what_is_no_iterable_is_refused_at_once(aws: Callable[[], Any], message: str) -> None:

@@ -43,7 +43,7 @@ def test_every_item_is_worked_on_and_never_more_than_the_limit_at_once() -> None
     assert 3 == work.most
     assert [0, 0, 0, 1, 1, 1, 2] == [began_s for began_s, _ in work.began]
     assert done == TaskStatistics(
-        taken=7, running=0, waiting=0, uncollected=0, succeeded=7, failed=0, cancelled=0, retried=0
+        taken=7, running=0, waiting=0, uncollected=0, succeeded=7, failed=0, cancelled=0, unstarted=0, retried=0
     )
 
 
@@ -150,3 +150,15 @@ def test_what_cannot_be_is_refused_before_anything_starts() -> None:
     with pytest.raises(ValueError, match="key and per_key go together"):
         run_on_virtual_clock(for_each(work, ["a"], limit=1, per_key=1))
     assert [] == work.began
+
+
+def test_a_function_that_blocks_is_called_once_before_it_is_refused() -> None:
+    called: list[int] = []
+    with pytest.raises(TypeError, match="the function returned None, which cannot be awaited"):
+        run_on_virtual_clock(for_each(called.append, range(1000), limit=100))  # type: ignore[arg-type]
+    assert [0] == called
+
+
+def test_outcomes_nobody_would_see_are_refused() -> None:
+    with pytest.raises(ValueError, match="errors must be one of 'raise', 'skip', not 'yield': for outcomes, use amap"):
+        run_on_virtual_clock(for_each(Work(), "a", limit=1, errors="yield"))  # type: ignore[arg-type]

@@ -117,8 +117,7 @@ def test_what_the_caller_does_not_take_stops_the_starts() -> None:
     with headgate.map(begin, range(1_000), limit=2, buffer=3) as results:
         next(results)
         assert much_later.wait(LONGEST_S)
-        # Twice limit + buffer: one batch was fetched, another is ready.
-        assert len(begun) <= 10
+        assert len(begun) <= 5
 
 
 # -- its end
@@ -363,7 +362,7 @@ def test_two_of_them_may_run_at_once() -> None:
 
 
 def test_what_cannot_be_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="limit must be at least 1, and is 0"):
+    with pytest.raises(ValueError, match="limit must be at least 1, not 0"):
         headgate.map(square, [1], limit=0)
     with pytest.raises(TypeError, match="items is a str, which is one value"):
         headgate.map(square, "12", limit=1)  # type: ignore[arg-type]

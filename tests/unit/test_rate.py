@@ -346,3 +346,9 @@ def test_in_no_window_is_more_granted_than_promised_whatever_is_cancelled_or_lat
 
     run_on_virtual_clock(main())
     assert 0 == rate.statistics().waiting
+
+
+def test_a_change_of_the_amount_leaves_the_seconds_and_the_burst_as_they_are() -> None:
+    rate = Rate(90_000, per_s=60, burst=4_000)
+    rate.change(45_000)
+    assert "<Rate: 45000 per 60 s, burst 4000, 0 waiting>" == repr(rate)
