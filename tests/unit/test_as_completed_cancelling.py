@@ -1,4 +1,4 @@
-"""What `as_completed` does when several collect, when children resist or it is let go of, and whose context is whose."""
+"""What `as_completed` does when several collect, if children resist or it is let go of, and whose context is whose."""
 
 import asyncio
 import contextvars
