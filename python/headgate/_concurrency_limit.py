@@ -1,13 +1,10 @@
 """How many may be under way at once: shared by all who hold it, and resizable while they run."""
 
+import asyncio
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from headgate._line import Line
-
-if TYPE_CHECKING:
-    import asyncio
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +39,8 @@ class ConcurrencyLimit(Line[int]):
     First come, first served, whatever the weights: who asks for many slots is not overtaken for ever by those who ask
     for few. Several loops, functions and maps may share one limit, and `resize` changes it while they run.
 
-    It serves one event loop at a time: after that has ended, another. It is not thread-safe; `statistics` alone may be
+    It serves one event loop at a time: after that has ended, another; slots that its
+    tasks had not given back stay taken. It is not thread-safe; `statistics` alone may be
     called from any thread.
     """
 
@@ -106,10 +104,12 @@ class ConcurrencyLimit(Line[int]):
         Raises:
             TypeError: If `n` is no integer.
             ValueError: If `n` is below 1, or above the limit.
+            RuntimeError: If it is in use in another event loop.
         """
         # The common case costs two comparisons; `_check` says what is wrong, if something is.
         if type(n) is not int or not 0 < n <= self._limit:
             self._check(n)
+        self._check_loop()
         if (self._turns and self._others_wait()) or not self._take(n):
             return False
         self._granted += 1
@@ -126,7 +126,7 @@ class ConcurrencyLimit(Line[int]):
         Raises:
             TypeError: If `n` is no integer.
             ValueError: If `n` is below 1, or above the limit, which `resize` may also bring about while it waits.
-            RuntimeError: If others wait in another event loop.
+            RuntimeError: If it is in use in another event loop.
         """
         if not self.try_acquire(n):
             await self._wait(n)
@@ -171,6 +171,14 @@ class ConcurrencyLimit(Line[int]):
 
     def __repr__(self) -> str:
         return f"<ConcurrencyLimit: {self._in_use} of {self._limit} in use, {len(self._turns)} waiting>"
+
+    def _check_loop(self) -> None:
+        try:
+            is_known = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return  # no event loop: nothing can wait here, and nothing is handed over
+        if not is_known:
+            self._here()
 
     def _check(self, amount: int) -> None:
         _check_count("n", amount)

@@ -1,9 +1,9 @@
 """Whether a failed attempt is followed by another, and how long after it. Decides only, and can therefore be shared."""
 
 import asyncio
-import itertools
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from inspect import isawaitable
 from random import random as random_below_1
@@ -114,7 +114,10 @@ class Retry:
         if attempt >= self.attempts:
             self._counts.given_up += 1
             return None
-        delay_s = self._asked_for_s(attempt, error) if callable(self.backoff) else self._drawn_s(self.backoff, attempt)
+        if callable(self.backoff):
+            delay_s = self._asked_for_s(self.backoff(attempt, error))
+        else:
+            delay_s = self._drawn_s(self.backoff, attempt)
         self._counts.retried += 1
         self._counts.delay_s += delay_s
         return delay_s
@@ -136,7 +139,9 @@ class Retry:
             Exception: The error of the last attempt, with a note as "attempt 3 of 3".
             TypeError: If the function is not async.
         """
-        for attempt in itertools.count(1):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 result = function(*args, **kwargs)
                 if isawaitable(result):
@@ -144,12 +149,11 @@ class Retry:
             except Exception as error:
                 delay_s = self.delay_s(attempt, error)
                 if delay_s is None:
-                    error.add_note(f"attempt {attempt} of {self.attempts}")
+                    add_note(error, f"attempt {attempt} of {self.attempts}")
                     raise
             else:
                 raise TypeError(f"function must be async: what it returned, {type(result).__name__}, cannot be awaited")
             await asyncio.sleep(delay_s)
-        raise AssertionError  # unreachable: the count has no end
 
     def statistics(self) -> RetryStatistics:
         """What it has decided until now. May be called from any thread."""
@@ -170,15 +174,18 @@ class Retry:
         bound_s = backoff_s * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)
         return self.random() * min(bound_s, MAX_BACKOFF_S if self.max_backoff_s is None else self.max_backoff_s)
 
-    def _asked_for_s(self, attempt: int, error: Exception) -> float:
-        if not callable(self.backoff):
-            return 0.0
-        asked_for_s = self.backoff(attempt, error)
+    def _asked_for_s(self, asked_for_s: float) -> float:
         if not isinstance(asked_for_s, int | float):
             raise TypeError(f"backoff must return a number of seconds, not {type(asked_for_s).__name__}")
         if math.isnan(asked_for_s):
             raise ValueError("backoff must return a number of seconds, not nan")
         return min(max(0.0, asked_for_s), math.inf if self.max_backoff_s is None else self.max_backoff_s)
+
+
+def add_note(error: BaseException, note: str) -> None:
+    """Adds a note to an error that takes notes: a frozen one does not, and is worth more than the note."""
+    with suppress(Exception):
+        error.add_note(note)
 
 
 def _check_attempts(value: object) -> None:

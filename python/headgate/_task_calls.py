@@ -7,6 +7,7 @@ from typing import Any
 
 from headgate._errors import TooManyErrors
 from headgate._line import OtherLoopError
+from headgate._retry import add_note
 from headgate._task_feed import AsyncFeed, Feed
 from headgate._task_flow import Flow, shown
 from headgate._task_options import TaskOptions
@@ -124,5 +125,5 @@ async def failing(error: BaseException) -> None:
 
 def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - the user's type
     """The error, with a note that says at which item it was raised."""
-    error.add_note(f"raised for the item {shown(item)}")
+    add_note(error, f"raised for the item {shown(item)}")
     return error

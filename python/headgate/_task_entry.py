@@ -1,7 +1,7 @@
 """An item on its way through a paced flow, and the gate that its key is."""
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,17 +65,17 @@ class Keys:
         self.waiting -= 1
         return self._freed.popleft()
 
-    def drop_unstarted(self) -> list[Entry]:
-        """Takes out those that wait and were never started."""
-        dropped = []
+    def drop(self, is_dropped: Callable[[Entry], bool]) -> list[Entry]:
+        """Takes out those that wait and are meant."""
+        dropped: list[Entry] = []
         for key, held in tuple(self._held.items()):
-            dropped += [entry for entry in held if entry.attempts == 0]
-            self._held[key] = deque(entry for entry in held if entry.attempts > 0)
+            dropped += filter(is_dropped, held)
+            self._held[key] = deque(entry for entry in held if not is_dropped(entry))
             if not self._held[key]:
                 del self._held[key]
         freed, self._freed = self._freed, deque()
         for entry in freed:
-            if entry.attempts == 0:
+            if is_dropped(entry):
                 dropped.append(entry)
                 self.leave(entry.key)
             else:

@@ -169,10 +169,11 @@ def feed_of(items: object, argument: str) -> Feed[Any] | AsyncFeed[Any]:
         raise TypeError(
             f"{argument} is a {type(items).__name__}, which is one value: give a list of them, [{argument}]"
         )
-    if iscoroutine(items):
-        items.close()
+    if iscoroutine(items) or asyncio.isfuture(items):
+        if iscoroutine(items):
+            items.close()
         raise TypeError(
-            f"{argument} is a coroutine, which is one piece of work: give an iterable, such as a list or a generator"
+            f"{argument} is one piece of work, a {type(items).__name__}: give an iterable, as a list or a generator"
         )
     if isinstance(items, AsyncIterable):
         return AsyncFeed(items)

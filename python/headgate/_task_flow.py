@@ -91,7 +91,7 @@ class Flow(Generic[R]):
         self._create_task = _task_maker(self._loop)
         self._thread = threading.get_ident()
         self._context = copy_context()
-        self._pull = self._context.run(self._feed.open, self._refill)
+        self._pull = self._context.run(self._feed.open, partial(self._context.run, self._refill))
         self.is_open = True
         self.resume()
 
@@ -121,7 +121,10 @@ class Flow(Generic[R]):
             if item is END:
                 self._takes_more = False
                 break
-            self._start(item)
+            try:
+                self._start(item)
+            except BaseException as error:  # noqa: BLE001 - a task factory of somebody's, perhaps: it must not be lost
+                self.fail(error)
         if self._has_ended:
             self._cancel_running(again=False)  # the garbage collector may end it in the middle of a start
         if self.is_over():

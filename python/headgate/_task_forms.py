@@ -102,19 +102,27 @@ async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = Fal
             results[index] = error
 
     try:
-        given: tuple[object, ...] = aws
-        for awaitable in given:
-            if not isawaitable(awaitable):
-                hint = "give them one by one, gather(*aws)" if isinstance(awaitable, Iterable) else "call it, f(x)"
-                raise TypeError(f"gather takes awaitables, and was given {shown(awaitable)}: {hint}")
+        for awaitable in aws:
+            _check_awaitable(awaitable)
         async with as_completed((put(index) for index in range(len(aws))), limit=limit) as futures:
             async for future in futures:
-                future.result()
+                try:
+                    future.result()
+                finally:
+                    del future  # else its error, whose traceback has this frame, would be a cycle
     finally:
         for awaitable in aws:
             if iscoroutine(awaitable):
                 awaitable.close()  # those that were not started; for the others it does nothing
     return results
+
+
+def _check_awaitable(awaitable: object) -> None:
+    if not isawaitable(awaitable):
+        hint = "give them one by one, gather(*aws)" if isinstance(awaitable, Iterable) else "call it, f(x)"
+        raise TypeError(f"gather takes awaitables, and was given {shown(awaitable)}: {hint}")
+    if asyncio.isfuture(awaitable) and awaitable.get_loop() is not asyncio.get_running_loop():
+        raise ValueError("a future that gather was given belongs to another event loop")
 
 
 @overload

@@ -1,20 +1,16 @@
 """A flow of awaitables: coroutines that become tasks, and futures that run already. This is `as_completed`."""
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterable, Awaitable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Collection, Iterable
 from contextlib import suppress
 from inspect import isawaitable, iscoroutine
 from types import CoroutineType
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from headgate._task_feed import END, NOT_YET, feed_of
 from headgate._task_flow import NO_MORE, Flow, cancel, shown
 
 R = TypeVar("R")
-
-_AT_HAND: Final[tuple[type, ...]] = (list, tuple, set, frozenset, deque, dict, type({}.keys()), type({}.values()))
-"""Inputs whose coroutines exist already. Those of others are made when they are asked for, and never will be."""
 
 
 class FutureFlow(Flow[asyncio.Future[Any]]):
@@ -174,7 +170,8 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         _close(self._held)
         _close(self._feed.take_back())
         self._held = NOT_YET
-        if isinstance(self._given, _AT_HAND):
+        # What they hold exists already. The coroutines of other inputs are made when they are asked for.
+        if isinstance(self._given, Collection):
             if not self.is_open:
                 self._pull = self._feed.open(self._refill)
             with suppress(RuntimeError):  # it was changed meanwhile, and cannot be iterated any further

@@ -25,14 +25,12 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class MapIterator(Generic[R]):
-    """What `map` gives: an iterator over the results, and a block around it.
-
-    When it is let go of, what it began is cancelled; so nothing that it began may refer to it.
-    """
+    """What `map` gives: an iterator over the results, and a block around it. Threads may share it."""
 
     def __init__(self, flow: CallFlow, loop_factory: LoopFactory | None) -> None:
         self._worker = _Worker(flow, loop_factory)
         self._batch: deque[R] = deque()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -46,12 +44,15 @@ class MapIterator(Generic[R]):
         return self
 
     def __next__(self) -> R:
-        if not self._batch:
-            self._batch = self._worker.next_batch()
+        if threading.get_ident() == self._worker.thread_id:
+            raise RuntimeError("a call of map waits for a result of the same map, which may be its own")
+        with self._lock:  # several threads may share it
             if not self._batch:
-                self.close()
-                raise StopIteration
-        return self._batch.popleft()
+                self._batch = self._worker.next_batch()
+                if not self._batch:
+                    self.close()
+                    raise StopIteration
+            return self._batch.popleft()
 
     def stop(self) -> list[Any]:
         """Starts nothing new; what has begun is finished and delivered, as `TaskResults.stop` does."""
@@ -81,7 +82,9 @@ class _Worker:
     def __init__(self, flow: CallFlow, loop_factory: LoopFactory | None) -> None:
         self.flow = flow
         self._loop_factory = loop_factory
+        self.thread_id: int | None = None
         self._thread: threading.Thread | None = None
+        self._wanted: asyncio.Queue[Future[deque[Any]]]  # of one, because who asks waits
         self._loop: asyncio.AbstractEventLoop | None = None
         self._life: asyncio.Task[None] | None = None
         self._asked: set[Future[Any]] = set()
@@ -154,8 +157,9 @@ class _Worker:
         try:
             with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 runner.run(self._live(begun))
-        except asyncio.CancelledError:
-            pass  # closed, or cancelled by a call
+        except asyncio.CancelledError as error:
+            if not self._is_closed:  # by a call
+                self._fatal = error
         except BaseException as error:  # noqa: BLE001 - raised where somebody waits for a result
             self._fatal = error
             if not begun.done():
@@ -167,7 +171,8 @@ class _Worker:
 
     async def _live(self, begun: "Future[asyncio.AbstractEventLoop]") -> None:
         self._life = asyncio.current_task()
-        self._wanted: asyncio.Queue[Future[deque[Any]]] = asyncio.Queue()  # of one, because who asks waits
+        self._wanted = asyncio.Queue()
+        self.thread_id = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         begun.set_result(self._loop)
         try:

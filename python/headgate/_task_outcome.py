@@ -78,17 +78,25 @@ class TaskStatistics:
 
 
 def clear_locals(error: BaseException) -> None:
-    """Clears the local variables of the calls that the error ended.
+    """Clears the local variables of the calls that the error, and those it came from, have ended.
 
     `traceback.clear_frames` does so too, and before Python 3.13 it kills any coroutine or generator that the error
     passed through and that has gone on to wait for something: one that caught an error and handed it to others.
     """
-    trace = error.__traceback__
-    while trace is not None:
-        if not _may_go_on(trace.tb_frame):
-            with suppress(RuntimeError):  # it is executing
-                trace.tb_frame.clear()
-        trace = trace.tb_next
+    found, left = {id(error)}, [error]
+    while left:
+        error = left.pop()
+        trace = error.__traceback__
+        while trace is not None:
+            if not _may_go_on(trace.tb_frame):
+                with suppress(RuntimeError):  # it is executing
+                    trace.tb_frame.clear()
+            trace = trace.tb_next
+        inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+        for other in (error.__cause__, error.__context__, *inner):
+            if other is not None and id(other) not in found:
+                found.add(id(other))
+                left.append(other)
 
 
 def _may_go_on(frame: FrameType) -> bool:

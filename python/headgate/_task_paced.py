@@ -9,16 +9,18 @@ Whatever waits counts against the same bound as what is uncollected: running + w
 """
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from headgate._limits import ConcurrencyLimit
+from headgate._retry import add_note
 from headgate._task_calls import CallFlow, ends_all, failing, noted
 from headgate._task_entry import Entry, Keys
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_options import TaskOptions
 from headgate._task_outcome import TaskOutcome, TaskStatistics, clear_locals
-from headgate._task_pauses import ON_TIME_S, Pauses
+from headgate._task_timers import Pauses, TimeLimit
 
 if TYPE_CHECKING:
     from headgate._line import Turn
@@ -39,8 +41,8 @@ class PacedFlow(CallFlow):
     """Calls a function with each item when its gates let it through."""
 
     __slots__ = (
-        *("_ahead", "_deadline", "_gate", "_head", "_is_refilling", "_keys", "_pauses", "_refused"),
-        *("_retried", "_shared", "_turn", "_unstarted", "_will_refill", "_yields"),
+        *("_ahead", "_cut", "_gate", "_head", "_is_refilling", "_keys", "_pauses", "_refused"),
+        *("_retried", "_shared", "_time_limit", "_turn", "_unstarted", "_will_refill", "_yields"),
     )
 
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
@@ -51,9 +53,10 @@ class PacedFlow(CallFlow):
         self._gate: Entry | None = None  # waits for a slot or the rate
         self._turn: Turn[Any] | None = None  # its place in their line
         self._pauses = Pauses(self._refill)
-        self._deadline: asyncio.TimerHandle | None = None  # of the attempt that began first
+        self._time_limit = None if options.timeout_s is None else TimeLimit(options.timeout_s, self._running)
         self._head = 0  # ordered: all before it have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
+        self._cut: int | None = None  # ordered: no result after this one can be delivered
         self._is_refilling = False
         self._will_refill = False
         self._refused = 0
@@ -74,8 +77,9 @@ class PacedFlow(CallFlow):
         self._refused = 0
         try:
             self._start_what_may()
-        finally:
-            self._is_refilling = False
+        except BaseException as error:  # noqa: BLE001 - a task factory of somebody's, perhaps: it must not be lost
+            self.fail(error)
+        self._is_refilling = False
         if self._has_ended:
             self._cancel_running(again=False)
         if self._refused >= _MOST_REFUSED:
@@ -196,7 +200,8 @@ class PacedFlow(CallFlow):
         if self._gate is not None:
             # An error: the rate was changed, and can never allow this cost. Asked again, it says so again.
             self._gate.has_token = error is None
-            self.resume()
+            if not self._will_refill:  # it is one of our own that changed the rate
+                self.resume()
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - an entry here
         entry: Entry = item
@@ -211,29 +216,9 @@ class PacedFlow(CallFlow):
             coroutine = failing(error)
         task = self._create_task(coroutine)
         self._running[task] = entry
-        if self._options.timeout_s is not None and self._deadline is None:
-            self._watch(entry)
+        if self._time_limit is not None:
+            self._time_limit.watch(entry, self._loop, self._context)
         task.add_done_callback(self._on_finished, context=self._context)
-
-    # -- time limits of attempts: they begin in the order in which they are due, so that one timer is enough
-
-    def _watch(self, first: Entry) -> None:
-        due_s = first.began_s + (self._options.timeout_s or 0)
-        self._deadline = self._loop.call_at(due_s, self._cancel_late, context=self._context)
-
-    def _cancel_late(self) -> None:
-        self._deadline = None
-        latest_s = self._loop.time() + ON_TIME_S - (self._options.timeout_s or 0)
-        late: list[asyncio.Future[Any]] = []
-        for task, entry in self._running.items():
-            if entry.began_s > latest_s:
-                self._watch(entry)
-                break
-            if not entry.is_late:
-                entry.is_late = True
-                late.append(task)
-        for task in late:
-            task.cancel()
 
     # -- finishing
 
@@ -243,16 +228,30 @@ class PacedFlow(CallFlow):
             return
         entry: Entry = self._running.pop(task)
         self._will_refill = True
-        self._leave(entry)
+        try:
+            self._leave(entry)
+            self._take_result(task, entry)
+        except BaseException as error:  # noqa: BLE001 - a key whose hash has changed, perhaps: it must not be lost
+            self.fail(error)
+        self._will_refill = False
+        del task  # else its error, whose traceback has this frame, would be a cycle
+        self._refill()
+
+    def _take_result(self, task: asyncio.Future[Any], entry: Entry) -> None:
+        if self._cut is not None and entry.index > self._cut:
+            self._discard(task)
+            self._discarded += 1
+            return
         try:
             result = task.result()
         except BaseException as error:  # noqa: BLE001 - the item's own
-            del task  # else its error, whose traceback has this frame, would be a cycle
-            self._attempt_failed(entry, self._too_late(error) if entry.is_late else error)
+            del task  # as above
+            if entry.is_late and self._time_limit is not None:
+                self._attempt_failed(entry, self._time_limit.error(error))
+            else:
+                self._attempt_failed(entry, error)
         else:
             self._deliver(entry.index, self._outcome(entry, result, None) if self._yields else result)
-        self._will_refill = False
-        self._refill()
 
     def _discard(self, task: asyncio.Future[Any]) -> None:
         entry = self._running.get(task)
@@ -269,14 +268,6 @@ class PacedFlow(CallFlow):
             entry.has_slot = False
             self._shared.release()
 
-    def _too_late(self, error: BaseException) -> BaseException:
-        """What an attempt that we cancelled failed with: the cancellation, unless it made something else of it."""
-        if not isinstance(error, asyncio.CancelledError):
-            return error
-        too_late = TimeoutError(f"the attempt took longer than timeout_s={self._options.timeout_s}")
-        too_late.__cause__ = error
-        return too_late
-
     def _attempt_failed(self, entry: Entry, error: BaseException) -> None:
         retry = self._options.retry
         if retry is not None and not ends_all(error):
@@ -290,14 +281,14 @@ class PacedFlow(CallFlow):
                 self._pauses.add(entry, delay_s, self._loop, self._context)
                 return
             if entry.attempts > 1:
-                error.add_note(f"attempt {entry.attempts} of {retry.attempts}")
+                add_note(error, f"attempt {entry.attempts} of {retry.attempts}")
         self._give_up(entry, error)
 
     def _give_up(self, entry: Entry, error: BaseException) -> None:
         options = self._options
         if options.ordered and options.errors == "raise" and not ends_all(error):
             self._failed += 1
-            self.take_no_more()
+            self._cut_off(entry.index)
             self._deliver(entry.index, _Raised(noted(error, entry.item)))
         elif self._item_failed(entry.item, error):
             if self._yields and isinstance(error, Exception):
@@ -355,14 +346,11 @@ class PacedFlow(CallFlow):
             The items that were taken from the source and are not started any more, in their order.
         """
         self._takes_more = False
-        unstarted = [] if self._keys is None else self._keys.drop_unstarted()
-        if self._gate is not None and self._gate.attempts == 0:
-            unstarted.append(self._gate)
-            self._leave_gate()
+        unstarted = self._drop_waiting(lambda entry: entry.attempts == 0)
         if (item := self._feed.take_back()) is not NOT_YET:
             unstarted.append(Entry(self._taken, item))
             self._taken += 1
-        self._unstarted += len(unstarted)
+            self._unstarted += 1
         unstarted.sort(key=lambda entry: entry.index)
         for entry in unstarted:
             self._deliver(entry.index, _SKIPPED)
@@ -370,6 +358,26 @@ class PacedFlow(CallFlow):
         if self.is_open:  # those that are tried again may have waited behind what is gone now
             self._loop.call_soon(self._refill, context=self._context)
         return [entry.item for entry in unstarted]
+
+    def _cut_off(self, index: int) -> None:
+        """Ends what comes after an item whose error will be raised: its results could never be delivered."""
+        self._cut = index
+        self.take_no_more()
+        self._drop_waiting(lambda entry: entry.index > index)
+        for task in [task for task, entry in self._running.items() if entry.index > index]:
+            task.cancel()
+
+    def _drop_waiting(self, is_dropped: Callable[[Entry], bool]) -> list[Entry]:
+        dropped = self._pauses.drop(is_dropped)
+        if self._keys is not None:
+            dropped += self._keys.drop(is_dropped)
+        if self._gate is not None and is_dropped(self._gate):
+            dropped.append(self._gate)
+            self._leave_gate()
+        unstarted = sum(entry.attempts == 0 for entry in dropped)
+        self._unstarted += unstarted
+        self._discarded += len(dropped) - unstarted
+        return dropped
 
     def _leave_gate(self) -> None:
         if self._turn is not None:
@@ -380,20 +388,14 @@ class PacedFlow(CallFlow):
             self._leave(entry)
 
     def _end(self) -> None:
-        unstarted = 0 if self._keys is None else len(self._keys.drop_unstarted())
-        unstarted += self._gate is not None and self._gate.attempts == 0
-        self._unstarted += unstarted
-        self._discarded += self._waiting() - len(self._ahead) - (self._gate is not None and self._gate.attempts == 0)
-        self._leave_gate()
+        self._drop_waiting(lambda _entry: True)
         self._keys = None
-        self._pauses.clear()
         self._ahead.clear()
         super()._end()
 
     def _settle(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None  # a source that stopped its own map may still give one
+        if self._time_limit is not None:
+            self._time_limit.stop()
         super()._settle()
 
     def statistics(self) -> TaskStatistics:

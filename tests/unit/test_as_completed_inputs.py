@@ -136,7 +136,7 @@ def test_a_wrong_argument_is_refused_at_once(options: dict[str, Any], error: typ
     [
         (lambda: "text", "aws is a str, which is one value"),
         (lambda: b"text", "aws is a bytes, which is one value"),
-        (lambda: one(1), "aws is a coroutine, which is one piece of work"),
+        (lambda: one(1), "aws is one piece of work, a coroutine"),
         (lambda: 3, "aws must be an iterable or an async iterable, not int"),
         (lambda: one, "aws must be an iterable or an async iterable, not function"),
         (lambda: None, "aws must be an iterable or an async iterable, not NoneType"),

@@ -4,7 +4,6 @@ import asyncio
 import signal
 import threading
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import CancelledError
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Literal
@@ -238,7 +237,7 @@ def test_a_call_that_is_cancelled_is_a_cancellation_however_errors_are_treated(
         raise asyncio.CancelledError
 
     results = headgate.map(give_up, [1], limit=1, errors=errors)
-    with pytest.raises(CancelledError):
+    with pytest.raises(asyncio.CancelledError):
         next(results)
     assert [] == list(results)
 

@@ -87,7 +87,7 @@ def test_what_can_mean_nothing_is_refused(arguments: dict[str, Any], message: st
     ("name", "message"),
     [
         ("function", "function is a coroutine, which is one call of it: give the function itself, without ()"),
-        ("items", "items is a coroutine, which is one piece of work: give an iterable, such as a list or a generator"),
+        ("items", "items is one piece of work, a coroutine: give an iterable, as a list or a generator"),
     ],
 )
 def test_a_coroutine_in_their_place_is_refused_and_closed(name: str, message: str) -> None:

@@ -1,0 +1,274 @@
+"""What users' own objects may do wrong: it ends the work with their error, and never hangs it or loses results."""
+
+import asyncio
+import gc
+import threading
+import weakref
+from collections import UserList
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import headgate
+from headgate import ConcurrencyLimit, Rate, Retry, TaskOutcome, amap, as_completed, gather
+from support.quiet import run_quietly
+from support.virtual_clock import run_on_virtual_clock
+
+LONGEST_S = 20
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    """Refuses notes, as it refuses all new attributes."""
+
+    item: int
+
+
+async def fail(item: int) -> int:
+    await asyncio.sleep(0)
+    raise FrozenError(item)
+
+
+def all_of(function: Callable[[Any], Any], items: Any, **options: Any) -> list[Any]:
+    async def main() -> list[Any]:
+        async with amap(function, items, **options) as results:
+            return [result async for result in results]
+
+    return run_on_virtual_clock(main())
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"ordered": True}, {"retry": Retry(2)}, {"timeout_s": 1}, {"limit": ConcurrencyLimit(2)}]
+)
+def test_an_error_that_refuses_notes_is_raised_without(options: dict[str, Any]) -> None:
+    with pytest.raises(FrozenError):
+        all_of(fail, range(5), **{"limit": 2, **options})
+
+
+def test_an_error_that_refuses_notes_is_collected_like_any_other() -> None:
+    outcomes = all_of(fail, range(3), limit=2, errors="yield", retry=Retry(2))
+    assert [FrozenError(0), FrozenError(1), FrozenError(2)] == sorted(
+        (outcome.error for outcome in outcomes), key=lambda error: error.item
+    )
+
+
+def test_an_error_that_refuses_notes_is_raised_by_a_retry_alone() -> None:
+    with pytest.raises(FrozenError):
+        run_on_virtual_clock(Retry(2).call(fail, 1))
+
+
+def test_an_error_that_refuses_notes_is_raised_by_the_sync_map() -> None:
+    with pytest.raises(FrozenError):
+        list(headgate.map(fail, range(3), limit=2, ordered=True))
+
+
+class Changeable:
+    """A key whose hash changes while it is in use."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def __hash__(self) -> int:
+        return self.value
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def test_a_key_whose_hash_changes_is_an_error() -> None:
+    async def change(key: Changeable) -> None:
+        await asyncio.sleep(1)
+        key.value += 1
+
+    with pytest.raises(KeyError):
+        all_of(change, [Changeable(), Changeable()], limit=2, key=lambda key: key, per_key=1)
+
+
+def test_a_task_factory_that_fails_is_an_error() -> None:
+    async def main() -> None:
+        def refuse(_loop: Any, _coroutine: Any, **_options: Any) -> Any:
+            if count.pop():
+                return asyncio.Task(_coroutine, loop=_loop)
+            _coroutine.close()
+            raise OSError("no more tasks")
+
+        count = [False, True]
+        asyncio.get_running_loop().set_task_factory(refuse)
+        try:
+            async with amap(asyncio.sleep, [0, 0, 0], limit=1) as results:
+                with pytest.raises(OSError, match="no more tasks"):
+                    assert not [result async for result in results]
+        finally:
+            asyncio.get_running_loop().set_task_factory(None)
+
+    run_on_virtual_clock(main())
+
+
+def test_a_backoff_that_changes_the_rate_does_not_disturb_what_waits_for_it() -> None:
+    rate = Rate(1, per_s=10, burst=2)
+
+    def backoff(_attempt: int, _error: Exception) -> float:
+        rate.change(1, burst=1)
+        return 1
+
+    async def work(item: int) -> int:
+        if item == 0 and not seen:
+            seen.append(item)
+            await asyncio.sleep(1)
+            raise ValueError
+        return item
+
+    seen: list[int] = []
+    outcomes = all_of(
+        work, [0, 2], limit=4, rate=rate, cost=lambda item: max(item, 1), errors="yield", retry=Retry(2, backoff)
+    )
+    assert {0: None, 2: ValueError} == {outcome.item: outcome.error and type(outcome.error) for outcome in outcomes}
+
+
+def test_what_comes_after_an_error_that_will_be_raised_is_not_started_any_more() -> None:
+    async def work(item: int) -> int:
+        started.append(item)
+        await asyncio.sleep(100 if item == 0 else 1)
+        if item == 1:
+            raise ValueError
+        return item
+
+    started: list[int] = []
+    cancelled_at_s: list[float] = []
+
+    async def main() -> None:
+        async with amap(
+            work, range(99), limit=3, buffer=20, ordered=True, key=lambda item: item % 2, per_key=1
+        ) as all_:
+            assert 0 == await anext(all_)
+            cancelled_at_s.append(asyncio.get_running_loop().time())
+            with pytest.raises(ValueError, match="raised for the item 1"):
+                await anext(all_)
+
+    run_on_virtual_clock(main())
+    assert ([0, 1], [100]) == (started, cancelled_at_s)
+
+
+variable: ContextVar[str] = ContextVar("variable", default="caller")
+
+
+def test_what_an_async_source_sets_is_not_seen_by_the_calls() -> None:
+    async def source() -> AsyncIterator[int]:
+        for item in range(3):
+            variable.set("source")
+            await asyncio.sleep(0)
+            yield item
+
+    async def work(item: int) -> str:
+        if item not in failed:
+            failed.add(item)
+            raise ValueError
+        return variable.get()
+
+    failed: set[int] = {0}
+    assert ["caller"] * 3 == all_of(work, source(), limit=2, retry=Retry(2))
+
+
+class Held:
+    """Something large that a failed call holds."""
+
+
+def test_a_collected_error_keeps_nothing_of_the_failed_call_alive() -> None:
+    async def raise_from(_item: str) -> None:
+        held = Held()
+        alive.append(weakref.ref(held))
+        try:
+            raise KeyError  # noqa: TRY301 - it is the cause
+        except KeyError as error:
+            raise ValueError from error
+
+    async def wait(_item: str) -> None:
+        held = Held()
+        alive.append(weakref.ref(held))
+        await asyncio.sleep(100)
+
+    async def raise_group(_item: str) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(raise_from(""))
+
+    alive: list[weakref.ref[Held]] = []
+    outcomes: list[TaskOutcome[str, None]] = []
+    for function in (raise_from, wait, raise_group):
+        outcomes += all_of(function, ["a"], limit=1, errors="yield", timeout_s=5)
+    gc.collect()
+    assert 3 == len(outcomes)
+    assert [None] * 3 == [held() for held in alive]
+
+
+def test_a_future_is_no_iterable() -> None:
+    async def main() -> None:
+        future = asyncio.get_running_loop().create_future()
+        with pytest.raises(TypeError, match="items is one piece of work, a Future"):
+            amap(fail, future, limit=1)
+
+    run_on_virtual_clock(main())
+
+
+def test_the_coroutines_of_any_collection_are_closed() -> None:
+    async def main() -> None:
+        async with as_completed(UserList([asyncio.sleep(1), fail(2), fail(3)]), limit=1) as futures:
+            await anext(futures)
+
+    run_quietly(main())
+
+
+def test_a_future_of_another_event_loop_is_refused_by_gather() -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="belongs to another event loop"):
+            await gather(other.create_future(), limit=1)
+
+    other = asyncio.new_event_loop()
+    try:
+        run_on_virtual_clock(main())
+    finally:
+        other.close()
+
+
+def test_a_limit_is_refused_where_another_event_loop_has_a_slot_of_it() -> None:
+    limit = ConcurrencyLimit(2)
+
+    async def take_one() -> None:
+        async with limit:
+            pass
+
+    async def main() -> None:
+        async with limit:
+            with pytest.raises(RuntimeError, match="in use in another event loop"):
+                await asyncio.to_thread(run_on_virtual_clock, take_one())
+
+    asyncio.run(main())
+
+
+def test_threads_may_share_the_iterator_of_a_map() -> None:
+    async def same(item: int) -> int:
+        await asyncio.sleep(0)
+        return item
+
+    def take() -> None:
+        begin.wait(LONGEST_S)
+        taken.extend(results)
+
+    results, taken, begin = headgate.map(same, range(2_000), limit=10), list[int](), threading.Barrier(4)
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LONGEST_S)
+    assert list(range(2_000)) == sorted(taken)
+
+
+def test_a_call_that_asks_its_own_map_for_a_result_is_refused() -> None:
+    async def ask(_item: int) -> int:
+        return next(results)
+
+    results: headgate.MapIterator[int] = headgate.map(ask, [1], limit=1)
+    with pytest.raises(RuntimeError, match="waits for a result of the same map"):
+        next(results)
