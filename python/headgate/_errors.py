@@ -1,4 +1,4 @@
-"""What can go wrong with a whole job. What goes wrong with one request is a row of the result, never an exception.
+"""What can go wrong with a whole job or map. What goes wrong with one request is a row of the result, no exception.
 
 HeadgateError
   UsageError     (ValueError)     an option that cannot be, or that this machine cannot serve
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HeadgateError(Exception):
-    """Base of all errors that headgate raises.
+    """Base of the errors that are headgate's own.
 
     Attributes:
         summary: What was done before the job failed, its results being written; `None` if it never started.

@@ -170,7 +170,6 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         _close(self._held)
         _close(self._feed.take_back())
         self._held = NOT_YET
-        # What they hold exists already. The coroutines of other inputs are made when they are asked for.
         if isinstance(self._given, Collection):
             if not self.is_open:
                 self._pull = self._feed.open(self._refill)
@@ -198,6 +197,13 @@ async def _wait_for_again(future: asyncio.Future[R]) -> R:
 
 async def _wait_for(awaitable: Awaitable[R]) -> R:
     return await awaitable
+
+
+def close_all(aws: object) -> None:
+    """Lets go of all coroutines of a collection. Those of other inputs are made when they are asked for."""
+    if isinstance(aws, Collection):
+        for item in aws:
+            _close(item)
 
 
 def _close(item: object) -> None:

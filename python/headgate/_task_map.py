@@ -150,6 +150,7 @@ class _Worker:
             return asked.result()
         finally:
             self._asked.discard(asked)
+            del asked  # else its error, whose traceback has this frame, would be a cycle
 
     # -- on the loop's thread
 

@@ -15,7 +15,7 @@ from headgate._retry import Retry
 from headgate._task_calls import CallFlow
 from headgate._task_feed import feed_of
 from headgate._task_flow import NO_MORE, Flow
-from headgate._task_futures import FutureFlow
+from headgate._task_futures import FutureFlow, close_all
 from headgate._task_options import Errors, TaskOptions, check_count, check_seconds
 from headgate._task_outcome import TaskOutcome, TaskStatistics
 from headgate._task_paced import PacedFlow
@@ -140,14 +140,15 @@ def as_completed(
 
     - at most `limit` are started and unfinished; the next one starts when one is done;
     - the input is read as it is needed, at most one ahead of what runs. It may be infinite, and asynchronous (then with
-      `async for` only). A future that is given twice is given back twice (where it is in flight, as a task that
-      waits for it); a coroutine that is given twice is one that is awaited twice, which fails;
+      `async for` only). What is given twice counts twice, and a coroutine cannot be awaited twice;
     - at most `buffer` are done and not yet collected: a loop that is slow stops the starts;
     - it starts, as does the time of `timeout`, with the first step of the loop or the beginning of the block;
-    - leaving cancels what it has started, and closes coroutines that were not: at the end of the block, by an error or
-      a cancellation while it waits, and by `timeout`, all of which wait until everything has ended. A loop without a
-      block that is left by `break` or by an error in its body cancels too, but nobody is there to wait: use the block
-      to be certain. Futures that were given run on: they are somebody else's;
+    - leaving cancels what it has started, and closes coroutines of a list (or another collection) that were not: at
+      the end of the block, by an error or a cancellation while it waits, and by `timeout`, all of which wait until
+      everything has ended. A loop without a block that is left by `break` or by an error in its body cancels too, but
+      nobody is there to wait: use the block to be certain. Futures that were given run on: they are somebody else's;
+    - without a block, one cancelled wait (such as `wait_for(anext(futures), 1)`) ends it; within a block it does not.
+      What a task raises while it is being cancelled is dropped;
     - `TimeoutError` is raised once, after what was done by then, and ends the iteration.
 
     Args:
@@ -164,12 +165,14 @@ def as_completed(
         asyncio.CancelledError: From the iteration: somebody else has cancelled a task that it had made, as asyncio does
             it with all tasks at the end of a program. This ends it.
     """
-    check_count("limit", limit, 1)
-    if buffer is None:
-        buffer = limit
-    check_count("buffer", buffer, 0)
-    check_seconds("timeout", timeout)
-    return CompletedFutures(FutureFlow(aws, limit, buffer, timeout))
+    try:
+        check_count("limit", limit, 1)
+        check_count("buffer", limit if buffer is None else buffer, 0)
+        check_seconds("timeout", timeout)
+    except (TypeError, ValueError):
+        close_all(aws)
+        raise
+    return CompletedFutures(FutureFlow(aws, limit, limit if buffer is None else buffer, timeout))
 
 
 def limited_as_completed(coros: Iterable[Coroutine[Any, Any, R]], limit: int) -> CompletedFutures[R]:
@@ -247,14 +250,16 @@ def amap(  # noqa: PLR0913 - each is worth its name
 
     Items are read as they are needed, at most one ahead of what runs (with `key`, up to the bound below), so that they
     may be without end. A slow source does not delay results; an error of the source is raised once, after the results
-    of all that was started. Each call is a task of its own, in a copy of the context in which the block began.
+    of all that was started. Each call is a task of its own, in a copy of the context in which the block began (and
+    what a sync source has set there since).
 
     Bound: running, waiting (for a limit, a rate, a key or the next attempt) and uncollected are never more than `limit
-    + buffer` together. A loop that is slow stops the starts.
+    + buffer` together; with `ordered`, never more than `window + 1`. A loop that is slow stops the starts.
 
-    Leaving the block cancels what runs and waits until it has ended. Without a block, `async for result in amap(...)`
-    does the same when it is cancelled or an error is raised by it, and cancels without waiting when it is left by
-    `break` or by an error in its body.
+    Leaving the block cancels what runs and waits until it has ended; what a call raises while it is being cancelled is
+    dropped. Without a block, `async for result in amap(...)` does the same when it is cancelled or an error is raised
+    by it (so that one cancelled `anext` ends it), and cancels without waiting when it is left by `break` or by an error
+    in its body.
 
     Args:
         function: An `async def` function, or any that returns an awaitable.

@@ -264,3 +264,12 @@ def test_a_future_that_is_given_without_end_leaves_the_loop_to_others() -> None:
             return [(await anext(futures)).result() for _ in range(5)]
 
     assert ["given"] * 5 == run_quietly(main())
+
+
+@pytest.mark.parametrize("refused", [{"limit": 0}, {"limit": 1, "buffer": -1}, {"limit": 1, "timeout": 0}])
+def test_what_is_refused_leaves_no_coroutine_unawaited(refused: dict[str, Any]) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="must be"):
+            as_completed([one(1), one(2)], **refused)
+
+    run_quietly(main())
