@@ -1,14 +1,23 @@
 """Every program of the guide runs, and prints what the guide shows."""
 
 import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.documents import Example, examples, text
-from support.run import printed_by
+import headgate
+from support.documents import Example, examples, table, text
+from support.run import LONGEST_S, printed_by
 
-GUIDE = examples("docs/many-tasks.md")
+NAME = "docs/many-tasks.md"
+GUIDE = examples(NAME)
 
 
 @pytest.mark.parametrize("example", GUIDE, ids=[example.heading for example in GUIDE])
@@ -16,8 +25,128 @@ def test_the_example_prints_what_the_guide_shows(example: Example, tmp_path: Pat
     assert example.output == printed_by(example.code, tmp_path)
 
 
+def recipes() -> list[str]:
+    part = text(NAME).partition("## Recipes\n")[2].partition("\n## ")[0]
+    return re.findall(r"^### (.*)$", part, re.MULTILINE)
+
+
 def test_every_recipe_has_an_example() -> None:
-    recipes = text("docs/many-tasks.md").partition("## Recipes\n")[2].partition("\n## ")[0]
-    headings = set(re.findall(r"^### (.*)$", recipes, re.MULTILINE))
-    assert 10 == len(headings)
+    headings = set(recipes())
+    assert headings
     assert set() == headings - {example.heading for example in GUIDE}
+
+
+def test_the_list_at_the_top_leads_to_every_recipe_in_order() -> None:
+    listed = re.findall(r"^- \[(.*)\]\(#.*\)$", text(NAME), re.MULTILINE)
+    assert recipes() == listed
+
+
+def test_every_link_within_the_guide_leads_to_a_heading() -> None:
+    headings = re.findall(r"^#+ (.*)$", text(NAME), re.MULTILINE)
+    # As GitHub makes them.
+    places = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    links = set(re.findall(r"\]\(#([^)]*)\)", text(NAME)))
+    assert links
+    assert set() == links - places
+
+
+def test_the_options_table_has_every_argument_of_amap() -> None:
+    documented = [name for row in table(NAME, "option", "default") for name in re.findall(r"`(\w+)`", row[0])]
+    assert [*signature(headgate.amap).parameters][2:] == documented
+
+
+@pytest.mark.parametrize("row", table(NAME, "", "is given", "gives"), ids=lambda row: row[0])
+def test_the_table_of_forms_says_what_each_one_takes(row: list[str]) -> None:
+    name, is_given, _, options, limit, asked = row
+    (form,) = re.findall(r"`(\w+)`", name)
+    parameters = signature(getattr(headgate, form)).parameters
+    assert ("items" in parameters) == (is_given == "a function, items")
+    assert ({"timeout_s", "retry", "rate", "key"} <= parameters.keys()) == (options == "yes")
+    assert ("timeout" in parameters) == ("timeout" in options)
+    assert ("ConcurrencyLimit" in str(parameters["limit"].annotation)) == (limit == "yes")
+    assert (form in {"amap", "map"}) == (asked == "yes")
+
+
+def test_the_table_of_statistics_has_every_field() -> None:
+    documented = [name.strip("`") for name, _ in table(NAME, "field", "items")]
+    assert [*headgate.TaskStatistics.__slots__] == documented
+
+
+STAYS = """
+
+async def stay(number: int) -> None:
+    print("begun", flush=True)
+    try:
+        await asyncio.sleep(1000)
+    except asyncio.CancelledError:
+        await asyncio.sleep(0)
+        print("cancelled", flush=True)
+        raise
+
+
+async def main() -> None:
+    async with headgate.amap(stay, itertools.count(), limit=2) as results:
+        with stopped_by_ctrl_c(results):
+            async for _ in results:
+                pass
+
+
+asyncio.run(main())
+"""
+
+GOES_ON = """
+
+async def main() -> None:
+    async with headgate.amap(asyncio.sleep, [0], limit=2) as results:
+        with stopped_by_ctrl_c(results):
+            async for _ in results:
+                pass
+    print("after the block", flush=True)
+    try:
+        await asyncio.sleep(1000)
+    finally:
+        print("cancelled", flush=True)
+
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def running_with_the_recipe(program: str, place: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Runs a program that begins with what the recipe for Ctrl-C defines."""
+    (recipe,) = [example.code for example in GUIDE if example.heading == "Stop on Ctrl-C"]
+    code = recipe.partition("async def fetch")[0] + program
+    arguments: Any = [sys.executable, "-W", "error", "-c", code]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(arguments, cwd=place, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def lines_of(process: "subprocess.Popen[str]", number: int) -> list[str]:
+    assert process.stdout is not None
+    return [process.stdout.readline().rstrip() for _ in range(number)]
+
+
+def test_a_second_ctrl_c_cancels_what_the_first_one_lets_finish(tmp_path: Path) -> None:
+    with running_with_the_recipe(STAYS, tmp_path) as process:
+        assert ["begun"] * 2 == lines_of(process, 2)
+        process.send_signal(signal.SIGINT)
+        assert ["finishing what has begun, 0 given back; Ctrl-C again cancels"] == lines_of(process, 1)
+        process.send_signal(signal.SIGINT)
+        rest, told = process.communicate(timeout=LONGEST_S)
+    assert ["cancelled"] * 2 == rest.split()
+    assert -signal.SIGINT == process.returncode
+    assert told.rstrip().endswith("KeyboardInterrupt")
+
+
+def test_after_the_recipe_ctrl_c_does_what_it_did_before(tmp_path: Path) -> None:
+    with running_with_the_recipe(GOES_ON, tmp_path) as process:
+        assert ["after the block"] == lines_of(process, 1)
+        process.send_signal(signal.SIGINT)
+        rest, _told = process.communicate(timeout=LONGEST_S)
+    assert "cancelled" == rest.strip()
+    assert -signal.SIGINT == process.returncode

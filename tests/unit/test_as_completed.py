@@ -166,7 +166,7 @@ def test_nothing_is_taken_before_the_loop_begins() -> None:
     run_quietly(main())
 
 
-def test_it_can_be_made_where_no_loop_runs() -> None:
+def test_as_completed_can_be_made_where_no_loop_runs() -> None:
     spy = Spy()
     futures = as_completed([spy.sleep(n) for n in range(3)], limit=2)
 

@@ -1,7 +1,8 @@
-"""What `as_completed` does when several collect, when children resist, and whose context is whose."""
+"""What `as_completed` does when several collect, if children resist or it is let go of, and whose context is whose."""
 
 import asyncio
 import contextvars
+import gc
 import threading
 from collections.abc import Awaitable, Iterator
 from contextlib import suppress
@@ -12,6 +13,7 @@ import pytest
 from headgate import CompletedFutures, as_completed
 from support.faces import a_moment, now_s
 from support.quiet import Source, Spy, fail_quietly, run_quietly
+from support.virtual_clock import run_on_virtual_clock
 
 variable = contextvars.ContextVar[str]("variable", default="unset")
 
@@ -229,7 +231,7 @@ def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothing() ->
     assert 8 == run_quietly(main())
 
 
-# -- let go of, elsewhere
+# -- let go of, by whom and when
 
 
 def test_who_lets_go_of_it_may_be_another_thread() -> None:
@@ -256,6 +258,35 @@ def test_who_lets_go_of_it_may_do_so_when_the_loop_is_closed() -> None:
     fail_quietly(main(), ZeroDivisionError)
     assert 0 == spy.running
     held.clear()
+
+
+def test_an_error_that_was_caught_does_not_keep_a_loop_that_was_left_until_the_garbage_collector_comes() -> None:
+    told: list[object] = []
+
+    async def work(item: int) -> None:
+        if item in (1, 5):
+            raise ValueError
+
+    async def take_two() -> None:
+        for taken, awaitable in enumerate(as_completed(map(work, range(6)), limit=2)):
+            try:
+                await awaitable
+            except ValueError:
+                assert 1 == taken
+                return
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+        await asyncio.create_task(take_two())
+        await asyncio.sleep(10)
+
+    gc.disable()
+    try:
+        run_on_virtual_clock(main())
+    finally:
+        gc.enable()
+    gc.collect()
+    assert [] == told
 
 
 # -- contexts

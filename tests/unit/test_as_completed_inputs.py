@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from itertools import count
+from itertools import count, repeat
 from typing import Any
 
 import pytest
@@ -255,6 +255,15 @@ def test_a_child_that_raises_the_end_of_an_async_iteration_does_not_end_the_loop
             await collect([child(), one(1)], limit=2)
 
     run_quietly(main())
+
+
+def test_a_future_that_is_given_without_end_leaves_the_loop_to_others() -> None:
+    async def main() -> list[str]:
+        task = asyncio.create_task(asyncio.sleep(1, "given"))
+        async with as_completed(repeat(task), limit=3) as futures:
+            return [(await anext(futures)).result() for _ in range(5)]
+
+    assert ["given"] * 5 == run_quietly(main())
 
 
 @pytest.mark.parametrize("refused", [{"limit": 0}, {"limit": 1, "buffer": -1}, {"limit": 1, "timeout": 0}])

@@ -229,7 +229,7 @@ def test_what_cannot_be_awaited_is_refused_before_anything_starts(wrong: Any) ->
     assert [] == spy.started
 
 
-def test_it_is_a_function_that_must_be_awaited() -> None:
+def test_gather_is_a_function_that_must_be_awaited() -> None:
     async def main() -> list[Any]:
         function: Callable[..., Coroutine[Any, Any, list[Any]]] = gather
         return await asyncio.create_task(function(one(1), limit=1))

@@ -122,7 +122,7 @@ def test_what_the_caller_does_not_take_stops_the_starts() -> None:
 # -- its end
 
 
-def test_its_thread_is_there_from_the_first_result_to_the_last() -> None:
+def test_the_thread_of_a_map_is_there_from_the_first_result_to_the_last() -> None:
     results = headgate.map(square, range(2), limit=1)
     assert [] == threads()
     next(results)
@@ -355,7 +355,7 @@ def test_where_a_loop_runs_it_is_refused() -> None:
         asyncio.run(main())
 
 
-def test_two_of_them_may_run_at_once() -> None:
+def test_two_maps_may_run_at_once() -> None:
     first, second = headgate.map(square, range(3), limit=1), headgate.map(square, range(3), limit=1)
     assert [(0, 0), (1, 1), (4, 4)] == list(zip(first, second, strict=True))
 

@@ -127,7 +127,7 @@ def test_who_is_cancelled_spends_nothing_and_those_behind_move_up() -> None:
     run_on_virtual_clock(main())
 
 
-def test_one_that_is_cancelled_when_its_time_has_come_but_not_its_turn_spends_nothing() -> None:
+def test_who_is_cancelled_when_the_time_has_come_but_not_the_turn_spends_nothing() -> None:
     async def main() -> None:
         rate = Rate(1)
         spenders = Spenders(rate)
@@ -142,7 +142,7 @@ def test_one_that_is_cancelled_when_its_time_has_come_but_not_its_turn_spends_no
     run_on_virtual_clock(main())
 
 
-def test_one_that_is_cancelled_in_the_turn_of_the_loop_that_served_it_has_spent() -> None:
+def test_who_is_cancelled_in_the_turn_of_the_loop_that_served_them_has_spent() -> None:
     async def main() -> None:
         rate = Rate(1)
         spenders = Spenders(rate)

@@ -128,7 +128,7 @@ def test_what_cannot_be_is_refused(kind: type[Exception], message: str, make: Ca
         make()
 
 
-def test_it_is_called_until_it_succeeds() -> None:
+def test_the_function_is_called_until_it_succeeds() -> None:
     flaky = Flaky(OSError(), TimeoutError())
     retry = Retry(5, 1.0, random=lambda: 1.0)
     assert "yes" == run_on_virtual_clock(retry.call(flaky, "yes"))
@@ -179,13 +179,13 @@ def test_decisions_are_counted() -> None:
     assert RetryStatistics(retried=2, given_up=1, not_retryable=2, delay_s=3.0) == retry.statistics()
 
 
-def test_two_of_them_do_not_count_together() -> None:
+def test_two_retries_do_not_count_together() -> None:
     one, other = Retry(), Retry()
     one.delay_s(1, OSError())
     assert (1, 0) == (one.statistics().retried, other.statistics().retried)
     assert one == other
 
 
-def test_it_cannot_be_changed() -> None:
+def test_a_retry_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         Retry().attempts = 5  # type: ignore[misc]

@@ -5,7 +5,7 @@ import gc
 import threading
 import weakref
 from collections import UserList
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 
 import headgate
 from headgate import ConcurrencyLimit, Rate, Retry, TaskOutcome, amap, as_completed, gather
+from support.maps import all_of
 from support.quiet import run_quietly
 from support.virtual_clock import run_on_virtual_clock
 
@@ -30,14 +31,6 @@ class FrozenError(Exception):
 async def fail(item: int) -> int:
     await asyncio.sleep(0)
     raise FrozenError(item)
-
-
-def all_of(function: Callable[[Any], Any], items: Any, **options: Any) -> list[Any]:
-    async def main() -> list[Any]:
-        async with amap(function, items, **options) as results:
-            return [result async for result in results]
-
-    return run_on_virtual_clock(main())
 
 
 @pytest.mark.parametrize(
