@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar, overload
 from headgate._limits import ConcurrencyLimit, Rate
 from headgate._retry import Retry
 from headgate._task_flow import shown
+from headgate._task_futures import wait_without_cancelling
 from headgate._task_map import LoopFactory, MapIterator
 from headgate._task_options import Errors, TaskOptions
 from headgate._task_outcome import TaskOutcome, TaskStatistics
@@ -94,7 +95,7 @@ async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = Fal
         awaitable = aws[index]
         try:
             if asyncio.isfuture(awaitable):
-                await asyncio.wait((awaitable,))  # cancelling this leaves the future alone
+                awaitable = wait_without_cancelling(awaitable)
             results[index] = await awaitable
         except Exception as error:
             if not return_exceptions:

@@ -56,7 +56,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
                 return
             is_ours = item in self._running
             if is_ours:  # given twice
-                task = self._create_task(_wait_for_again(item))
+                task = self._create_task(wait_without_cancelling(item))
         elif isawaitable(item):
             task = self._create_task(_wait_for(item))
         else:
@@ -190,8 +190,20 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             result.exception()  # else asyncio would say that it was never retrieved
 
 
-async def _wait_for_again(future: asyncio.Future[R]) -> R:
-    await asyncio.wait((future,))  # cancelling this leaves the future alone
+async def wait_without_cancelling(future: asyncio.Future[R]) -> R:
+    """Waits for a future that is somebody else's: cancelling this leaves it alone."""
+    if not future.done():
+        is_done = asyncio.get_running_loop().create_future()
+
+        def tell(_future: object) -> None:
+            if not is_done.done():
+                is_done.set_result(None)
+
+        future.add_done_callback(tell)
+        try:
+            await is_done
+        finally:
+            future.remove_done_callback(tell)
     return future.result()
 
 

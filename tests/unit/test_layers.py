@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_task_paced": {*LIMITS, "_line", "_task_timers", *TASKS},
     "_task_map": {"_task_calls", "_task_flow", "_task_outcome"},
     "_tasks": {*LIMITS, *TASKS, "_task_futures", "_task_paced"},
-    "_task_forms": {*LIMITS, *TASKS, "_task_map", "_tasks"},
+    "_task_forms": {*LIMITS, *TASKS, "_task_futures", "_task_map", "_tasks"},
 }
 FACES = {"_run", "_job", "_server"}
 
