@@ -183,9 +183,10 @@ class Retry:
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Adds a note to an error that takes notes: a frozen one does not, and is worth more than the note."""
+    """Adds a note, once to an error that is raised again and again, and none to one that is frozen."""
     with suppress(Exception):
-        error.add_note(note)
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
 
 
 def _check_attempts(value: object) -> None:

@@ -19,6 +19,7 @@ cancel what it began.
 import asyncio
 import reprlib
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
@@ -36,7 +37,7 @@ NO_MORE: Final = END
 """What `Flow.next` gives when everything has been delivered."""
 
 
-class Flow(Generic[R]):
+class Flow(ABC, Generic[R]):
     """Work in progress. A subclass says what starting an item is, and what is kept when it has finished."""
 
     __slots__ = (
@@ -69,13 +70,13 @@ class Flow(Generic[R]):
 
     # -- what a subclass says
 
+    @abstractmethod
     def _start(self, item: Any) -> None:  # noqa: ANN401 - whatever the source gives
         """Makes a task of an item, and notes it in `_running`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _finished(self, task: asyncio.Future[Any]) -> None:
         """Is called back by the event loop when a task is done."""
-        raise NotImplementedError
 
     # -- starting
 

@@ -1,16 +1,20 @@
 """A flow of awaitables: coroutines that become tasks, and futures that run already. This is `as_completed`."""
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Collection, Iterable
+from collections import UserList, deque
+from collections.abc import AsyncIterable, Awaitable, Iterable, KeysView, ValuesView
 from contextlib import suppress
 from inspect import isawaitable, iscoroutine
 from types import CoroutineType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from headgate._task_feed import END, NOT_YET, feed_of
 from headgate._task_flow import NO_MORE, Flow, cancel, shown
 
 R = TypeVar("R")
+
+_AT_HAND: Final = (list, tuple, set, frozenset, deque, dict, KeysView, ValuesView, UserList)
+"""Inputs whose coroutines exist already. Any other may make them when it is asked, and be as long as it likes."""
 
 
 class FutureFlow(Flow[asyncio.Future[Any]]):
@@ -170,7 +174,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         _close(self._held)
         _close(self._feed.take_back())
         self._held = NOT_YET
-        if isinstance(self._given, Collection):
+        if isinstance(self._given, _AT_HAND):
             if not self.is_open:
                 self._pull = self._feed.open(self._refill)
             with suppress(RuntimeError):  # it was changed meanwhile, and cannot be iterated any further
@@ -212,8 +216,8 @@ async def _wait_for(awaitable: Awaitable[R]) -> R:
 
 
 def close_all(aws: object) -> None:
-    """Lets go of all coroutines of a collection. Those of other inputs are made when they are asked for."""
-    if isinstance(aws, Collection):
+    """Lets go of all coroutines of a collection."""
+    if isinstance(aws, _AT_HAND):
         for item in aws:
             _close(item)
 

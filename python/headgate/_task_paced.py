@@ -214,7 +214,11 @@ class PacedFlow(CallFlow):
             coroutine = self._function(entry.item)
         except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
             coroutine = failing(error)
-        task = self._create_task(coroutine)
+        try:
+            task = self._create_task(coroutine)
+        except BaseException:
+            self._leave(entry)  # others may wait for its slot of a shared limit
+            raise
         self._running[task] = entry
         if self._time_limit is not None:
             self._time_limit.watch(entry, self._loop, self._context)

@@ -5,7 +5,7 @@ import gc
 import threading
 import weakref
 from collections import UserList
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +58,15 @@ def test_an_error_that_refuses_notes_is_raised_by_the_sync_map() -> None:
         list(headgate.map(fail, range(3), limit=2, ordered=True))
 
 
+def test_an_error_that_is_raised_again_and_again_gathers_no_notes() -> None:
+    async def raise_it(_item: int) -> None:
+        raise always
+
+    always = ValueError()
+    all_of(raise_it, range(50), limit=5, errors="skip", retry=Retry(2, 0))
+    assert ["attempt 2 of 2"] == always.__notes__
+
+
 class Changeable:
     """A key whose hash changes while it is in use."""
 
@@ -80,7 +89,11 @@ def test_a_key_whose_hash_changes_is_an_error() -> None:
         all_of(change, [Changeable(), Changeable()], limit=2, key=lambda key: key, per_key=1)
 
 
-def test_a_task_factory_that_fails_is_an_error() -> None:
+shared = ConcurrencyLimit(1)
+
+
+@pytest.mark.parametrize("limit", [1, shared])
+def test_a_task_factory_that_fails_is_an_error_and_keeps_no_slot(limit: int | ConcurrencyLimit) -> None:
     async def main() -> None:
         def refuse(_loop: Any, _coroutine: Any, **_options: Any) -> Any:
             if count.pop():
@@ -91,9 +104,10 @@ def test_a_task_factory_that_fails_is_an_error() -> None:
         count = [False, True]
         asyncio.get_running_loop().set_task_factory(refuse)
         try:
-            async with amap(asyncio.sleep, [0, 0, 0], limit=1) as results:
+            async with amap(asyncio.sleep, [0, 0, 0], limit=limit) as results:
                 with pytest.raises(OSError, match="no more tasks"):
                     assert not [result async for result in results]
+            assert 0 == shared.in_use
         finally:
             asyncio.get_running_loop().set_task_factory(None)
 
@@ -211,6 +225,30 @@ def test_the_coroutines_of_any_collection_are_closed() -> None:
             await anext(futures)
 
     run_quietly(main())
+
+
+class Lazy(Sequence[Any]):
+    """Makes coroutines when it is asked for them, and is long."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def __len__(self) -> int:
+        return 10**9
+
+    def __getitem__(self, index: Any) -> Any:
+        self.made += 1
+        return asyncio.sleep(index)
+
+
+def test_leaving_makes_no_coroutines_of_a_collection_that_makes_them_when_asked() -> None:
+    async def main() -> int:
+        coroutines = Lazy()
+        async with as_completed(coroutines, limit=2) as futures:
+            await anext(futures)
+        return coroutines.made
+
+    assert run_on_virtual_clock(main()) < 10
 
 
 def test_a_future_of_another_event_loop_is_refused_by_gather() -> None:
