@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headgate._summary import Summary
-from support.run import HEADGATE, LONGEST_S, get, headgate, serving, stats
+from support.run import HEADGATE, LONGEST_S, get, headgate, printed_by, serving, stats
 
 PROMISED_S = 0.150
 
@@ -52,6 +52,14 @@ def test_the_summary_holds_what_was_promised(server: str, tmp_path: Path) -> Non
     assert summary.cpu_s > 0
     assert summary.requests_per_s > 0
     assert summary.bound_by.text
+
+
+def test_the_memory_is_that_of_the_command_and_not_of_whoever_started_it(server: str, tmp_path: Path) -> None:
+    file = tmp_path / "s.json"
+    command = [str(HEADGATE), "fetch", f"{server}/1", "-o", str(tmp_path / "out"), "-q", "--summary", str(file)]
+    held = 300_000_000
+    printed_by(f"import subprocess; held = b'x' * {held}; subprocess.run({command}, check=True)", tmp_path)
+    assert Summary.from_json(file.read_text()).peak_rss_bytes < held / 2
 
 
 def test_the_report_goes_to_standard_error(server: str, tmp_path: Path) -> None:

@@ -90,8 +90,17 @@ impl Usage {
         let cpu_us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
         // The unit of ru_maxrss is kilobytes, but on macOS bytes.
         let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
-        Self { cpu_s: cpu_us as f64 / 1e6, peak_rss_bytes: usage.max_rss() as u64 * unit }
+        let peak_rss_bytes = own_peak_rss_bytes().unwrap_or_else(|| usage.max_rss() as u64 * unit);
+        Self { cpu_s: cpu_us as f64 / 1e6, peak_rss_bytes }
     }
+}
+
+/// Linux hands `ru_maxrss` on through `execve`: it may be that of the process that started this one.
+fn own_peak_rss_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let kilobytes: u64 =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 /// What the cores that this process may use have done since the system started, whoever used them.
