@@ -47,24 +47,27 @@ impl KeptCodec {
 
 /// The fields with dictionaries replaced by their values (which is what comes back from [`KeptCodec::decode`]), all nullable.
 pub fn hydrated(fields: &Fields) -> Fields {
-    fields.iter().map(|field| Arc::new(without_dictionaries(field).with_nullable(true))).collect()
+    let plain = &mut |leaf: &Field| match leaf.data_type() {
+        DataType::Dictionary(_, value) => leaf.clone().with_data_type(value.as_ref().clone()),
+        _ => leaf.clone(),
+    };
+    fields.iter().map(|field| with_leaves(field, plain).with_nullable(true)).collect()
 }
 
-/// The field with dictionaries replaced by their values, within lists, maps and structs too.
-pub fn without_dictionaries(field: &Field) -> Field {
-    fn plain(data_type: &DataType) -> DataType {
-        let item = |field: &FieldRef| Arc::new(without_dictionaries(field));
-        match data_type {
-            DataType::Dictionary(_, value) => plain(value),
-            DataType::List(field) => DataType::List(item(field)),
-            DataType::LargeList(field) => DataType::LargeList(item(field)),
-            DataType::FixedSizeList(field, length) => DataType::FixedSizeList(item(field), *length),
-            DataType::Map(field, sorted) => DataType::Map(item(field), *sorted),
-            DataType::Struct(fields) => DataType::Struct(fields.iter().map(item).collect()),
-            other => other.clone(),
-        }
-    }
-    field.clone().with_data_type(plain(field.data_type()))
+/// The field, in which those of lists, maps and structs that hold no others are replaced, depth first.
+pub fn with_leaves(field: &Field, replace: &mut dyn FnMut(&Field) -> Field) -> Field {
+    let mut item = |field: &FieldRef| Arc::new(with_leaves(field, replace));
+    let data_type = match field.data_type() {
+        DataType::List(field) => DataType::List(item(field)),
+        DataType::LargeList(field) => DataType::LargeList(item(field)),
+        DataType::FixedSizeList(field, length) => DataType::FixedSizeList(item(field), *length),
+        DataType::ListView(field) => DataType::ListView(item(field)),
+        DataType::LargeListView(field) => DataType::LargeListView(item(field)),
+        DataType::Map(field, sorted) => DataType::Map(item(field), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(item).collect()),
+        _ => return replace(field),
+    };
+    field.clone().with_data_type(data_type)
 }
 
 #[cfg(test)]

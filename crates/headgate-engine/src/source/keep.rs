@@ -5,7 +5,7 @@ use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::error::JobError;
-use crate::kept::KeptCodec;
+use crate::kept::{KeptCodec, with_leaves};
 use crate::options::SourceOptions;
 use crate::outcome;
 use crate::row::{Row, RowBatch};
@@ -39,6 +39,12 @@ pub(super) fn names(options: &SourceOptions) -> Result<Vec<String>, JobError> {
 /// `Input`: a column has a type that cannot be carried.
 pub(super) fn codec(input: &str, fields: &Fields) -> Result<Option<KeptCodec>, JobError> {
     for field in fields {
+        if has_interval(field) {
+            let (name, data_type) = (field.name(), field.data_type());
+            return Err(JobError::input(format!(
+                "{input}: the column {name:?} cannot be kept: its type is {data_type} (of an interval's months, days and milliseconds not all would be kept)"
+            )));
+        }
         if let Err(error) = KeptCodec::new(&Fields::from(vec![field.clone()])) {
             let (name, data_type) = (field.name(), field.data_type());
             return Err(JobError::input(format!(
@@ -48,6 +54,16 @@ pub(super) fn codec(input: &str, fields: &Fields) -> Result<Option<KeptCodec>, J
     }
     let codec = (!fields.is_empty()).then(|| KeptCodec::new(fields)).transpose();
     codec.map_err(|error| JobError::internal(format!("{input}: kept columns: {error}")))
+}
+
+/// Arrow has three types for them, and none that holds what Parquet's has.
+fn has_interval(field: &Field) -> bool {
+    let mut found = false;
+    with_leaves(field, &mut |leaf| {
+        found |= matches!(leaf.data_type(), DataType::Interval(_));
+        leaf.clone()
+    });
+    found
 }
 
 /// Gives each row what the codec makes of the columns.

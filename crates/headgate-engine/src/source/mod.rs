@@ -24,6 +24,7 @@ mod pattern;
 pub mod peek;
 mod records;
 pub mod selected;
+mod stored;
 mod text;
 
 use arrow_schema::Fields;

@@ -5,11 +5,10 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, new_empty_array};
-use arrow_cast::cast;
-use arrow_schema::{DataType, Fields, Schema, SchemaRef};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::Fields;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
@@ -20,8 +19,9 @@ use super::batches::Rows;
 use super::chunk::{Chunk, Used};
 use super::columns::Columns;
 use super::keep;
+use super::stored;
 use crate::error::JobError;
-use crate::kept::{KeptCodec, hydrated, without_dictionaries};
+use crate::kept::KeptCodec;
 use crate::options::SourceOptions;
 use crate::row::{Row, RowBatch, rows_of_a_batch};
 
@@ -69,14 +69,15 @@ impl Parquet {
                 "damaged: its footer tells of columns that lie outside the file; get a sound copy".into(),
             ));
         }
-        let stored = as_stored.schema().clone();
-        let with_views = ArrowReaderOptions::new().with_schema(views(&stored));
+        let stored = as_stored.schema();
+        let fields = stored::fields(stored, as_stored.parquet_schema());
+        let with_views = ArrowReaderOptions::new().with_schema(stored::with_views(&fields, stored));
         let metadata = ArrowReaderMetadata::try_new(as_stored.metadata().clone(), with_views).map_err(damaged)?;
 
         let columns = Columns::find(options, keep, stored.fields().iter().map(|field| field.name().as_str()))?;
         let used = Used::new(columns, &metadata);
-        let kept_fields: Fields = used.columns.kept.iter().map(|index| stored.fields()[*index].clone()).collect();
-        let kept_fields = hydrated(&kept_fields);
+        let kept_fields: Fields = used.columns.kept.iter().map(|index| fields[*index].clone()).collect();
+        let kept_fields = stored::kept(&kept_fields);
         let codec = keep::codec(&name, &kept_fields)?;
         let rows = u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or_default();
         let size = SourceSize { rows: Some(rows), bytes: Some(bytes), bytes_read: 0 };
@@ -252,13 +253,19 @@ impl Rows for Parquet {
 
     fn attach_kept(&mut self, batch: &mut RowBatch) -> Result<(), JobError> {
         let (Some(codec), Some(chunk)) = (&self.codec, &self.chunk) else { return Ok(()) };
+        // A value that does not fit ends the job: as a null it would be lost in silence.
+        let exact = CastOptions { safe: false, ..CastOptions::default() };
         let columns = chunk.kept.iter().zip(&self.kept_fields).map(|(column, field)| {
             let column = column.slice(self.kept_from, self.at - self.kept_from);
-            if column.data_type() == field.data_type() { Ok(column) } else { cast(&column, field.data_type()) }
+            if column.data_type() == field.data_type() {
+                return Ok(column);
+            }
+            cast_with_options(&column, field.data_type(), &exact).map_err(|error| {
+                let (input, name, data_type) = (&self.name, field.name(), field.data_type());
+                JobError::input(format!("{input}: the column {name:?} cannot be kept as {data_type}: {error}"))
+            })
         });
-        let columns: Vec<ArrayRef> = columns
-            .collect::<Result<_, _>>()
-            .map_err(|error| JobError::internal(format!("{}: kept columns: {error}", self.name)))?;
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
         self.kept_from = self.at;
         self.kept_bytes = 0;
         keep::attach(codec, &columns, batch)
@@ -282,21 +289,4 @@ fn read_magic(file: &mut File) -> io::Result<Vec<u8>> {
     let mut magic = Vec::new();
     file.take(MAGIC.len() as u64).read_to_end(&mut magic)?;
     Ok(magic)
-}
-
-/// The schema without dictionaries, and with top-level text and binary columns as views.
-fn views(schema: &Schema) -> SchemaRef {
-    let fields: Fields = schema
-        .fields()
-        .iter()
-        .map(|field| {
-            let field = without_dictionaries(field);
-            match field.data_type() {
-                DataType::Utf8 | DataType::LargeUtf8 => field.with_data_type(DataType::Utf8View),
-                DataType::Binary | DataType::LargeBinary => field.with_data_type(DataType::BinaryView),
-                _ => field,
-            }
-        })
-        .collect();
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }

@@ -5,6 +5,7 @@ mod delimited;
 mod errors;
 mod fingerprint;
 mod keep;
+mod keep_types;
 mod ndjson;
 mod parquet;
 mod pattern;
