@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from support.origin import changing
 from support.results import rows, table
 from support.run import headgate
 
@@ -232,6 +234,50 @@ def test_a_truncated_gzip_keeps_the_rows_before_it(server: str) -> None:
     assert 0 < len(found) < 2_000
     assert [f"{server}/{row}" for row in range(len(found))] == found
     assert (len(found), "input", message) == (summary["rows"], *summary["failure"].values())
+
+
+# Inputs that are written to while they are read.
+
+LONG = "x" * 2_000
+MANY = 3_000
+
+
+def write_long_rows(server: str) -> bytes:
+    """Of which a batch takes many reads."""
+    content = "url,filler\n" + "".join(f"{server}/{row},{LONG}\n" for row in range(MANY))
+    Path("rows.csv").write_text(content)
+    os.utime("rows.csv", (1_000_000_000, 1_000_000_000))
+    return content.encode()
+
+
+def test_an_input_that_is_cut_is_an_error_and_the_job_goes_on_when_it_is_back() -> None:
+    with changing(first=lambda: os.truncate("rows.csv", Path("rows.csv").stat().st_size // 2)) as origin:
+        content = write_long_rows(origin.url)
+        command = ["fetch", "rows.csv", "-o", "out", "-c", "1", "--window", "1"]
+        (message,) = headgate(*command, check=2).errors()
+        assert message.startswith("rows.csv: cut while it was read: it had ")
+        assert message.endswith("; put back the file as it was to go on, or start over with --fresh")
+        status = json.loads(headgate("status", "out", "--json", check=0).stdout)
+        found = table(Path("out"))["url"].to_pylist()
+        assert (False, len(found)) == (status["finished"], status["done"])
+        assert 0 < len(found) < MANY
+        assert [f"{origin.url}/{row}" for row in range(len(found))] == found
+        Path("rows.csv").write_bytes(content)
+        os.utime("rows.csv", (1_000_000_000, 1_000_000_000))
+        headgate(*command[:4], check=0)
+        assert [f"{origin.url}/{row}" for row in range(MANY)] == table(Path("out"))["url"].to_pylist()
+
+
+def test_an_input_that_grows_ends_where_it_did_and_a_note_says_so() -> None:
+    def grow() -> None:
+        with Path("rows.csv").open("a") as file:
+            file.write("http://127.0.0.1:1/late,\n" * 93)
+
+    with changing(first=grow) as origin:
+        size = len(write_long_rows(origin.url))
+        done = headgate("fetch", "rows.csv", "-o", "out", "-c", "1", "--window", "1", check=0)
+    assert f"note: rows.csv has grown while it was read, from {size:,} to " in done.stderr
+    assert [f"{origin.url}/{row}" for row in range(MANY)] == table(Path("out"))["url"].to_pylist()
 
 
 # Outputs that cannot be.

@@ -1,7 +1,7 @@
 """Servers in this process for answers that the rehearsal server does not give."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
@@ -27,12 +27,15 @@ class Origin:
 
 
 @contextmanager
-def changing(body: bytes = b"hello") -> Iterator[Origin]:
-    """Answers as its `Origin` says at the moment."""
+def changing(body: bytes = b"hello", *, first: Callable[[], object] | None = None) -> Iterator[Origin]:
+    """Answers as its `Origin` says at the moment. `first` is called before the first answer is given."""
+    once = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:  # the name that http.server looks for
             sent = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            if first is not None and once.acquire(blocking=False):
+                first()
             origin.requests.append((self.command, self.path, self.headers.get("X-Token"), sent))
             self.send_response(origin.statuses.get(self.path, 200))
             self.send_header("Content-Length", str(len(origin.body)))

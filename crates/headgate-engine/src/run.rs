@@ -58,7 +58,7 @@ pub struct Job {
     monitor: Mutex<Monitor>,
     /// What its directory knows, if it has one.
     state: Option<JobState>,
-    notes: Vec<String>,
+    notes: Arc<Mutex<Vec<String>>>,
 }
 
 impl Job {
@@ -149,7 +149,7 @@ impl Job {
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
         summary.output = output;
         summary.interrupted = interrupted;
-        summary.notes.clone_from(&self.notes);
+        summary.notes.clone_from(&self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         summary.failure = self.failure.get().as_ref().map(Into::into);
         summary
     }
@@ -167,6 +167,7 @@ fn launch(plan: Plan, options: JobOptions) -> Result<Job, JobError> {
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
     machine::raise_open_files()?.check(needed, workers)?;
     let notes = check_ports(&options, needed)?.into_iter().chain(note_window(&options.run)).collect();
+    let notes = Arc::new(Mutex::new(notes));
 
     let setting = Setting {
         concurrency: options.run.concurrency,
@@ -222,6 +223,7 @@ fn launch(plan: Plan, options: JobOptions) -> Result<Job, JobError> {
                     size: size.clone(),
                     input_rows: input_rows.clone(),
                     failure: failure.clone(),
+                    notes: notes.clone(),
                 })?,
                 None => input_rows.set(progress.watermark()).unwrap_or_default(),
             }

@@ -58,21 +58,21 @@ pub struct RunningJob {
 impl OpenJob {
     /// Takes the directory and brings it to where its newest commit says it is. Of a new job nothing is written yet.
     ///
-    /// `schema` is that of the results, `input_rows` the rows of the input where they are known.
+    /// `schema` is that of the results, `fingerprint` that of the input, `input_rows` its rows where they are known.
     ///
     /// # Errors
     /// `Output`: the directory is somebody else's, is written to by another process, is damaged, or holds another job.
-    /// `Usage`: the options do not go with what is kept. `Input`: the input cannot be read.
+    /// `Usage`: the options do not go with what is kept.
     pub fn open(
         path: &Path,
         options: &JobOptions,
         schema: &SchemaRef,
+        fingerprint: Option<Fingerprint>,
         input_rows: Option<u64>,
         storage: Arc<dyn Storage>,
     ) -> Result<Self, JobError> {
         check_names(schema)?;
         let form = Form::new(options.sink.format, schema)?;
-        let fingerprint = Fingerprint::of(&options.source)?;
         let fresh = options.sink.fresh;
         let directory = JobDirectory::claim(path, fresh, storage)?;
         let found = if fresh { None } else { directory.manifest()? };

@@ -93,7 +93,7 @@ impl OpenRetry {
         let last = directory.recover()?;
         manifest.check_retry(&job, fingerprint.as_ref(), &output)?;
         let progress = last.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))?;
-        let first = source::open(&job.source).map_err(|error| moved(&error, &output))?;
+        let first = open_input(&job.source, fingerprint.as_ref()).map_err(|error| moved(&error, &output))?;
         let kept = first.kept_fields();
         let schema = outcome::schema(&kept);
         let form = Form::new(job.sink.format, &schema)?;
@@ -103,6 +103,7 @@ impl OpenRetry {
         let turns = Arc::<Turns>::default();
         let source = RetrySource {
             options: job.source.clone(),
+            fingerprint,
             root: output,
             schema: schema.clone(),
             rows: matching(&last.totals.errors, &only),
@@ -171,6 +172,18 @@ fn moved(error: &JobError, output: &Path) -> JobError {
     JobError { kind: error.kind, message }
 }
 
+/// The input, if it is still the one of the job.
+fn open_input(options: &SourceOptions, fingerprint: Option<&Fingerprint>) -> Result<Box<dyn Source>, JobError> {
+    let source = source::open(options)?;
+    if source.fingerprint().as_ref() == fingerprint {
+        return Ok(source);
+    }
+    Err(JobError::input(format!(
+        "{}: it was replaced or changed since the retry began: put back the file of that time and retry again",
+        options.input
+    )))
+}
+
 /// How many failed rows there are of those that are wanted.
 fn matching(errors: &BTreeMap<String, u64>, only: &[Only]) -> u64 {
     errors.iter().filter(|(kind, _)| Only::any(only, kind)).map(|(_, count)| count).sum()
@@ -179,6 +192,7 @@ fn matching(errors: &BTreeMap<String, u64>, only: &[Only]) -> u64 {
 /// Failed rows, taken from the input again.
 struct RetrySource {
     options: SourceOptions,
+    fingerprint: Option<Fingerprint>,
     root: PathBuf,
     schema: SchemaRef,
     rows: u64,
@@ -211,7 +225,11 @@ impl Source for RetrySource {
             let Some(first) = rows.first() else { return Ok(None) };
             if *first < self.input.position() {
                 // Parts are not in the order of the input, and a source goes forward only.
-                self.input = Selected::new(source::open(&self.options)?, &self.options.input, Vec::new());
+                self.input = Selected::new(
+                    open_input(&self.options, self.fingerprint.as_ref())?,
+                    &self.options.input,
+                    Vec::new(),
+                );
             }
             self.input.select(rows)?;
             self.turns.begin(turn);
@@ -225,6 +243,14 @@ impl Source for RetrySource {
 
     fn size(&self) -> SourceSize {
         SourceSize { rows: Some(self.rows), ..SourceSize::default() }
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.fingerprint.clone()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.input.note()
     }
 
     fn kept_fields(&self) -> Fields {

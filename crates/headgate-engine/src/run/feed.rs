@@ -26,6 +26,8 @@ pub(super) struct Feed {
     /// How many rows the input has, once its end was reached.
     pub(super) input_rows: Arc<OnceLock<u64>>,
     pub(super) failure: Arc<FirstFailure>,
+    /// What the user should know.
+    pub(super) notes: Arc<Mutex<Vec<String>>>,
 }
 
 /// The thread is never waited for: it may hang in a read of standard input.
@@ -34,7 +36,10 @@ pub(super) fn start(mut feed: Feed) -> Result<(), JobError> {
         // Dropped before `rows`, whose end would look like the end of the input.
         let failure = feed.failure.clone();
         let _guard = failure.on_panic("source");
-        if let Err(error) = feed.run() {
+        let ended = feed.run();
+        // Before anybody can see that there are no more rows.
+        feed.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(feed.source.note());
+        if let Err(error) = ended {
             failure.set(error);
         }
     })

@@ -72,7 +72,7 @@ impl Plan {
         let kept = source.kept_fields();
         let size = source.size();
         let schema: SchemaRef = outcome::schema(&kept);
-        let job = OpenJob::open(path, options, &schema, size.rows, storage)?;
+        let job = OpenJob::open(path, options, &schema, source.fingerprint(), size.rows, storage)?;
         let done = job.progress().clone();
         let commit = job.last_commit();
         let source: Option<Box<dyn Source>> = if job.is_new() {

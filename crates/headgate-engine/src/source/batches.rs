@@ -2,6 +2,7 @@
 
 use arrow_schema::Fields;
 
+use super::fingerprint::Fingerprint;
 use super::{Source, SourceSize};
 use crate::error::JobError;
 use crate::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
@@ -16,6 +17,12 @@ pub(super) trait Rows: Send {
     fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError>;
 
     fn size(&self) -> SourceSize;
+
+    fn fingerprint(&self) -> Option<Fingerprint>;
+
+    fn note(&self) -> Option<String> {
+        None
+    }
 
     /// Whether a batch that has rows should be handed on before the next row is asked for.
     fn ends_batch(&self) -> bool {
@@ -104,6 +111,14 @@ impl<R: Rows> Source for Batches<R> {
             }
         }
         size
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.rows.fingerprint()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.rows.note()
     }
 
     fn kept_fields(&self) -> Fields {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
 use super::columns::Columns;
-use super::compressed::Compression;
+use super::fingerprint::Fingerprint;
 use super::header_json;
 use super::input::{Input, Reader};
 use super::keep::KeptText;
@@ -30,15 +30,15 @@ struct Header {
 }
 
 impl Delimited {
-    pub(super) fn open(
+    pub(super) fn new(
+        (input, reader): (Input, Reader),
         options: &SourceOptions,
         keep: &[String],
         delimiter: u8,
-        compression: Compression,
     ) -> Result<Self, JobError> {
-        let (input, reader) = Input::open(&options.input, compression)?;
         let mut records = Records::new(reader, delimiter, MAX_RECORD_BYTES);
-        let header = match records.next_record().map_err(|error| input.failed(&error, 0))? {
+        let first = records.next_record().or_else(|error| input.ended_by(&error, 0).map(|()| None))?;
+        let header = match first {
             None => None,
             Some((_, Record::Fields(fields))) => {
                 let names: Vec<String> = fields.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
@@ -69,7 +69,7 @@ impl Rows for Delimited {
                 Ok(Some(defect_row(ordinal, Place::Line(line), &trouble)))
             }
             Ok(None) => Ok(None),
-            Err(error) => Err(self.input.failed(&error, ordinal)),
+            Err(error) => self.input.ended_by(&error, ordinal).map(|()| None),
         }
     }
 
@@ -81,7 +81,7 @@ impl Rows for Delimited {
             match self.records.next_record() {
                 Ok(Some(_)) => {}
                 Ok(None) => return Ok(skipped),
-                Err(error) => return Err(self.input.failed(&error, ordinal + skipped)),
+                Err(error) => return self.input.ended_by(&error, ordinal + skipped).map(|()| skipped),
             }
         }
         Ok(count)
@@ -89,6 +89,14 @@ impl Rows for Delimited {
 
     fn size(&self) -> SourceSize {
         self.input.size()
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.input.fingerprint()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.input.note()
     }
 
     fn kept_fields(&self) -> ArrowFields {

@@ -7,8 +7,8 @@
 //! The hash is XXH3 of 128 bits. It notices accidents; nobody gains by making two inputs alike on purpose.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use arrow_array::temporal_conversions::timestamp_s_to_datetime;
 use parquet::file::FOOTER_SIZE;
@@ -78,8 +78,10 @@ impl Fingerprint {
             Form::Pattern => return Ok(Some(Self::Pattern { text: path.to_owned() })),
             // To open a FIFO would be to wait for whoever writes to it.
             _ if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) => return Ok(None),
-            Form::Parquet => ParquetFile::read(path).map(Self::Parquet),
-            Form::Text(_) | Form::Delimited(..) | Form::Ndjson(_) => Ends::read(path, form).map(Self::Text),
+            _ => File::open(path).and_then(|file| {
+                let ends = Ends::of(&file, form)?;
+                Ok(if form == Form::Parquet { Self::Parquet(ParquetFile::of(&file, ends)?) } else { Self::Text(ends) })
+            }),
         };
         let fingerprint = fingerprint.map_err(|error| JobError::input(format!("{path}: cannot be read: {error}")))?;
         Ok(Some(fingerprint))
@@ -106,19 +108,42 @@ impl Fingerprint {
     }
 }
 
-impl Ends {
-    fn read(path: &str, form: Form) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+/// What the system tells of a file without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) bytes: u64,
+    changed: Changed,
+}
+
+impl Stamp {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
-        let bytes = metadata.len();
+        let changed = Changed { seconds: metadata.mtime(), nanoseconds: metadata.mtime_nsec() as u32 };
+        Ok(Self { bytes: metadata.len(), changed })
+    }
+}
+
+impl Ends {
+    pub(super) fn of(file: &File, form: Form) -> io::Result<Self> {
+        let Stamp { bytes, changed } = Stamp::of(file)?;
+        let [head, tail] = Self::hashes(file, bytes)?;
+        Ok(Self { form: form.name_with_compression(), bytes, changed, head, tail })
+    }
+
+    /// Of both ends of the first so many bytes.
+    fn hashes(file: &File, bytes: u64) -> io::Result<[String; 2]> {
         let tail = bytes.saturating_sub(END_BYTES).max(END_BYTES);
-        Ok(Self {
-            form: form.name_with_compression(),
-            bytes,
-            changed: Changed { seconds: metadata.mtime(), nanoseconds: metadata.mtime_nsec() as u32 },
-            head: hash(&mut file, 0, END_BYTES)?,
-            tail: hash(&mut file, tail, END_BYTES)?,
-        })
+        Ok([hash(file, 0, bytes.min(END_BYTES))?, hash(file, tail, bytes.saturating_sub(tail))?])
+    }
+
+    pub(super) fn stamp(&self) -> Stamp {
+        Stamp { bytes: self.bytes, changed: self.changed }
+    }
+
+    /// In what the content differs of a file that may have grown since.
+    pub(super) fn content_differences(&self, now: &File) -> io::Result<Vec<&'static str>> {
+        let [head, tail] = Self::hashes(now, self.bytes)?;
+        Ok(content_differences([(&self.head, &head), (&self.tail, &tail)]))
     }
 
     fn differences(&self, now: &Self, path: &str) -> Vec<String> {
@@ -134,28 +159,21 @@ impl Ends {
             let remedy = if only_this { self.changed.remedy(path) } else { String::new() };
             differences.push(self.changed.difference(now.changed) + &remedy);
         }
-        if self.head != now.head {
-            differences.push("first 64 KiB differ".into());
-        }
-        if self.tail != now.tail {
-            differences.push("last 64 KiB differ".into());
-        }
+        let content = content_differences([(&self.head, &now.head), (&self.tail, &now.tail)]);
+        differences.extend(content.into_iter().map(String::from));
         differences
     }
 }
 
 impl ParquetFile {
-    fn read(path: &str) -> io::Result<Self> {
-        let mut file = File::open(path)?;
-        let bytes = file.metadata()?.len();
+    pub(super) fn of(file: &File, ends: Ends) -> io::Result<Self> {
         let no_footer = || io::Error::new(io::ErrorKind::InvalidData, "not a whole Parquet file");
-        let footer_end = bytes.checked_sub(FOOTER_SIZE as u64).ok_or_else(no_footer)?;
+        let footer_end = ends.bytes.checked_sub(FOOTER_SIZE as u64).ok_or_else(no_footer)?;
         let mut tail = [0; FOOTER_SIZE];
-        file.seek(SeekFrom::Start(footer_end))?;
-        file.read_exact(&mut tail)?;
+        file.read_exact_at(&mut tail, footer_end)?;
         let footer_bytes = FooterTail::try_new(&tail).map_err(|_| no_footer())?.metadata_length() as u64;
         let start = footer_end.checked_sub(footer_bytes).ok_or_else(no_footer)?;
-        Ok(Self { ends: Ends::read(path, Form::Parquet)?, footer: hash(&mut file, start, footer_bytes)? })
+        Ok(Self { footer: hash(file, start, footer_bytes)?, ends })
     }
 
     fn differences(&self, now: &Self, path: &str) -> Vec<String> {
@@ -195,6 +213,12 @@ impl Changed {
     }
 }
 
+/// A phrase for each of first and last bytes, where they are not the same.
+fn content_differences(ends: [(&String, &String); 2]) -> Vec<&'static str> {
+    let phrases = ["first 64 KiB differ", "last 64 KiB differ"];
+    ends.into_iter().zip(phrases).filter(|((then, now), _)| then != now).map(|(_, phrase)| phrase).collect()
+}
+
 fn form_difference(then: &str, now: &str) -> String {
     format!("read as {then} then, as {now} now")
 }
@@ -204,7 +228,7 @@ fn size_difference(then: u64, now: u64) -> String {
 }
 
 /// `1,024`
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -226,23 +250,22 @@ fn shell_word(path: &str) -> String {
     format!("'{directory}{}'", path.replace('\'', r"'\''"))
 }
 
-/// Of the bytes that there are of these; in hexadecimal.
-fn hash(file: &mut File, start: u64, length: u64) -> io::Result<String> {
-    file.seek(SeekFrom::Start(start))?;
-    let mut hasher = Hasher(XxHash3_128::new());
-    io::copy(&mut file.take(length), &mut hasher)?;
-    Ok(format!("{:032x}", hasher.0.finish_128()))
-}
-
-struct Hasher(XxHash3_128);
-
-impl Write for Hasher {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes);
-        Ok(bytes.len())
+/// Of the bytes that there are of these; in hexadecimal. Where the file is read on at is left alone.
+fn hash(file: &File, start: u64, length: u64) -> io::Result<String> {
+    let mut hasher = XxHash3_128::new();
+    let mut buffer = vec![0; END_BYTES.min(length) as usize];
+    let (mut at, end) = (start, start.saturating_add(length));
+    while at < end {
+        let most = buffer.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+        match file.read_at(&mut buffer[..most], at) {
+            Ok(0) => break,
+            Ok(read) => {
+                hasher.write(&buffer[..read]);
+                at += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    Ok(format!("{:032x}", hasher.finish_128()))
 }

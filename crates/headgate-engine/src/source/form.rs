@@ -76,15 +76,19 @@ impl Form {
         }
     }
 
+    /// Parquet is compressed inside, which is none of this.
+    pub(super) fn compression(self) -> Compression {
+        match self {
+            Self::Text(compression) | Self::Delimited(_, compression) | Self::Ndjson(compression) => compression,
+            Self::Stdin | Self::Pattern | Self::Parquet => Compression::None,
+        }
+    }
+
     /// As `CSV, gzip`.
     pub(super) fn name_with_compression(self) -> String {
-        match self {
-            Self::Text(compression) | Self::Delimited(_, compression) | Self::Ndjson(compression)
-                if compression != Compression::None =>
-            {
-                format!("{}, {}", self.name(), compression.name())
-            }
-            _ => self.name().to_owned(),
+        match self.compression() {
+            Compression::None => self.name().to_owned(),
+            compression => format!("{}, {}", self.name(), compression.name()),
         }
     }
 

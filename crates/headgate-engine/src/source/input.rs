@@ -2,12 +2,15 @@
 
 use std::error::Error;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::compressed::{Compression, Counted};
+use super::fingerprint::Fingerprint;
+use super::form::Form;
+use super::opened::{Changed, Opened, OpenedReader};
+use super::whole_lines::{HalfLine, WholeLines};
 use super::{READ_BYTES, SourceSize};
 use crate::error::JobError;
 
@@ -17,52 +20,91 @@ pub(super) type Reader = Box<dyn Read + Send>;
 pub(super) struct Input {
     pub(super) name: String,
     compression: Compression,
-    bytes: Option<u64>,
+    /// `None`: standard input.
+    opened: Option<Arc<Opened>>,
     bytes_read: Arc<AtomicU64>,
+    /// Its last line was still being written, and is left out.
+    half_line: AtomicBool,
 }
 
 impl Input {
     /// # Errors
     /// The file cannot be opened or not even begun to be read.
-    pub(super) fn open(path: &str, compression: Compression) -> Result<(Self, Reader), JobError> {
-        let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-        let (metadata, file) = opened.map_err(|error| JobError::input(format!("{path}: cannot be opened: {error}")))?;
-        let input = Self {
-            name: path.to_owned(),
-            compression,
-            bytes: metadata.is_file().then_some(metadata.len()),
-            bytes_read: Arc::default(),
-        };
-        let counted = Counted::new(file, READ_BYTES, input.bytes_read.clone());
-        let reader = compression.decode(counted).map_err(|error| input.failed(&error, 0))?;
-        Ok((input, Box::new(WithoutMark::new(reader))))
+    pub(super) fn open(path: &str, form: Form) -> Result<(Self, Reader), JobError> {
+        let opened = Arc::new(Opened::open(path, form)?);
+        let reader = OpenedReader::new(opened.clone());
+        let (input, counted) = Self::counted(path, form.compression(), Some(opened.clone()), reader);
+        let decoded = input.compression.decode(counted).map_err(|error| input.failed(&error, 0))?;
+        let lines = WholeLines::new(WithoutMark::new(decoded), opened, input.compression != Compression::None);
+        Ok((input, Box::new(lines)))
     }
 
     /// Something to read from that is no file.
     pub(super) fn stream(name: &str, reader: impl Read + Send + 'static) -> (Self, Reader) {
-        let bytes_read = Arc::default();
-        let counted = Counted::new(reader, READ_BYTES, Arc::clone(&bytes_read));
-        let input = Self { name: name.to_owned(), compression: Compression::None, bytes: None, bytes_read };
+        let (input, counted) = Self::counted(name, Compression::None, None, reader);
         (input, Box::new(WithoutMark::new(counted)))
     }
 
+    fn counted<R: Read>(
+        name: &str,
+        compression: Compression,
+        opened: Option<Arc<Opened>>,
+        reader: R,
+    ) -> (Self, Counted<R>) {
+        let bytes_read = Arc::default();
+        let counted = Counted::new(reader, READ_BYTES, Arc::clone(&bytes_read));
+        (Self { name: name.to_owned(), compression, opened, bytes_read, half_line: AtomicBool::new(false) }, counted)
+    }
+
     pub(super) fn size(&self) -> SourceSize {
-        SourceSize { rows: None, bytes: self.bytes, bytes_read: self.bytes_read.load(Ordering::Relaxed) }
+        let bytes = self.opened.as_ref().and_then(|opened| opened.bytes());
+        SourceSize { rows: None, bytes, bytes_read: self.bytes_read.load(Ordering::Relaxed) }
+    }
+
+    pub(super) fn fingerprint(&self) -> Option<Fingerprint> {
+        self.opened.as_ref()?.ends().cloned().map(Fingerprint::Text)
+    }
+
+    pub(super) fn note(&self) -> Option<String> {
+        let half_line = if self.half_line.load(Ordering::Relaxed) {
+            ", without the last line, which was still being written"
+        } else {
+            ""
+        };
+        self.opened.as_ref()?.note().map(|note| note + half_line)
+    }
+
+    /// Whether the input, which ends in `error` after `rows` rows, is whole none the less; else the error of its job.
+    pub(super) fn ended_by(&self, error: &io::Error, rows: u64) -> Result<(), JobError> {
+        if HalfLine::is(error) {
+            self.half_line.store(true, Ordering::Relaxed);
+            return Ok(());
+        }
+        Err(self.failed(error, rows))
     }
 
     /// The error of a job whose input cannot be read further than `rows` rows.
-    pub(super) fn failed(&self, error: &io::Error, rows: u64) -> JobError {
+    fn failed(&self, error: &io::Error, rows: u64) -> JobError {
         let Self { name, .. } = self;
         if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Utf16>) {
             return JobError::input(format!("{name}: {Utf16}"));
         }
         let at = self.bytes_read.load(Ordering::Relaxed);
         let place = format!("at byte {at}, after {rows} rows");
+        if let Some(changed) = Changed::of(error) {
+            return changed.job_error(name, &place);
+        }
         let compression = self.compression.name();
         JobError::input(match (self.compression, error.kind()) {
-            (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) => format!(
-                "{name}: cut short: its {compression} data ends in the middle, {place}; get the whole file and start over with --fresh"
-            ),
+            (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) => {
+                let cause = match &self.opened {
+                    Some(opened) if opened.has_grown() => "it was still being written when it was opened",
+                    _ => "cut short",
+                };
+                format!(
+                    "{name}: {cause}: its {compression} data ends in the middle, {place}; get the whole file and start over with --fresh"
+                )
+            }
             // What the decoders say of bad data has several kinds; what the operating system says has a number.
             (Compression::Gzip | Compression::Zstd, _) if error.raw_os_error().is_none() => format!(
                 "{name}: damaged: its {compression} data cannot be decoded further ({error}), {place}; get a sound copy and start over with --fresh"

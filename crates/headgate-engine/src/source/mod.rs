@@ -19,6 +19,7 @@ mod input;
 mod keep;
 mod lines;
 mod ndjson;
+mod opened;
 mod parquet;
 mod pattern;
 pub mod peek;
@@ -26,11 +27,14 @@ mod records;
 pub mod selected;
 mod stored;
 mod text;
+mod whole_lines;
 
 use arrow_schema::Fields;
 
 use self::batches::Batches;
+use self::fingerprint::Fingerprint;
 use self::form::Form;
+use self::input::Input;
 use crate::error::JobError;
 use crate::options::SourceOptions;
 use crate::row::RowBatch;
@@ -61,6 +65,12 @@ pub trait Source: Send {
 
     /// How long the input is, as far as it is known without reading it.
     fn size(&self) -> SourceSize;
+
+    /// What the input is known by, as it was when it was opened. `None`: it cannot be read a second time.
+    fn fingerprint(&self) -> Option<Fingerprint>;
+
+    /// What the user should know of the input, as far as it was read: that it was written to meanwhile.
+    fn note(&self) -> Option<String>;
 
     /// The columns to carry into the result: what the bytes in `RowExtra::kept` decode to. Empty: none.
     fn kept_fields(&self) -> Fields;
@@ -94,11 +104,14 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     Ok(match form {
         Form::Pattern => Batches::boxed(pattern::Pattern::parse(&options.input)?, options.head),
         Form::Stdin => Batches::boxed(text::Text::live("standard input", std::io::stdin()), options.head),
-        Form::Text(compression) => Batches::boxed(text::Text::open(&options.input, compression)?, options.head),
-        Form::Delimited(delimiter, compression) => {
-            Batches::boxed(delimited::Delimited::open(options, &keep, delimiter, compression)?, options.head)
+        Form::Text(_) => Batches::boxed(text::Text::new(Input::open(&options.input, form)?), options.head),
+        Form::Delimited(delimiter, _) => {
+            let input = Input::open(&options.input, form)?;
+            Batches::boxed(delimited::Delimited::new(input, options, &keep, delimiter)?, options.head)
         }
-        Form::Ndjson(compression) => Batches::boxed(ndjson::Ndjson::open(options, &keep, compression)?, options.head),
+        Form::Ndjson(_) => {
+            Batches::boxed(ndjson::Ndjson::new(Input::open(&options.input, form)?, options, &keep)?, options.head)
+        }
         Form::Parquet => Batches::boxed(parquet::Parquet::open(options, &keep)?, options.head),
     })
 }

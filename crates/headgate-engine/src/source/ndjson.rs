@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
 use super::columns::Columns;
-use super::compressed::Compression;
+use super::fingerprint::Fingerprint;
 use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
 use super::keep::KeptText;
@@ -57,8 +57,11 @@ impl Used {
 }
 
 impl Ndjson {
-    pub(super) fn open(options: &SourceOptions, keep: &[String], compression: Compression) -> Result<Self, JobError> {
-        let (input, reader) = Input::open(&options.input, compression)?;
+    pub(super) fn new(
+        (input, reader): (Input, Reader),
+        options: &SourceOptions,
+        keep: &[String],
+    ) -> Result<Self, JobError> {
         let kept = KeptText::new(&options.input, keep)?;
         Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used: Used::new(options, keep), kept })
     }
@@ -73,7 +76,7 @@ impl Rows for Ndjson {
                 Ok(Some(Line::Whole(line))) => row(ordinal, place, line, &self.used, &mut self.kept),
                 Ok(Some(Line::TooLong(_))) => Err(format!("longer than {MAX_RECORD_BYTES} bytes")),
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(self.input.failed(&error, ordinal)),
+                Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
             };
             return Ok(Some(row.unwrap_or_else(|trouble| {
                 self.kept.push_nulls();
@@ -83,11 +86,21 @@ impl Rows for Ndjson {
     }
 
     fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
-        self.lines.skip_rows(count).map_err(|(error, skipped)| self.input.failed(&error, ordinal + skipped))
+        self.lines
+            .skip_rows(count)
+            .or_else(|(error, skipped)| self.input.ended_by(&error, ordinal + skipped).map(|()| skipped))
     }
 
     fn size(&self) -> SourceSize {
         self.input.size()
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.input.fingerprint()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.input.note()
     }
 
     fn kept_fields(&self) -> Fields {

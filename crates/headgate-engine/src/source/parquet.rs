@@ -4,7 +4,8 @@
 //! it came from, so that a large value that a dictionary holds once is not laid out once for each row.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_cast::{CastOptions, cast_with_options};
@@ -18,20 +19,23 @@ use super::SourceSize;
 use super::batches::Rows;
 use super::chunk::{Chunk, Used};
 use super::columns::Columns;
+use super::fingerprint::{Fingerprint, ParquetFile};
+use super::form::Form;
 use super::keep;
+use super::opened::{Changed, Opened};
 use super::stored;
 use crate::error::JobError;
 use crate::kept::KeptCodec;
 use crate::options::SourceOptions;
 use crate::row::{Row, RowBatch, rows_of_a_batch};
 
-const MAGIC: &[u8] = b"PAR1";
+const MAGIC: &[u8; 4] = b"PAR1";
 /// A skip of no more record batches than this reads them: that costs less than to open the row group anew.
 const NEAR_BATCHES: u64 = 16;
 
 pub(super) struct Parquet {
-    name: String,
-    file: File,
+    opened: Opened,
+    fingerprint: Option<Fingerprint>,
     size: SourceSize,
     metadata: ArrowReaderMetadata,
     used: Used,
@@ -52,18 +56,17 @@ pub(super) struct Parquet {
 
 impl Parquet {
     pub(super) fn open(options: &SourceOptions, keep: &[String]) -> Result<Self, JobError> {
-        let name = options.input.clone();
+        let name = options.input.as_str();
         let error = |trouble: String| JobError::input(format!("{name}: {trouble}"));
-        let opened = File::open(&name).and_then(|mut file| {
-            let magic = read_magic(&mut file)?;
-            Ok((file.metadata()?.len(), magic, file))
-        });
-        let (bytes, magic, file) = opened.map_err(|cause| error(format!("cannot be opened: {cause}")))?;
-        if magic != MAGIC {
+        let opened = Opened::open(name, Form::Parquet)?;
+        let file = opened.file();
+        let cannot_be_opened = |cause| error(format!("cannot be opened: {cause}"));
+        let bytes = opened.bytes().map_or_else(|| Ok(file.metadata()?.len()), Ok).map_err(cannot_be_opened)?;
+        if read_magic(file).map_err(cannot_be_opened)? != Some(*MAGIC) {
             return Err(error("not a Parquet file: it does not begin with PAR1".into()));
         }
         let damaged = |cause| error(format!("not a whole Parquet file: {cause}"));
-        let as_stored = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()).map_err(damaged)?;
+        let as_stored = ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(damaged)?;
         if !lies_within(as_stored.metadata(), bytes) {
             return Err(error(
                 "damaged: its footer tells of columns that lie outside the file; get a sound copy".into(),
@@ -78,7 +81,7 @@ impl Parquet {
         let used = Used::new(columns, &metadata);
         let kept_fields: Fields = used.columns.kept.iter().map(|index| fields[*index].clone()).collect();
         let kept_fields = stored::kept(&kept_fields);
-        let codec = keep::codec(&name, &kept_fields)?;
+        let codec = keep::codec(name, &kept_fields)?;
         let rows = u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or_default();
         let size = SourceSize { rows: Some(rows), bytes: Some(bytes), bytes_read: 0 };
 
@@ -86,9 +89,12 @@ impl Parquet {
         let empty: Vec<ArrayRef> =
             used.roots.iter().map(|index| new_empty_array(metadata.schema().field(*index).data_type())).collect();
         Chunk::new(&used, metadata.schema(), &empty).map_err(error)?;
+        let ends = opened.ends().cloned();
+        let fingerprint = ends.map(|ends| ParquetFile::of(file, ends).map(Fingerprint::Parquet));
+        let fingerprint = fingerprint.transpose().map_err(cannot_be_opened)?;
         Ok(Self {
-            name,
-            file,
+            opened,
+            fingerprint,
             size,
             metadata,
             used,
@@ -106,12 +112,21 @@ impl Parquet {
 
     /// Goes on to the next record batch, before which there are so many rows.
     fn read_chunk(&mut self, rows: u64) -> Result<(), JobError> {
-        self.chunk = self.next_chunk().map_err(|trouble| {
+        let chunk = self.next_chunk();
+        let at_end = !matches!(chunk, Ok(Some(_)));
+        let groups = self.metadata.metadata().num_row_groups();
+        let (name, group) = (&self.opened.name, (self.group + 1).min(groups));
+        // What cannot be read, or was, may be none of the file that was opened.
+        if let Err(error) = self.opened.look_again(at_end) {
+            let place = format!("in row group {group} of {groups}, after {rows} rows");
+            return Err(match Changed::of(&error) {
+                Some(changed) => changed.job_error(name, &place),
+                None => JobError::input(format!("{name}: cannot be read further ({error}), {place}")),
+            });
+        }
+        self.chunk = chunk.map_err(|trouble| {
             JobError::input(format!(
-                "{}: damaged: it cannot be read further than row group {} of {}, after {rows} rows ({trouble}); get a sound copy and start over with --fresh",
-                self.name,
-                self.group + 1,
-                self.metadata.metadata().num_row_groups()
+                "{name}: damaged: it cannot be read further than row group {group} of {groups}, after {rows} rows ({trouble}); get a sound copy and start over with --fresh"
             ))
         })?;
         self.at = 0;
@@ -158,7 +173,7 @@ impl Parquet {
 
     /// A reader of the current row group from the current row on.
     fn open_group(&self) -> Result<ParquetRecordBatchReader, String> {
-        let file = self.file.try_clone().map_err(|error| error.to_string())?;
+        let file = self.opened.file().try_clone().map_err(|error| error.to_string())?;
         let mut reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![self.group])
             .with_projection(self.used.projection.clone())
@@ -238,6 +253,14 @@ impl Rows for Parquet {
         self.size
     }
 
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.fingerprint.clone()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.opened.note()
+    }
+
     /// The kept columns of a batch are those of one record batch.
     fn ends_batch(&self) -> bool {
         self.chunk.as_ref().is_none_or(|chunk| chunk.rows() == self.at)
@@ -261,7 +284,7 @@ impl Rows for Parquet {
                 return Ok(column);
             }
             cast_with_options(&column, field.data_type(), &exact).map_err(|error| {
-                let (input, name, data_type) = (&self.name, field.name(), field.data_type());
+                let (input, name, data_type) = (&self.opened.name, field.name(), field.data_type());
                 JobError::input(format!("{input}: the column {name:?} cannot be kept as {data_type}: {error}"))
             })
         });
@@ -284,9 +307,11 @@ fn lies_within(metadata: &ParquetMetaData, file_bytes: u64) -> bool {
     })
 }
 
-/// Empty where the file is shorter.
-fn read_magic(file: &mut File) -> io::Result<Vec<u8>> {
-    let mut magic = Vec::new();
-    file.take(MAGIC.len() as u64).read_to_end(&mut magic)?;
-    Ok(magic)
+/// `None`: the file is shorter.
+fn read_magic(file: &File) -> io::Result<Option<[u8; MAGIC.len()]>> {
+    let mut magic = [0; MAGIC.len()];
+    match file.read_exact_at(&mut magic, 0) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        read => read.map(|()| Some(magic)),
+    }
 }

@@ -10,11 +10,13 @@ use std::net::Ipv6Addr;
 use super::SourceSize;
 use super::batches::Rows;
 use super::cells::{Place, url_row};
+use super::fingerprint::Fingerprint;
 use crate::error::JobError;
 use crate::row::Row;
 
 #[derive(Debug)]
 pub(super) struct Pattern {
+    text: String,
     parts: Vec<Part>,
     count: u64,
 }
@@ -61,7 +63,7 @@ impl Pattern {
             .and_then(|parts| {
                 let count = parts.iter().try_fold(1_u64, |count, part| count.checked_mul(part.count()));
                 let count = count.ok_or("the ranges and sets multiply to more URLs than 64 bits can count")?;
-                Ok(Self { parts, count })
+                Ok(Self { text: text.to_owned(), parts, count })
             })
             .map_err(|trouble| JobError::input(format!("{text}: {trouble}")))
     }
@@ -89,6 +91,10 @@ impl Rows for Pattern {
 
     fn size(&self) -> SourceSize {
         SourceSize { rows: Some(self.count), ..SourceSize::default() }
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        Some(Fingerprint::Pattern { text: self.text.clone() })
     }
 }
 

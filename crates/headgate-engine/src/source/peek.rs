@@ -8,6 +8,7 @@ use arrow_schema::Fields;
 use crate::error::JobError;
 use crate::row::RowBatch;
 use crate::source::batches::passed;
+use crate::source::fingerprint::Fingerprint;
 use crate::source::{Source, SourceSize};
 
 pub struct Peeked {
@@ -51,6 +52,14 @@ impl Source for Peeked {
 
     fn size(&self) -> SourceSize {
         self.source.size()
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.source.fingerprint()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.source.note()
     }
 
     fn kept_fields(&self) -> Fields {

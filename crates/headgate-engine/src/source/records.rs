@@ -25,6 +25,8 @@ pub(super) struct Records<R> {
     start: usize,
     end: usize,
     at_end: bool,
+    /// What reading ended with, which is told when the records before it were returned.
+    failed: Option<io::Error>,
     /// Line ends before `start`.
     lines: u64,
     fields: Fields,
@@ -88,7 +90,7 @@ impl<R: Read> Records<R> {
     pub(super) fn new(reader: R, delimiter: u8, max_bytes: usize) -> Self {
         let buffer = vec![0; READ_BYTES.min(max_bytes)];
         let fields = Fields::default();
-        Self { reader, delimiter, max_bytes, buffer, start: 0, end: 0, at_end: false, lines: 0, fields }
+        Self { reader, delimiter, max_bytes, buffer, start: 0, end: 0, at_end: false, failed: None, lines: 0, fields }
     }
 
     /// The next record and the number, from 1, of the line that it begins on. Blank lines are passed over.
@@ -134,12 +136,15 @@ impl<R: Read> Records<R> {
         if self.end == self.buffer.len() {
             self.buffer.resize((self.buffer.len() * 2).min(self.max_bytes), 0);
         }
-        while self.end < self.buffer.len() && !self.at_end {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        while self.end < self.buffer.len() && !self.at_end && self.failed.is_none() {
             match self.reader.read(&mut self.buffer[self.end..]) {
                 Ok(0) => self.at_end = true,
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => self.failed = Some(error),
             }
         }
         Ok(())

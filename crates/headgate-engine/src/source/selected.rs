@@ -6,6 +6,7 @@ use std::vec::IntoIter;
 use arrow_schema::Fields;
 
 use super::batches::passed;
+use super::fingerprint::Fingerprint;
 use super::{Source, SourceSize};
 use crate::error::JobError;
 use crate::row::{MAX_BATCH_ROWS, Row, RowBatch};
@@ -113,6 +114,14 @@ impl Source for Selected {
     /// Rows are those of the list. Nobody knows how many bytes of the input they will take.
     fn size(&self) -> SourceSize {
         SourceSize { rows: Some(self.count), bytes: None, bytes_read: self.source.size().bytes_read }
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.source.fingerprint()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.source.note()
     }
 
     fn kept_fields(&self) -> Fields {

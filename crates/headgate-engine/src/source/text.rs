@@ -5,7 +5,7 @@ use std::io::Read;
 use super::SourceSize;
 use super::batches::Rows;
 use super::cells::{Place, long_url_row, url_row};
-use super::compressed::Compression;
+use super::fingerprint::Fingerprint;
 use super::input::{Input, Reader};
 use super::lines::{Line, Lines};
 use crate::error::JobError;
@@ -19,17 +19,15 @@ pub(super) struct Text {
 }
 
 impl Text {
-    pub(super) fn open(path: &str, compression: Compression) -> Result<Self, JobError> {
-        let (input, reader) = Input::open(path, compression)?;
+    pub(super) fn new((input, reader): (Input, Reader)) -> Self {
         // Of unknown size are a FIFO and its like: somebody writes while we read.
         let live = input.size().bytes.is_none();
-        Ok(Self { input, lines: Lines::new(reader, MAX_URL_BYTES), live })
+        Self { input, lines: Lines::new(reader, MAX_URL_BYTES), live }
     }
 
     /// What somebody writes while we read.
     pub(super) fn live(name: &str, reader: impl Read + Send + 'static) -> Self {
-        let (input, reader) = Input::stream(name, reader);
-        Self { input, lines: Lines::new(reader, MAX_URL_BYTES), live: true }
+        Self::new(Input::stream(name, reader))
     }
 }
 
@@ -48,17 +46,27 @@ impl Rows for Text {
                     return Ok(Some(long_url_row(ordinal, Place::Line(number), start.trim_ascii_start())));
                 }
                 Ok(None) => return Ok(None),
-                Err(error) => return Err(self.input.failed(&error, ordinal)),
+                Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
             }
         }
     }
 
     fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
-        self.lines.skip_rows(count).map_err(|(error, skipped)| self.input.failed(&error, ordinal + skipped))
+        self.lines
+            .skip_rows(count)
+            .or_else(|(error, skipped)| self.input.ended_by(&error, ordinal + skipped).map(|()| skipped))
     }
 
     fn size(&self) -> SourceSize {
         self.input.size()
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        self.input.fingerprint()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.input.note()
     }
 
     fn ends_batch(&self) -> bool {

@@ -17,6 +17,7 @@ use headgate_engine::options::{Format, JobOptions, Output, SinkOptions, SourceOp
 use headgate_engine::outcome::{Answer, Body, Outcome, OutcomeBatch, OutcomeBuilder, schema};
 use headgate_engine::row::Row;
 use headgate_engine::sink::{Clock, Ending};
+use headgate_engine::source::fingerprint::Fingerprint;
 use http::Version;
 
 pub const FORMATS: [Format; 2] = [Format::Parquet, Format::Ndjson];
@@ -95,7 +96,8 @@ impl Bench {
     }
 
     pub fn open(&self, storage: Arc<dyn Storage>) -> Result<OpenJob, JobError> {
-        OpenJob::open(&self.out(), &self.options, &schema(&Fields::empty()), Some(ROWS), storage)
+        let fingerprint = Fingerprint::of(&self.options.source)?;
+        OpenJob::open(&self.out(), &self.options, &schema(&Fields::empty()), fingerprint, Some(ROWS), storage)
     }
 
     pub fn start(&self, job: OpenJob, clock: Clock) -> Result<RunningJob, JobError> {

@@ -5,6 +5,7 @@
 mod addresses;
 mod bodies;
 mod bounds;
+mod changing_input;
 mod endings;
 mod fail_on;
 mod faults;

@@ -14,6 +14,7 @@ use headgate_engine::options::{Format, JobOptions, Output, SinkOptions, SourceOp
 use headgate_engine::outcome::{Answer, Body, Outcome, OutcomeBatch, OutcomeBuilder, schema};
 use headgate_engine::row::Row;
 use headgate_engine::sink::{self, Clock, Ending, Sink};
+use headgate_engine::source::fingerprint::Fingerprint;
 use http::Version;
 
 /// 2026-05-14T09:30:00.000042Z
@@ -86,7 +87,8 @@ pub fn open_with(options: &SinkOptions, schema: &SchemaRef, clock: Clock) -> Res
     }
     let source = SourceOptions { input: "http://127.0.0.1/[0-999999]".into(), ..SourceOptions::default() };
     let job = JobOptions { sink: options.clone(), source, ..JobOptions::default() };
-    let open = OpenJob::open(path, &job, schema, None, Arc::new(Disk))?;
+    let fingerprint = Fingerprint::of(&job.source)?;
+    let open = OpenJob::open(path, &job, schema, fingerprint, None, Arc::new(Disk))?;
     let window = Arc::new(Window::new(job.run.window, open.progress().watermark()));
     Ok(open.start(&job, window, clock)?.sink)
 }

@@ -6,13 +6,13 @@ use headgate_engine::source::SourceSize;
 
 use crate::{Files, drain, open, open_error, rows, urls};
 
-fn gzip(text: &[u8]) -> Vec<u8> {
+pub fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(text).expect("in memory");
     encoder.finish().expect("in memory")
 }
 
-fn zstandard(text: &[u8]) -> Vec<u8> {
+pub fn zstandard(text: &[u8]) -> Vec<u8> {
     zstd::encode_all(text, 1).expect("in memory")
 }
 

@@ -1,4 +1,5 @@
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -9,7 +10,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use crate::skip::{parquet, read_plainly};
-use crate::{Files, options};
+use crate::{Files, open, options};
 
 /// 2026-05-14T09:30:00.000042007Z
 const THEN: Duration = Duration::from_nanos(1_778_751_000_000_042_007);
@@ -40,6 +41,20 @@ fn an_input_that_was_not_touched_is_the_same_also_after_it_was_written_as_json()
         let now = of(&whole.options);
         assert_eq!(then, now, "{json}");
         assert_eq!(Vec::<String>::new(), then.differences(&now, &whole.options.input), "{json}");
+    }
+}
+
+/// Or a job whose input grows between the two could never be gone on with.
+#[test]
+fn the_fingerprint_of_a_source_is_that_of_the_file_when_it_was_opened() {
+    let files = Files::new();
+    for whole in read_plainly(&files) {
+        let then = of(&whole.options);
+        let source = open(&whole.options);
+        if let Ok(mut file) = File::options().append(true).open(&whole.options.input) {
+            file.write_all(b"\nhttp://late/\n").expect("room");
+        }
+        assert_eq!(Some(then), source.fingerprint(), "{}", whole.options.input);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a user may give as input, and what rows or which message they get for it.
 
+mod changing;
 mod compressed;
 mod delimited;
 mod errors;
@@ -42,7 +43,11 @@ impl Files {
     /// The message with the directory left out.
     fn message(&self, error: &JobError) -> String {
         assert_eq!(JobErrorKind::Input, error.kind, "{error}");
-        error.message.replace(&format!("{}/", self.0.path().display()), "")
+        self.without_directory(&error.message)
+    }
+
+    fn without_directory(&self, text: &str) -> String {
+        text.replace(&format!("{}/", self.0.path().display()), "")
     }
 }
 

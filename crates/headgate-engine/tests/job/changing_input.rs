@@ -1,0 +1,146 @@
+//! What becomes of a job whose input is written to while it is read.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Write as _};
+use std::sync::Once;
+use std::time::{Duration, SystemTime};
+
+use headgate_engine::job::retry::RetryOptions;
+use headgate_engine::options::{Format, Output};
+use headgate_engine::run::Job;
+
+use crate::harness::{Rig, eventually, ordinals};
+use crate::scripted::{Scripted, read_head};
+
+const ROWS: u64 = 4000;
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+/// A job of one request at a time, which is near the beginning of its input when `happens` does, as the first request is under
+/// way.
+fn rig(rows: u64, happens: impl Fn(&File) + Send + Sync + 'static) -> Rig {
+    let mut rig = Rig::file("urls.txt", "").one_by_one();
+    rig.options.run.window = 64;
+    let path = rig.path("urls.txt");
+    let (once, input) = (Once::new(), path.clone());
+    let server = Scripted::start(move |mut stream, _| {
+        let mut requests = BufReader::new(stream.try_clone().unwrap());
+        while read_head(&mut requests).is_some() {
+            once.call_once(|| happens(&File::options().append(true).open(&input).unwrap()));
+            if stream.write_all(ANSWER).is_err() {
+                return;
+            }
+        }
+    });
+    // Long lines: many reads of the input for few requests.
+    let pad = "x".repeat(500);
+    let lines: Vec<_> = (0..rows).map(|row| server.url(&format!("/{row}/{pad}\n"))).collect();
+    put(&rig, lines.concat().as_bytes());
+    rig
+}
+
+/// The input, as of long ago.
+fn put(rig: &Rig, bytes: &[u8]) {
+    let path = rig.path("urls.txt");
+    fs::write(&path, bytes).unwrap();
+    let file = File::options().append(true).open(path).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+}
+
+fn cut_in_half(input: &File) {
+    input.set_len(input.metadata().unwrap().len() / 2 + 7).unwrap();
+}
+
+#[test]
+fn an_input_that_is_cut_ends_the_job_unfinished_and_it_goes_on_when_the_input_is_back() {
+    let rig = rig(ROWS, cut_in_half);
+    let bytes = fs::read(rig.path("urls.txt")).unwrap();
+    let (rows, summary) = rig.run();
+
+    let failure = summary.failure.expect("the input was cut");
+    assert_eq!("input", failure.kind);
+    assert!(failure.message.contains("urls.txt: cut while it was read: it had "), "{}", failure.message);
+    let count = rows.len() as u64;
+    assert!(0 < count && count < ROWS / 2 + 7, "{count} rows");
+    assert_eq!((0..count).collect::<Vec<_>>(), ordinals(&rows));
+    assert!(rows.iter().all(|row| row.url.len() == rows[0].url.len() + row.row.to_string().len() - 1));
+    let job = summary.job.expect("a durable job");
+    assert_eq!((count, false), (job.done, job.finished));
+
+    put(&rig, &bytes);
+    let (rows, summary) = rig.run();
+    assert!(summary.failure.is_none(), "{:?}", summary.failure);
+    assert_eq!((0..ROWS).collect::<Vec<_>>(), ordinals(&rows));
+    let job = summary.job.expect("a durable job");
+    assert_eq!((ROWS, count, true), (job.done, job.rows_before, job.finished));
+}
+
+#[test]
+fn an_input_that_is_cut_is_noticed_also_where_no_directory_remembers_the_job() {
+    // Without a window as many rows are read ahead as the queue holds.
+    let mut rig = rig(4 * ROWS, cut_in_half);
+    rig.options.sink.output = Output::Nowhere;
+    rig.options.sink.format = Format::None;
+    let job = rig.start();
+    assert!(job.wait(crate::harness::PATIENCE));
+    let failure = job.summary().failure.expect("the input was cut");
+    assert_eq!("input", failure.kind);
+    assert!(failure.message.contains("cut while it was read"), "{}", failure.message);
+}
+
+#[test]
+fn an_input_that_grows_is_the_job_that_it_was_when_it_was_opened_and_a_note_says_so() {
+    let rig = rig(ROWS, |mut input| {
+        let last = format!("http://127.0.0.1:1/{}\n", "late".repeat(100));
+        input.write_all(last.repeat(93).as_bytes()).unwrap();
+    });
+    let (rows, summary) = rig.run();
+    assert!(summary.failure.is_none(), "{:?}", summary.failure);
+    assert_eq!((0..ROWS).collect::<Vec<_>>(), ordinals(&rows));
+    assert!(summary.job.expect("a durable job").finished);
+    assert_eq!(1, summary.notes.len(), "{:?}", summary.notes);
+    assert!(summary.notes[0].contains("urls.txt has grown while it was read, from "), "{:?}", summary.notes);
+}
+
+/// Parts of failed rows are asked again one after the other, for which the input may have to be opened anew: an earlier row
+/// may have failed later.
+#[test]
+fn a_retry_asks_no_rows_of_a_file_that_has_taken_the_place_of_its_input() {
+    const NO: &[u8] = b"HTTP/1.1 503 Not Now\r\ncontent-length: 0\r\n\r\n";
+    let mut rig = Rig::file("urls.txt", "").concurrency(2, 1);
+    rig.options.sink.commit_every = Duration::ZERO;
+    // Each part of failed rows is asked again for itself.
+    rig.options.sink.part_bytes = 1;
+    let (first_part, input, other) = (rig.path("out/failed-00000001.ndjson"), rig.path("urls.txt"), rig.path("other"));
+    let server = Scripted::start(move |mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            let answer = if other.exists() {
+                fs::rename(&other, &input).unwrap();
+                ANSWER
+            } else {
+                if head.starts_with("GET /first ") {
+                    eventually("the second row is committed", || first_part.exists());
+                }
+                NO
+            };
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    });
+    put(&rig, format!("{}\n{}\n", server.url("/first"), server.url("/second")).as_bytes());
+    let (rows, _) = rig.run();
+    assert_eq!(vec![0, 1], ordinals(&rows));
+    assert!(rig.path("out/failed-00000002.ndjson").exists(), "two parts");
+
+    fs::write(rig.path("other"), format!("{0}\n{0}\n", server.url("/another"))).unwrap();
+    let options = RetryOptions { output: rig.path("out"), job: rig.options.clone(), ..RetryOptions::default() };
+    let job = Job::retry(options).unwrap();
+    let (rows, summary) = rig.finish(&job);
+
+    let failure = summary.failure.expect("another file");
+    assert_eq!("input", failure.kind);
+    assert!(failure.message.contains("it was replaced or changed since the retry began"), "{}", failure.message);
+    let asked: Vec<_> = rows.iter().map(|row| (row.row, row.status)).collect();
+    assert_eq!(vec![(0, Some(503)), (1, Some(200))], asked);
+    assert!(rows.iter().all(|row| !row.url.ends_with("/another")));
+}
