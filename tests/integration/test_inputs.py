@@ -236,6 +236,32 @@ def test_a_truncated_gzip_keeps_the_rows_before_it(server: str) -> None:
     assert (len(found), "input", message) == (summary["rows"], *summary["failure"].values())
 
 
+@pytest.mark.parametrize("zeros", [1, 10_000])
+def test_a_gzip_file_that_is_filled_up_with_zeros_is_read_whole(zeros: int, server: str) -> None:
+    Path("urls.txt.gz").write_bytes(gzip.compress(f"{server}/1\n{server}/2\n".encode()) + bytes(zeros))
+    headgate("fetch", "urls.txt.gz", "-o", "out", check=0)
+    assert [f"{server}/1", f"{server}/2"] == table(Path("out"))["url"].to_pylist()
+
+
+def test_what_follows_gzip_data_is_named_with_its_place_and_the_rows_before_it_are_kept(server: str) -> None:
+    data = gzip.compress(f"{server}/1\n{server}/2\n".encode())
+    Path("urls.txt.gz").write_bytes(data + b"<html>")
+    done = headgate("fetch", "urls.txt.gz", "-o", "out", check=2)
+    (message,) = done.errors()
+    assert message.startswith("urls.txt.gz: the last 6 bytes are no gzip data, behind the end of what is, at byte ")
+    assert f"(head -c {len(data)})" in message
+    assert [f"{server}/1", f"{server}/2"] == table(Path("out"))["url"].to_pylist()
+
+
+@pytest.mark.parametrize("name", ["urls.txt.gz", "urls.txt.zst"])
+def test_a_compressed_file_of_no_bytes_does_not_replace_results(name: str, server: str) -> None:
+    headgate("fetch", f"{server}/[1-3]", "-o", "out", check=0)
+    Path(name).write_bytes(b"")
+    done = headgate("fetch", name, "-o", "out", "--fresh", "-y", check=2)
+    assert done.errors()[0].startswith(f"{name}: empty: ")
+    assert table(Path("out")).num_rows == 3
+
+
 # Inputs that are written to while they are read.
 
 LONG = "x" * 2_000

@@ -1,10 +1,14 @@
 //! Compressed files as plain bytes, one member (gzip) or frame (zstd) after another.
 
+use std::error::Error;
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
+use zstd::zstd_safe::get_error_name;
+use zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
@@ -23,16 +27,99 @@ impl Compression {
     }
 
     /// The decompressed bytes of `reader`.
+    ///
+    /// # Errors
+    /// Of no bytes, as of any that end in the middle: `UnexpectedEof`.
     pub(super) fn decode(self, mut reader: impl BufRead + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
         Ok(match self {
             Self::None => Box::new(reader),
-            // The decoders would call a file of no bytes cut short.
-            _ if reader.fill_buf()?.is_empty() => Box::new(io::empty()),
-            Self::Gzip => Box::new(MultiGzDecoder::new(reader)),
+            _ if reader.fill_buf()?.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Self::Gzip => Box::new(Members::new(Box::new(reader))),
             // The library's own bound holds: a window of more than 128 MiB is refused.
             Self::Zstd => Box::new(zstd::Decoder::with_buffer(reader)?),
         })
     }
+}
+
+/// What stands in a gzip file, member after member. `flate2` has the like of it, which takes whatever follows a member for the
+/// next one; as gzip(1) does, we pass over zeros that fill up the file.
+struct Members {
+    decoder: GzDecoder<Box<dyn BufRead + Send>>,
+    ended: bool,
+}
+
+impl Members {
+    fn new(reader: Box<dyn BufRead + Send>) -> Self {
+        Self { decoder: GzDecoder::new(reader), ended: false }
+    }
+
+    /// Whether another member follows.
+    fn next_member(&mut self) -> io::Result<bool> {
+        /// The first byte of a member (RFC 1952 section 2.3.1).
+        const FIRST_BYTE: u8 = 0x1F;
+        let reader = self.decoder.get_mut();
+        let mut padded = false;
+        loop {
+            let buffer = match reader.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                buffer => buffer?,
+            };
+            let zeros = buffer.iter().take_while(|byte| **byte == 0).count();
+            match buffer.get(zeros) {
+                None if buffer.is_empty() => return Ok(false),
+                None => {
+                    padded = true;
+                    reader.consume(zeros);
+                }
+                Some(&FIRST_BYTE) if zeros == 0 && !padded => break,
+                Some(_) => {
+                    reader.consume(zeros);
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, NoGzip));
+                }
+            }
+        }
+        // The memory of the decoder is used again.
+        let reader = self.decoder.reset(Box::new(io::empty()));
+        self.decoder.reset(reader);
+        Ok(true)
+    }
+}
+
+impl Read for Members {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.ended && !buffer.is_empty() {
+            let read = self.decoder.read(buffer)?;
+            if read > 0 {
+                return Ok(read);
+            }
+            self.ended = !self.next_member()?;
+        }
+        Ok(0)
+    }
+}
+
+/// What follows the last member of a gzip file is something else.
+#[derive(Debug)]
+pub(super) struct NoGzip;
+
+impl NoGzip {
+    pub(super) fn is(error: &io::Error) -> bool {
+        error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Self>)
+    }
+}
+
+impl fmt::Display for NoGzip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no gzip data")
+    }
+}
+
+impl Error for NoGzip {}
+
+/// Whether a frame was refused because its window is larger than the library allows. What it hands on of its error is the name.
+pub(super) fn is_window_too_large(error: &io::Error) -> bool {
+    let code = (ZSTD_ErrorCode::ZSTD_error_frameParameter_windowTooLarge as usize).wrapping_neg();
+    error.get_ref().is_some_and(|cause| cause.to_string() == get_error_name(code))
 }
 
 /// Counts what was consumed, which is exact to the byte also where it reads ahead.

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::compressed::{Compression, Counted};
+use super::compressed::{Compression, Counted, NoGzip, is_window_too_large};
 use super::fingerprint::Fingerprint;
 use super::form::Form;
 use super::opened::{Changed, Opened, OpenedReader};
@@ -96,6 +96,9 @@ impl Input {
         }
         let compression = self.compression.name();
         JobError::input(match (self.compression, error.kind()) {
+            (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) if at == 0 => {
+                format!("{name}: empty: {compression} data has some bytes even where it holds none; get the whole file")
+            }
             (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) => {
                 let cause = match &self.opened {
                     Some(opened) if opened.has_grown() => "it was still being written when it was opened",
@@ -105,6 +108,16 @@ impl Input {
                     "{name}: {cause}: its {compression} data ends in the middle, {place}; get the whole file and start over with --fresh"
                 )
             }
+            (Compression::Gzip, _) if NoGzip::is(error) => {
+                let bytes = self.size().bytes.and_then(|bytes| bytes.checked_sub(at));
+                let what = bytes.map_or("what follows is".into(), |bytes| format!("the last {bytes} bytes are"));
+                format!(
+                    "{name}: {what} no gzip data, behind the end of what is, {place}; get a sound copy, or cut them off (head -c {at}), and start over with --fresh"
+                )
+            }
+            (Compression::Zstd, _) if is_window_too_large(error) => format!(
+                "{name}: its zstd data needs a window of more than 128 MiB to be decoded, {place}; compress it again with --long=27 or less (zstd -d --long=31 -c FILE | zstd --long=27), and start over with --fresh"
+            ),
             // What the decoders say of bad data has several kinds; what the operating system says has a number.
             (Compression::Gzip | Compression::Zstd, _) if error.raw_os_error().is_none() => format!(
                 "{name}: damaged: its {compression} data cannot be decoded further ({error}), {place}; get a sound copy and start over with --fresh"

@@ -44,13 +44,123 @@ fn members_and_frames_follow_one_another_also_within_a_line() {
 }
 
 #[test]
-fn an_empty_compressed_file_is_a_job_of_no_rows_with_or_without_a_frame() {
+fn compressed_data_of_no_rows_is_a_job_of_none() {
     let files = Files::new();
-    for name in ["urls.txt.gz", "urls.csv.gz", "urls.txt.zst", "urls.csv.zst"] {
-        assert_eq!(0, rows(&files.write(name, b"")).len(), "{name}");
-    }
     assert_eq!(0, rows(&files.write("urls.txt.gz", gzip(b""))).len());
     assert_eq!(0, rows(&files.write("urls.txt.zst", zstandard(b""))).len());
+}
+
+#[test]
+fn a_compressed_file_of_no_bytes_is_refused_when_it_is_opened() {
+    let files = Files::new();
+    for (name, kind) in
+        [("urls.txt.gz", "gzip"), ("urls.csv.gz", "gzip"), ("urls.ndjson.zst", "zstd"), ("urls.csv.zst", "zstd")]
+    {
+        assert_eq!(
+            format!("{name}: empty: {kind} data has some bytes even where it holds none; get the whole file"),
+            files.message(&open_error(&files.write(name, b"")))
+        );
+    }
+}
+
+#[test]
+fn zeros_that_fill_up_a_gzip_file_are_passed_over() {
+    let files = Files::new();
+    for zeros in [1, 7, 512, 300_000] {
+        let bytes = [
+            gzip(
+                b"http://a/
+",
+            ),
+            gzip(
+                b"http://b/
+",
+            ),
+            vec![0; zeros],
+        ]
+        .concat();
+        let bytes_in_all = bytes.len() as u64;
+        let mut source = open(&files.write("urls.txt.gz", bytes));
+        let (rows, error) = drain(source.as_mut());
+        assert_eq!((["http://a/", "http://b/"].as_slice(), None), (urls(&rows).as_slice(), error), "{zeros}");
+        assert_eq!(bytes_in_all, source.size().bytes_read);
+    }
+}
+
+/// gzip(1) warns of it and ignores it; but it may be rows, whose data was damaged or not compressed.
+#[test]
+fn what_follows_gzip_data_and_is_none_is_told_after_the_rows_with_its_place() {
+    let files = Files::new();
+    let whole = gzip(
+        b"http://a/
+",
+    );
+    let place = whole.len();
+    let zeros: &[u8] = &[0; 100];
+    let behind_zeros = [zeros, b"x"].concat();
+    let member_behind_zeros = [zeros, &gzip(b"http://b/\n")].concat();
+    for (behind, zeros) in
+        [(b"http://b/\n".as_slice(), 0), (b"x", 0), (&behind_zeros, 100), (&member_behind_zeros, 100)]
+    {
+        let (rows, error) = drain(open(&files.write("urls.txt.gz", [whole.as_slice(), behind].concat())).as_mut());
+        assert_eq!(["http://a/"].as_slice(), urls(&rows));
+        let (place, bytes) = (place + zeros, behind.len() - zeros);
+        assert_eq!(
+            format!(
+                "urls.txt.gz: the last {bytes} bytes are no gzip data, behind the end of what is, at byte {place}, after 1 rows; get a sound copy, or cut them off (head -c {place}), and start over with --fresh"
+            ),
+            files.message(&error.expect("an error"))
+        );
+    }
+}
+
+#[test]
+fn a_second_gzip_member_that_is_cut_is_called_cut() {
+    let files = Files::new();
+    let bytes = [
+        gzip(
+            b"http://a/
+",
+        ),
+        gzip(
+            b"http://b/
+",
+        )[..5]
+            .to_vec(),
+    ]
+    .concat();
+    let (rows, error) = drain(open(&files.write("urls.txt.gz", bytes)).as_mut());
+    assert_eq!(["http://a/"].as_slice(), urls(&rows));
+    let message = files.message(&error.expect("an error"));
+    assert!(message.starts_with("urls.txt.gz: cut short: its gzip data ends in the middle, "), "{message}");
+}
+
+#[test]
+fn a_zstd_window_beyond_the_bound_is_told_with_the_remedy() {
+    let files = Files::new();
+    for (window_log, fits) in [(27, true), (28, false)] {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("in memory");
+        encoder.window_log(window_log).expect("a window that the library knows");
+        encoder
+            .write_all(
+                b"http://a/
+",
+            )
+            .expect("in memory");
+        let bytes = encoder.finish().expect("in memory");
+        let (rows, error) = drain(open(&files.write("urls.txt.zst", bytes)).as_mut());
+        if fits {
+            assert_eq!((["http://a/"].as_slice(), None), (urls(&rows).as_slice(), error));
+            continue;
+        }
+        let message = files.message(&error.expect("a window too large"));
+        assert!(
+            message
+                .starts_with("urls.txt.zst: its zstd data needs a window of more than 128 MiB to be decoded, at byte "),
+            "{message}"
+        );
+        assert!(message.contains("--long=27"), "{message}");
+    }
 }
 
 #[test]
