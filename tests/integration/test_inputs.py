@@ -1,5 +1,6 @@
 """Every form of input, and every way in which it can be bad."""
 
+import base64
 import gzip
 import json
 import os
@@ -10,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.parquet import encryption
 
 from support.origin import changing
 from support.results import rows, table
@@ -260,6 +262,38 @@ def test_a_compressed_file_of_no_bytes_does_not_replace_results(name: str, serve
     done = headgate("fetch", name, "-o", "out", "--fresh", "-y", check=2)
     assert done.errors()[0].startswith(f"{name}: empty: ")
     assert table(Path("out")).num_rows == 3
+
+
+class Keys(encryption.KmsClient):  # type: ignore[misc]  # pyarrow has no types
+    """Keeps nothing secret."""
+
+    def __init__(self, _: object) -> None:
+        super().__init__()
+
+    def wrap_key(self, key: bytes, _: str) -> bytes:
+        return base64.b64encode(key)
+
+    def unwrap_key(self, wrapped: bytes, _: str) -> bytes:
+        return base64.b64decode(wrapped)
+
+
+@pytest.mark.parametrize("column", ["id", "url"])
+@pytest.mark.parametrize("plaintext_footer", [False, True])
+def test_encrypted_parquet_is_called_that_unless_only_other_columns_are(
+    plaintext_footer: bool, column: str, server: str
+) -> None:
+    configuration = encryption.EncryptionConfiguration(
+        footer_key="key", column_keys={"key": [column]}, plaintext_footer=plaintext_footer
+    )
+    factory = encryption.CryptoFactory(Keys)
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), configuration)
+    columns = pa.table({"id": [1], "url": [f"{server}/1"]})
+    with pq.ParquetWriter("rows.parquet", columns.schema, encryption_properties=properties) as writer:
+        writer.write_table(columns)
+    code = 2 if not plaintext_footer or column == "url" else 0
+    done = headgate("fetch", "rows.parquet", "-o", "out", check=code)
+    message = "rows.parquet: encrypted Parquet, which headgate cannot decrypt: write it without encryption"
+    assert ([message] if code else []) == done.errors()
 
 
 # Inputs that are written to while they are read.

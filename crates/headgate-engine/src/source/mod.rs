@@ -11,6 +11,7 @@ mod chunk;
 mod columns;
 mod compressed;
 mod delimited;
+mod encrypted;
 pub mod fingerprint;
 mod form;
 mod header_column;

@@ -19,6 +19,7 @@ use super::SourceSize;
 use super::batches::Rows;
 use super::chunk::{Chunk, Used};
 use super::columns::Columns;
+use super::encrypted::{ENCRYPTED, ENCRYPTED_MAGIC, has_encryption};
 use super::fingerprint::{Fingerprint, ParquetFile};
 use super::form::Form;
 use super::keep;
@@ -62,10 +63,19 @@ impl Parquet {
         let file = opened.file();
         let cannot_be_opened = |cause| error(format!("cannot be opened: {cause}"));
         let bytes = opened.bytes().map_or_else(|| Ok(file.metadata()?.len()), Ok).map_err(cannot_be_opened)?;
-        if read_magic(file).map_err(cannot_be_opened)? != Some(*MAGIC) {
-            return Err(error("not a Parquet file: it does not begin with PAR1".into()));
+        match read_magic(file).map_err(cannot_be_opened)? {
+            Some(magic) if magic == *MAGIC => {}
+            Some(magic) if magic == *ENCRYPTED_MAGIC => return Err(error(ENCRYPTED.into())),
+            _ => return Err(error("not a Parquet file: it does not begin with PAR1".into())),
         }
-        let damaged = |cause| error(format!("not a whole Parquet file: {cause}"));
+        let damaged = |cause| {
+            let trouble = if has_encryption(file, bytes) {
+                ENCRYPTED.into()
+            } else {
+                format!("not a whole Parquet file: {cause}")
+            };
+            error(trouble)
+        };
         let as_stored = ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(damaged)?;
         if !lies_within(as_stored.metadata(), bytes) {
             return Err(error(
@@ -125,6 +135,9 @@ impl Parquet {
             });
         }
         self.chunk = chunk.map_err(|trouble| {
+            if has_encryption(self.opened.file(), self.size.bytes.unwrap_or_default()) {
+                return JobError::input(format!("{name}: {ENCRYPTED}"));
+            }
             JobError::input(format!(
                 "{name}: damaged: it cannot be read further than row group {group} of {groups}, after {rows} rows ({trouble}); get a sound copy and start over with --fresh"
             ))
