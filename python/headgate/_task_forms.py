@@ -93,25 +93,25 @@ async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = Fal
     results: list[Any] = [None] * len(aws)
     is_left = False
 
-    async def put(index: int) -> None:
+    # It does not know the results: from the traceback of an error that stands among them, its frame can be reached.
+    async def settle(index: int) -> tuple[int, Any]:
         awaitable = aws[index]
         try:
             if asyncio.isfuture(awaitable):
                 awaitable = wait_without_cancelling(awaitable)
-            results[index] = await awaitable
+            return index, await awaitable
         except (Exception, asyncio.CancelledError) as error:
             if not return_exceptions or is_left:
                 raise
-            # Without this frame, which has the results: its traceback would be a cycle with them.
-            results[index] = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+            return index, error
 
     try:
         _check_awaitables(aws)
-        async with as_completed((put(index) for index in range(len(aws))), limit=limit) as futures:
+        async with as_completed((settle(index) for index in range(len(aws))), limit=limit) as futures:
             try:
                 async for future in futures:
                     try:
-                        future.result()
+                        index, results[index] = future.result()
                     finally:
                         del future  # else its error, whose traceback has this frame, would be a cycle
             finally:

@@ -30,8 +30,12 @@ async def _fail(error: BaseException) -> None:
     raise error
 
 
+async def _go_on(call: Coroutine[Any, Any, Any], awaited: Any) -> Any:
+    return await _rest(call, awaited)
+
+
 @coroutine
-def _go_on(call: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+def _rest(call: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
     while True:
         try:
             sent = yield awaited
