@@ -39,6 +39,11 @@ R = TypeVar("R")
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 
+_QUICK_LOOKS: Final = 256
+"""After so many pulls that were quick, all of them, the clock is looked at less often than after each."""
+_QUICK_PULLS: Final = 16
+"""After how many then: so many may block, one after the other, before that is noticed."""
+
 NO_MORE: Final = END
 """What `Flow.next` gives when everything has been delivered."""
 
@@ -50,7 +55,8 @@ class Flow(ABC, Generic[R]):
         *("ready", "is_stalled", "is_open", "is_within_block"),
         *("_feed", "_pull", "_limit", "_bound", "_running", "_waiters", "_discarded"),
         *("_takes_more", "_is_pulling", "_has_ended", "_failure", "_source_error", "_interrupt"),
-        *("_on_finished", "_create_task", "_maker", "_clock", "_now_s", "_may_block", "_turn_ends_s"),
+        *("_on_finished", "_create_task", "_maker", "_clock", "_now_s", "_turn_ends_s"),
+        *("_look_in", "_quick_looks"),
         *("_loop", "_thread", "_context", "_opened_by", "_cut_by", "_told", "_is_waited_for"),
     )
 
@@ -63,7 +69,8 @@ class Flow(ABC, Generic[R]):
         self.is_within_block = False
         """Whether an `async with` will close it."""
         self._feed = feed
-        self._may_block = feed.may_block
+        self._look_in = 1 if feed.may_block else 0  # so many pulls; 0: never
+        self._quick_looks = 0
         self._limit = limit
         self._bound = limit + buffer
         self._discarded = 0
@@ -141,13 +148,29 @@ class Flow(ABC, Generic[R]):
             except BaseException as error:  # noqa: BLE001 - a task factory of somebody's, perhaps: it must not be lost
                 self.fail(error)
             in_flight += 1
-            if self._may_block and self._now_s() > self._turn_ends_s:
-                self._is_pulling = False
-                self._go_on_soon()
+            if look_in := self._look_in:
+                if look_in == 1:
+                    self._look_at_the_clock()
+                else:
+                    self._look_in = look_in - 1
+        self._look_whether_it_has_ended()
+
+    def _look_whether_it_has_ended(self) -> None:
         if self._has_ended:
             self._cancel_running()  # the garbage collector may end it in the middle of a start
         if self.is_over():
             self._settle()
+
+    def _look_at_the_clock(self) -> None:
+        """Stops pulling where that takes long. It costs a fiftieth of a task: a quick source is seldom looked at."""
+        if self._now_s() > self._turn_ends_s:
+            self._quick_looks = 0
+            self._is_pulling = False
+            self._go_on_soon()
+        elif self._quick_looks < _QUICK_LOOKS:
+            self._quick_looks += 1
+        else:
+            self._look_in = _QUICK_PULLS
 
     def _go_on_soon(self) -> None:
         """Pulls on when the event loop has had its turn, in which what was started begins."""

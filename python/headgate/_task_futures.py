@@ -51,7 +51,6 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             self._timer = self._loop.call_later(self._timeout_s, self._time_is_up)
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - whatever the user gives
-        task: asyncio.Future[Any] = item
         is_ours = True
         if type(item) is CoroutineType or iscoroutine(item):
             task = self._create_task(item)
@@ -59,9 +58,8 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             if item.get_loop() is not self._loop:
                 self.fail(ValueError("a future among aws belongs to another event loop"))
                 return
-            is_ours = item in self._running
-            if is_ours:  # given twice
-                task = self._create_task(wait_without_cancelling(item))
+            is_ours = item in self._running  # given twice
+            task = self._create_task(wait_without_cancelling(item)) if is_ours else item
         elif isawaitable(item):
             task = self._create_task(_wait_for(item))
         else:

@@ -42,7 +42,7 @@ class PacedFlow(CallFlow):
     """Calls a function with each item when its gates let it through."""
 
     __slots__ = (
-        *("_ahead", "_cut", "_gate", "_head", "_is_refilling", "_keys", "_pauses", "_refused"),
+        *("_ahead", "_cut", "_gate", "_head", "_is_refilling", "_is_timed", "_keys", "_pauses", "_refused"),
         *("_retried", "_shared", "_time_limit", "_turn", "_will_refill", "_yields"),
     )
 
@@ -54,6 +54,7 @@ class PacedFlow(CallFlow):
         self._gate: Entry | None = None  # waits for a slot or the rate
         self._turn: Turn[Any] | None = None  # its place in their line
         self._pauses = Pauses()
+        self._is_timed = self._yields or options.timeout_s is not None
         self._time_limit = None if options.timeout_s is None else TimeLimit(options.timeout_s, self._running)
         self._head = 0  # ordered: all before it have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
@@ -132,18 +133,11 @@ class PacedFlow(CallFlow):
         return None
 
     def _pull_entry(self) -> Entry | None:
-        began_s = self._now_s()
-        if began_s > self._turn_ends_s and isinstance(self._feed, Feed):  # it was not the source that took so long
-            self._turn_ends_s = began_s + LONGEST_TURN_S
         try:
-            item = self._pull()
+            item = self._pull_timed() if self._look_in else self._pull()
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
             self._source_failed(error)
             return None
-        now_s = self._now_s()
-        self._clock.stood_s += now_s - began_s
-        if now_s > self._turn_ends_s:
-            self._is_pulling = False  # until what is started now has begun
         if item is END:
             self._pull_no_more()
         if item is END or item is NOT_YET:
@@ -151,6 +145,19 @@ class PacedFlow(CallFlow):
         entry = Entry(self._taken, item)
         self._taken += 1
         return entry
+
+    def _pull_timed(self) -> Any:  # noqa: ANN401 - an item or a mark
+        """Pulls from a source that may block: the clock of the calls stands still meanwhile."""
+        began_s = self._now_s()
+        if began_s > self._turn_ends_s and isinstance(self._feed, Feed):  # it was not the source that took so long
+            self._turn_ends_s = began_s + LONGEST_TURN_S
+        try:
+            return self._pull()
+        finally:
+            now_s = self._now_s()
+            self._clock.stood_s += now_s - began_s
+            if now_s > self._turn_ends_s:
+                self._is_pulling = False  # until what is started now has begun
 
     def _has_place(self, entry: Entry, keys: Keys) -> bool:
         try:
@@ -215,8 +222,9 @@ class PacedFlow(CallFlow):
     def _start(self, item: Any) -> None:  # noqa: ANN401 - an entry here
         entry: Entry = item
         entry.attempts += 1
-        entry.began_s = self._clock.now_s()
         entry.is_late = False
+        if self._is_timed:
+            entry.began_s = self._now_s() - self._clock.stood_s
         if self._yields:
             entry.started_at = datetime.now(UTC)
         try:
@@ -326,7 +334,7 @@ class PacedFlow(CallFlow):
             error=error,
             attempts=entry.attempts,
             started_at=entry.started_at,
-            elapsed_s=self._clock.now_s() - entry.began_s if entry.attempts else 0.0,
+            elapsed_s=self._now_s() - self._clock.stood_s - entry.began_s if entry.attempts else 0.0,
         )
 
     def _deliver(self, index: int, result: object) -> None:

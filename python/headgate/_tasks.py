@@ -48,8 +48,9 @@ class _Face(Generic[R]):
 
     async def __anext__(self) -> R:
         flow = self._flow
-        if flow.ready and not flow.is_stalled:
-            result: R = flow.ready.popleft()
+        ready = flow.ready
+        if ready and not flow.is_stalled:
+            result: R = ready.popleft()
             return result
         if not flow.is_open:
             flow.open()
