@@ -28,7 +28,7 @@ class TaskOutcome(Generic[T, R]):
         attempts: How often it was called; 0 if it could not be: `key` or `cost` failed for it, or its cost is more than
             the rate can ever allow.
         started_at: When the last attempt began, in UTC; `None` if there was none.
-        elapsed_s: How long the last attempt took, in seconds.
+        elapsed_s: How long the last attempt took, in seconds; without the time in which a source kept the event loop.
     """
 
     index: int
