@@ -21,7 +21,7 @@ Beside the engine, and without it, what runs coroutines:
 
     _line  _concurrency_limit  _rate  _limits  _retry      how many, how fast, how often
     _task_feed  _task_outcome  _task_options               where items come from, what they become, what is asked
-    _task_maker  _task_clock                               how tasks are made, and what time it is for them
+    _task_maker  _task_clock  _task_errors                 how tasks are made, what time it is, how errors look
     _task_entry  _task_timers                              an item on its way, and what times it
     _task_flow                                             the loop
     _task_futures  _task_calls  _task_paced                what is started in it: awaitables, calls, calls that wait

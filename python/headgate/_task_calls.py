@@ -6,11 +6,11 @@ from collections.abc import Callable
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
-from headgate._errors import StrayCancellation, TooManyErrors
+from headgate._errors import TooManyErrors
 from headgate._line import OtherLoopError
-from headgate._retry import add_note
+from headgate._task_errors import noted, shown, stray
 from headgate._task_feed import AsyncFeed, Feed
-from headgate._task_flow import Flow, cancellations, shown
+from headgate._task_flow import Flow, cancellations
 from headgate._task_options import TaskOptions
 from headgate._task_outcome import TaskStatistics
 
@@ -134,14 +134,7 @@ class _Awaiting:
 
 def error_of_call(task: asyncio.Future[Any], error: BaseException) -> BaseException:
     """What a call has failed with. That it was cancelled is its failure: nobody has cancelled those who wait for it."""
-    return stray(error) if isinstance(error, asyncio.CancelledError) and not _is_the_end(task) else error
-
-
-def stray(error: asyncio.CancelledError) -> StrayCancellation:
-    """The cancellation of a call, in a form that does not look like the cancellation of who collects the results."""
-    failure = StrayCancellation("the call was cancelled, and the map was not")
-    failure.__cause__ = error
-    return failure
+    return stray("the call", error) if isinstance(error, asyncio.CancelledError) and not _is_the_end(task) else error
 
 
 def _is_the_end(task: asyncio.Future[Any]) -> bool:
@@ -158,9 +151,3 @@ async def failing(error: BaseException) -> None:
         raise error
     finally:
         del error  # else it would be a cycle
-
-
-def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - the user's type
-    """The error, with a note that says at which item it was raised."""
-    add_note(error, f"raised for the item {shown(item)}")
-    return error

@@ -18,7 +18,6 @@ cancel what it began. When all is over, it does not refer to itself either.
 """
 
 import asyncio
-import reprlib
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -29,15 +28,13 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 from weakref import ref
 
-from headgate._errors import ClosedEarly, StrayCancellation
+from headgate._errors import ClosedEarly
 from headgate._task_clock import LONGEST_TURN_S, CallClock
+from headgate._task_errors import stray, visible
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_maker import TaskMaker
 
 R = TypeVar("R")
-
-_SHORT: Final = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 200
 
 _QUICK_LOOKS: Final = 256
 """After so many pulls that were quick, all of them, the clock is looked at less often than after each."""
@@ -189,8 +186,7 @@ class Flow(ABC, Generic[R]):
     def _source_failed(self, error: BaseException) -> None:
         self._pull_no_more()
         if isinstance(error, asyncio.CancelledError):
-            self._source_error = StrayCancellation("the source was cancelled, and what reads it was not")
-            self._source_error.__cause__ = error
+            self._source_error = stray("the source", error)
         elif isinstance(error, Exception):
             self._source_error = error
         else:  # Ctrl-C, or an exit
@@ -225,7 +221,7 @@ class Flow(ABC, Generic[R]):
                 self._interrupt = None
                 try:
                     await self._wait_for_the_end(asyncio.current_task())
-                    raise _visible(error)
+                    raise visible(error)
                 finally:
                     del error  # else its traceback, which has this frame, would be a cycle
             if self.is_over():
@@ -234,7 +230,7 @@ class Flow(ABC, Generic[R]):
                     return False
                 error, self._source_error = self._source_error, None
                 try:
-                    raise _visible(error)
+                    raise visible(error)
                 finally:
                     del error  # as above
             try:
@@ -439,23 +435,6 @@ class Flow(ABC, Generic[R]):
 def cancellations(task: object) -> int:
     """How often it was asked to end, but for those who have taken that back."""
     return task.cancelling() if isinstance(task, asyncio.Task) else 0
-
-
-def shown(value: object) -> str:
-    """The beginning of its representation; its type, if it cannot be represented."""
-    try:
-        return _SHORT.repr(value)
-    except Exception:  # noqa: BLE001 - an int of 5,000 digits, or a class that reprlib takes for one of its own
-        return f"<{type(value).__name__}>"
-
-
-def _visible(error: BaseException) -> BaseException:
-    """The error, in a form that does not look like the end of an iteration."""
-    if isinstance(error, (StopIteration, StopAsyncIteration)):
-        hidden = RuntimeError(f"{type(error).__name__} was raised where it would have ended the iteration silently")
-        hidden.__cause__ = error
-        return hidden
-    return error
 
 
 def _reference(task: object) -> Callable[[], object]:

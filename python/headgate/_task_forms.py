@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from headgate._limits import ConcurrencyLimit, Rate
 from headgate._retry import Retry
-from headgate._task_flow import shown
+from headgate._task_errors import shown
 from headgate._task_futures import close_all, wait_without_cancelling
 from headgate._task_map import LoopFactory, MapIterator
 from headgate._task_options import Errors, TaskOptions

@@ -9,8 +9,9 @@ from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from headgate._errors import ClosedEarly
+from headgate._task_errors import shown
 from headgate._task_feed import END, NOT_YET, feed_of
-from headgate._task_flow import NO_MORE, Flow, cancellations, shown
+from headgate._task_flow import NO_MORE, Flow, cancellations
 
 R = TypeVar("R")
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headgate._limits import ConcurrencyLimit
 from headgate._retry import add_note
-from headgate._task_calls import CallFlow, ends_all, error_of_call, failing, noted, stray
+from headgate._task_calls import CallFlow, ends_all, error_of_call, failing
 from headgate._task_clock import LONGEST_TURN_S
 from headgate._task_entry import Entry, Keys
+from headgate._task_errors import noted, stray
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_options import TaskOptions
 from headgate._task_outcome import TaskOutcome, TaskStatistics, clear_locals
@@ -171,7 +172,7 @@ class PacedFlow(CallFlow):
     def _refuse(self, entry: Entry, error: BaseException) -> None:
         """Gives up what was never started."""
         self._refused += 1
-        self._give_up(entry, stray(error) if isinstance(error, asyncio.CancelledError) else error)
+        self._give_up(entry, stray("the call", error) if isinstance(error, asyncio.CancelledError) else error)
 
     def _is_full(self) -> bool:
         """Whether one more would pass the bound of what is taken and not collected."""
