@@ -264,9 +264,9 @@ def amap(  # noqa: PLR0913 - each is worth its name
     + buffer` together; with `ordered`, never more than `window + 1`. A loop that is slow stops the starts.
 
     Leaving the block cancels what runs, once, and waits until it has ended; what a call raises while it is being
-    cancelled is dropped. Without a block, `async for result in amap(...)` does the same when it is cancelled or an error
-    is raised by it (so that one cancelled `anext` ends it), and cancels without waiting when it is left by `break` or by
-    an error in its body.
+    cancelled is dropped. Without a block, `async for result in amap(...)` does the same when it is cancelled or an
+    error is raised by it (so that one cancelled `anext` ends it), and cancels without waiting when it is left by
+    `break` or by an error in its body.
 
     Args:
         function: An `async def` function, or any that returns an awaitable.
