@@ -5,9 +5,22 @@ import time
 from asyncio import base_events
 from collections.abc import Callable
 from typing import Final
+from weakref import WeakKeyDictionary
 
 LONGEST_TURN_S: Final = 0.005
 """How long items are pulled from a source before the event loop has its turn again."""
+
+
+class Standstill:
+    """How long the clocks of the calls on one event loop have stood still, in seconds."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+
+_standstills: WeakKeyDictionary[asyncio.AbstractEventLoop, Standstill] = WeakKeyDictionary()
 
 
 class CallClock:
@@ -15,18 +28,18 @@ class CallClock:
 
     Attributes:
         read: Gives the seconds on a clock that does not stand still.
-        stood_s: How long it has stood still.
+        stood: How long this one has: all of an event loop together, because it is the loop that is kept.
     """
 
-    __slots__ = ("read", "stood_s")
+    __slots__ = ("read", "stood")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.read = read_of(loop)
-        self.stood_s = 0.0
+        self.stood = _standstills.setdefault(loop, Standstill())
 
     def now_s(self) -> float:
         """Seconds on this clock."""
-        return self.read() - self.stood_s
+        return self.read() - self.stood.seconds
 
 
 def read_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:

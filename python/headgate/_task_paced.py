@@ -156,7 +156,7 @@ class PacedFlow(CallFlow):
             return self._pull()
         finally:
             now_s = self._now_s()
-            self._clock.stood_s += now_s - began_s
+            self._clock.stood.seconds += now_s - began_s
             if now_s > self._turn_ends_s:
                 self._is_pulling = False  # until what is started now has begun
 
@@ -225,7 +225,7 @@ class PacedFlow(CallFlow):
         entry.attempts += 1
         entry.is_late = False
         if self._is_timed:
-            entry.began_s = self._now_s() - self._clock.stood_s
+            entry.began_s = self._now_s() - self._clock.stood.seconds
         if self._yields:
             entry.started_at = datetime.now(UTC)
         try:
@@ -335,7 +335,7 @@ class PacedFlow(CallFlow):
             error=error,
             attempts=entry.attempts,
             started_at=entry.started_at,
-            elapsed_s=self._now_s() - self._clock.stood_s - entry.began_s if entry.attempts else 0.0,
+            elapsed_s=self._now_s() - self._clock.stood.seconds - entry.began_s if entry.attempts else 0.0,
         )
 
     def _deliver(self, index: int, result: object) -> None:

@@ -107,6 +107,18 @@ def test_no_call_runs_out_of_time_because_the_source_blocks(seconds: float, opti
     assert list(range(50)) == sorted(all_of(source.call, source, limit=100, timeout_s=0.5, **options))
 
 
+def test_no_call_runs_out_of_time_because_the_source_of_another_map_blocks() -> None:
+    async def run(source: SlowSource) -> None:
+        assert list(range(5)) == await collected(amap(source.call, source, limit=9, timeout_s=0.5, ordered=True))
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for call_s in (0.1, 0.3):
+                group.create_task(run(SlowSource(0.6, 5, call_s=call_s)))
+
+    run_on_virtual_clock(main())
+
+
 def test_an_attempt_that_is_tried_again_has_all_of_its_time_too() -> None:
     async def call(number: int) -> int:
         await asyncio.sleep(0.4)
