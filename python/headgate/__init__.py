@@ -21,6 +21,7 @@ Beside the engine, and without it, what runs coroutines:
 
     _line  _concurrency_limit  _rate  _limits  _retry      how many, how fast, how often
     _task_feed  _task_outcome  _task_options               where items come from, what they become, what is asked
+    _task_maker  _task_clock  _task_errors                 how tasks are made, what time it is, how errors look
     _task_entry  _task_timers                              an item on its way, and what times it
     _task_flow                                             the loop
     _task_futures  _task_calls  _task_paced                what is started in it: awaitables, calls, calls that wait
@@ -36,11 +37,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headgate._errors import (
+        ClosedEarly,
         HeadgateError,
         InputError,
         InternalError,
         Interrupted,
         OutputError,
+        StrayCancellation,
         TooManyErrors,
         UsageError,
     )
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from headgate._version import __version__
 
 __all__ = [
+    "ClosedEarly",
     "CompletedFutures",
     "ConcurrencyLimit",
     "ConcurrencyStatistics",
@@ -75,6 +79,7 @@ __all__ = [
     "Retry",
     "RetryStatistics",
     "RowStream",
+    "StrayCancellation",
     "Summary",
     "TaskOutcome",
     "TaskResults",
@@ -93,6 +98,7 @@ __all__ = [
 
 # Imported when first used: `headgate --help` answers without loading the engine.
 _HOME_OF = {
+    "ClosedEarly": "_errors",
     "CompletedFutures": "_tasks",
     "ConcurrencyLimit": "_limits",
     "ConcurrencyStatistics": "_limits",
@@ -111,6 +117,7 @@ _HOME_OF = {
     "Retry": "_retry",
     "RetryStatistics": "_retry",
     "RowStream": "_job",
+    "StrayCancellation": "_errors",
     "Summary": "_summary",
     "TaskOutcome": "_task_outcome",
     "TaskResults": "_tasks",

@@ -1,11 +1,13 @@
 """What can go wrong with a whole job or map. What goes wrong with one request is a row of the result, no exception.
 
 HeadgateError
-  UsageError     (ValueError)     an option that cannot be, or that this machine cannot serve
-  InputError     (ValueError)     the input cannot be read, or cannot be read further
-  OutputError    (OSError)        the results cannot be written, or their place belongs to somebody else
-  InternalError  (RuntimeError)   a fault of headgate itself: please report it
-  TooManyErrors  (RuntimeError)   more items of a map failed than it was allowed (`max_errors`)
+  UsageError         (ValueError)    an option that cannot be, or that this machine cannot serve
+  InputError         (ValueError)    the input cannot be read, or cannot be read further
+  OutputError        (OSError)       the results cannot be written, or their place belongs to somebody else
+  InternalError      (RuntimeError)  a fault of headgate itself: please report it
+  TooManyErrors      (RuntimeError)  more items of a map failed than it was allowed (`max_errors`)
+  StrayCancellation  (RuntimeError)  a call or the source of a map was cancelled, and the map was not
+  ClosedEarly        (RuntimeError)  a map was closed by somebody else before all was delivered
 KeyboardInterrupt
   Interrupted                     Ctrl-C, after what was in flight has been written
 """
@@ -46,6 +48,18 @@ class InternalError(HeadgateError, RuntimeError):
 
 class TooManyErrors(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in a word
     """More items of an `amap` failed than its `max_errors` allows; the last error is its `__cause__`."""
+
+
+class StrayCancellation(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in two words
+    """A call of an `amap`, or its source, was cancelled while the map was not; the `CancelledError` is its `__cause__`.
+
+    It awaited something that was cancelled, perhaps, or raised `asyncio.CancelledError` itself. Raised as it is, that
+    would pass for the end of the task that collects the results, and a task group would say nothing of it.
+    """
+
+
+class ClosedEarly(HeadgateError, RuntimeError):  # noqa: N818 - as above
+    """Somebody else has closed what is iterated, or has cancelled a wait for it, before all had been delivered."""
 
 
 class Interrupted(KeyboardInterrupt):

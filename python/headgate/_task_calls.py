@@ -2,14 +2,15 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from headgate._errors import TooManyErrors
 from headgate._line import OtherLoopError
-from headgate._retry import add_note
+from headgate._task_errors import noted, shown, stray
 from headgate._task_feed import AsyncFeed, Feed
-from headgate._task_flow import Flow, shown
+from headgate._task_flow import Flow, cancellations
 from headgate._task_options import TaskOptions
 from headgate._task_outcome import TaskStatistics
 
@@ -26,7 +27,7 @@ def ends_all(error: BaseException) -> bool:
 class CallFlow(Flow[Any]):
     """Calls a function with each item as soon as there is room, and delivers what it returns."""
 
-    __slots__ = ("_failed", "_function", "_not_awaitable", "_options", "_taken")
+    __slots__ = ("_failed", "_function", "_options", "_taken", "_unstarted")
 
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
         # A shared limit is asked for each slot, and then there is no bound of our own.
@@ -34,11 +35,11 @@ class CallFlow(Flow[Any]):
         super().__init__(feed, limit, limit if options.buffer is None else options.buffer)
         function = options.function
         # A function that is not `async def` runs within the task: errors and context variables stay its item's own.
-        self._function = function if iscoroutinefunction(function) else self._call_and_await
+        self._function = function if iscoroutinefunction(function) else _Awaiting(function).call
         self._options = options
-        self._not_awaitable: str | None = None
         self._taken = 0
         self._failed = 0
+        self._unstarted = 0
 
     def stop(self) -> list[Any]:
         """Starts nothing new; what runs is finished. Gives items that were taken and will not be started."""
@@ -47,30 +48,18 @@ class CallFlow(Flow[Any]):
 
     def statistics(self) -> TaskStatistics:
         """How far it is."""
-        running = len(self._running)
+        running = len(self._running) + self._maker.is_making
         return TaskStatistics(
             taken=self._taken,
             running=running,
             waiting=0,
             uncollected=len(self.ready),
-            succeeded=self._taken - running - self._failed - self._discarded,
+            succeeded=self._taken - running - self._failed - self._discarded - self._unstarted,
             failed=self._failed,
             cancelled=self._discarded,
-            unstarted=0,
+            unstarted=self._unstarted,
             retried=0,
         )
-
-    async def _call_and_await(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
-        if self._not_awaitable is not None:
-            raise NotAwaitableError(self._not_awaitable)  # others had been started: once is enough
-        awaitable = self._options.function(item)
-        if not isawaitable(awaitable):
-            self._not_awaitable = (
-                f"the function returned {shown(awaitable)}, which cannot be awaited: give an `async def` function"
-                " or one that returns an awaitable; asyncio.to_thread makes one of a function that blocks"
-            )
-            raise NotAwaitableError(self._not_awaitable)
-        return await awaitable
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - the user's type
         self._taken += 1
@@ -78,9 +67,13 @@ class CallFlow(Flow[Any]):
             coroutine = self._function(item)
         except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
             coroutine = failing(error)
-        task = self._create_task(coroutine)
+        try:
+            task = self._create_task(coroutine)
+        except BaseException:
+            self._unstarted += 1
+            raise
         self._running[task] = item
-        task.add_done_callback(self._on_finished, context=self._context)
+        task.add_done_callback(self._on_finished or self._bind(), context=self._context)
 
     def _finished(self, task: asyncio.Future[Any]) -> None:
         if self._has_ended:
@@ -90,8 +83,12 @@ class CallFlow(Flow[Any]):
         try:
             result = task.result()
         except BaseException as error:  # noqa: BLE001 - the item's own
+            failure = error_of_call(task, error)
             del task  # else its error, whose traceback has this frame, would be a cycle
-            self._item_failed(item, error)
+            try:
+                self._item_failed(item, failure)
+            finally:
+                del failure  # as above
         else:
             self.ready.append(result)
             if self._waiters:
@@ -115,15 +112,42 @@ class CallFlow(Flow[Any]):
         return False
 
 
+class _Awaiting:
+    """Calls a function that is not `async def`, and awaits what it returns."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._not_awaitable: str | None = None
+
+    async def call(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
+        if self._not_awaitable is not None:
+            raise NotAwaitableError(self._not_awaitable)  # others had been started: once is enough
+        awaitable = self._function(item)
+        if not isawaitable(awaitable):
+            self._not_awaitable = (
+                f"the function returned {shown(awaitable)}, which cannot be awaited: give an `async def` function"
+                " or one that returns an awaitable; asyncio.to_thread makes one of a function that blocks"
+            )
+            raise NotAwaitableError(self._not_awaitable)
+        return await awaitable
+
+
+def error_of_call(task: asyncio.Future[Any], error: BaseException) -> BaseException:
+    """What a call has failed with. That it was cancelled is its failure: nobody has cancelled those who wait for it."""
+    return stray("the call", error) if isinstance(error, asyncio.CancelledError) and not _is_the_end(task) else error
+
+
+def _is_the_end(task: asyncio.Future[Any]) -> bool:
+    """Whether a task was cancelled together with all others, as asyncio does it when a program ends."""
+    if not cancellations(task):
+        return False
+    others = asyncio.all_tasks(task.get_loop()) - {task}
+    return all(cancellations(other) for other in others)
+
+
 async def failing(error: BaseException) -> None:
     """Raises what a call raised before there was a coroutine: as a task, because each item takes its turn."""
     try:
         raise error
     finally:
         del error  # else it would be a cycle
-
-
-def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - the user's type
-    """The error, with a note that says at which item it was raised."""
-    add_note(error, f"raised for the item {shown(item)}")
-    return error

@@ -6,9 +6,10 @@ an async generator must be finished where it was run.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
-from inspect import iscoroutine
+from inspect import isawaitable, iscoroutine
 from typing import Any, Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -21,18 +22,24 @@ class _Mark:
 END: Final = _Mark()
 NOT_YET: Final = _Mark()
 
+_AT_HAND: Final[tuple[Iterable[Any], ...]] = ([], (), range(0), range(1 << 64), {}, set(), deque())
+_NEVER_BLOCK: Final = frozenset(type(iter(each)) for each in _AT_HAND)
+"""Iterators over what is there already."""
+
 
 class Feed(Generic[T]):
     """An iterable, pulled one by one."""
 
     def __init__(self, items: Iterable[T]) -> None:
         self._iterator: Iterator[T] = iter(items)
+        self.may_block = type(self._iterator) not in _NEVER_BLOCK
+        """Whether a pull may take long."""
 
     def open(self, _have_more: Callable[[], None]) -> Callable[[], Any]:
         """Gives the function to pull with: `END` where there is no more."""
         return partial(next, self._iterator, END)
 
-    def close(self, *, again: bool = False) -> None:
+    def close(self) -> None:
         """Nothing to do: the iterable is the caller's, who may go on with it."""
 
     def take_back(self) -> Any:  # noqa: ANN401 - an item or a mark
@@ -63,6 +70,7 @@ class AsyncFeed(Generic[T]):
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._have_more: Callable[[], None] = _nothing
+        self.may_block = True
 
     def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:
         """Gives the function to pull with; after `NOT_YET`, `have_more` is called when it is worth asking again."""
@@ -73,12 +81,12 @@ class AsyncFeed(Generic[T]):
         self._task.add_done_callback(self._ended)
         return self._pull
 
-    def close(self, *, again: bool = False) -> None:
+    def close(self) -> None:
         """Stops the source where it is; `have_more` is called once more when it has been closed.
 
-        Once, because a second time would cancel it while it cleans up. That is what `again` asks for.
+        Once, because a second time would cancel it while it cleans up.
         """
-        if self._is_closing and not again:
+        if self._is_closing:
             return
         self._is_closing = True
         task = self._task
@@ -114,7 +122,10 @@ class AsyncFeed(Generic[T]):
     def _end(self) -> _Mark:
         if self._error is not None:
             error, self._error = self._error, None
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # else its traceback, which has this frame, would be a cycle
         return END
 
     async def _iterate(self) -> None:
@@ -150,13 +161,18 @@ class AsyncFeed(Generic[T]):
         close = getattr(self._iterator, "aclose", None)
         if close is not None:
             try:
-                await close()
+                closing = close()
+                if isawaitable(closing):
+                    await closing
             except BaseException as error:  # noqa: BLE001 - as above
                 self._error = self._error or error
 
     def _ended(self, _task: object) -> None:
         self._task = None
-        self._have_more()
+        if self._is_closing:
+            self._error = None  # nobody pulls any more
+        have_more, self._have_more = self._have_more, _nothing  # it refers to who pulls
+        have_more()
 
 
 def feed_of(items: object, argument: str) -> Feed[Any] | AsyncFeed[Any]:

@@ -8,30 +8,38 @@ one from the done-callback; p-map's `backpressure` for the second bound; trio's 
 
 Guarantees. Started and unfinished are never more than `limit`; with the uncollected, never more than `limit + buffer`.
 What has finished is delivered before an error that comes after it, and an error is raised once. When `close` has
-returned, nothing that the flow began still runs.
+returned, nothing that the flow began still runs, and each of these was cancelled once: no clean-up is cut short. A
+source that is slow does not keep what was started from its begin.
 
 Cost. A dictionary of what runs, a deque of what has finished: nothing grows with anything but the two bounds.
 
 A flow never refers to the iterator in its user's hands, so that this one goes when its user lets go of it, and can then
-cancel what it began.
+cancel what it began. When all is over, it does not refer to itself either.
 """
 
 import asyncio
-import reprlib
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
+from weakref import ref
 
+from headgate._errors import ClosedEarly
+from headgate._task_clock import LONGEST_TURN_S, CallClock
+from headgate._task_errors import stray, visible
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
+from headgate._task_maker import TaskMaker
 
 R = TypeVar("R")
 
-_SHORT: Final = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 200
+_QUICK_LOOKS: Final = 256
+"""After so many pulls that were quick, all of them, the clock is looked at less often than after each."""
+_QUICK_PULLS: Final = 16
+"""After how many then: so many may block, one after the other, before that is noticed."""
 
 NO_MORE: Final = END
 """What `Flow.next` gives when everything has been delivered."""
@@ -43,8 +51,10 @@ class Flow(ABC, Generic[R]):
     __slots__ = (
         *("ready", "is_stalled", "is_open", "is_within_block"),
         *("_feed", "_pull", "_limit", "_bound", "_running", "_waiters", "_discarded"),
-        *("_takes_more", "_has_ended", "_failure", "_source_error"),
-        *("_on_finished", "_create_task", "_loop", "_thread", "_context"),
+        *("_takes_more", "_is_pulling", "_has_ended", "_failure", "_source_error", "_interrupt"),
+        *("_on_finished", "_create_task", "_maker", "_clock", "_now_s", "_turn_ends_s"),
+        *("_look_in", "_quick_looks"),
+        *("_loop", "_thread", "_context", "_opened_by", "_cut_by", "_told", "_is_waited_for"),
     )
 
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], limit: int, buffer: int) -> None:
@@ -56,17 +66,25 @@ class Flow(ABC, Generic[R]):
         self.is_within_block = False
         """Whether an `async with` will close it."""
         self._feed = feed
+        self._look_in = 1 if feed.may_block else 0  # so many pulls; 0: never
+        self._quick_looks = 0
         self._limit = limit
         self._bound = limit + buffer
         self._discarded = 0
         self._running: dict[asyncio.Future[Any], Any] = {}
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._takes_more = True
+        self._is_pulling = True  # it takes more, and the event loop is not having its turn
         self._has_ended = False  # from here on nothing is delivered but what is ready, and then the failure
         self._failure: BaseException | None = None
         self._source_error: BaseException | None = None
-        # Bound once: a method that is looked up for each task is a new object for each task.
-        self._on_finished = self._finished
+        self._interrupt: BaseException | None = None
+        self._on_finished: Callable[[asyncio.Future[Any]], None] | None = None
+        self._maker = TaskMaker()
+        self._opened_by: Callable[[], object] = _nobody
+        self._cut_by: Callable[[], object] | None = None
+        self._told: set[asyncio.Future[Any]] = set()  # to end
+        self._is_waited_for = False  # who opened it: by one of those that run
 
     # -- what a subclass says
 
@@ -89,7 +107,10 @@ class Flow(ABC, Generic[R]):
         if self.is_open:
             raise RuntimeError("it was begun before, and its input is read once: make another one")
         self._loop = asyncio.get_running_loop()
-        self._create_task = _task_maker(self._loop)
+        self._opened_by = _reference(asyncio.current_task())
+        self._create_task = self._maker.on(self._loop)
+        self._clock = CallClock(self._loop)
+        self._now_s = self._clock.read
         self._thread = threading.get_ident()
         self._context = copy_context()
         self._pull = self._context.run(self._feed.open, partial(self._context.run, self._refill))
@@ -99,14 +120,14 @@ class Flow(ABC, Generic[R]):
     def resume(self) -> None:
         """Starts more, in the context of whoever opened the flow: who collects may be in another one."""
         self.is_stalled = False
+        self._turn_ends_s = self._now_s() + LONGEST_TURN_S
         self._context.run(self._refill)
 
     def _refill(self) -> None:
         """Starts what there is room for. Runs in the flow's own context, of which each task gets a copy."""
-        running = self._running
-        while self._takes_more:
-            in_flight = len(running)
-            if in_flight >= self._limit:
+        in_flight, limit = len(self._running), self._limit
+        while self._is_pulling:
+            if in_flight >= limit:
                 return
             if in_flight + len(self.ready) >= self._bound:
                 self.is_stalled = True
@@ -114,22 +135,68 @@ class Flow(ABC, Generic[R]):
             try:
                 item = self._pull()
             except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
-                self._takes_more = False
-                self._source_error = error
+                self._source_failed(error)
                 break
-            if item is NOT_YET:
-                return
-            if item is END:
-                self._takes_more = False
+            if item is NOT_YET or item is END:
+                self._takes_more = self._is_pulling = item is NOT_YET
                 break
             try:
                 self._start(item)
             except BaseException as error:  # noqa: BLE001 - a task factory of somebody's, perhaps: it must not be lost
                 self.fail(error)
+            in_flight += 1
+            if look_in := self._look_in:
+                if look_in == 1:
+                    self._look_at_the_clock()
+                else:
+                    self._look_in = look_in - 1
+        self._look_whether_it_has_ended()
+
+    def _look_whether_it_has_ended(self) -> None:
         if self._has_ended:
-            self._cancel_running(again=False)  # the garbage collector may end it in the middle of a start
+            self._cancel_running()  # the garbage collector may end it in the middle of a start
         if self.is_over():
             self._settle()
+
+    def _look_at_the_clock(self) -> None:
+        """Stops pulling where that takes long. It costs a fiftieth of a task: a quick source is seldom looked at."""
+        if self._now_s() > self._turn_ends_s:
+            self._quick_looks = 0
+            self._is_pulling = False
+            self._go_on_soon()
+        elif self._quick_looks < _QUICK_LOOKS:
+            self._quick_looks += 1
+        else:
+            self._look_in = _QUICK_PULLS
+
+    def _go_on_soon(self) -> None:
+        """Pulls on when the event loop has had its turn, in which what was started begins."""
+        if self._takes_more:
+            self._loop.call_soon(self._go_on, context=self._context)
+
+    def _go_on(self) -> None:
+        self._turn_ends_s = self._now_s() + LONGEST_TURN_S
+        if self._takes_more and not self._is_pulling:
+            self._is_pulling = True
+            self._refill()
+
+    def _pull_no_more(self) -> None:
+        self._takes_more = self._is_pulling = False
+
+    def _source_failed(self, error: BaseException) -> None:
+        self._pull_no_more()
+        if isinstance(error, asyncio.CancelledError):
+            self._source_error = stray("the source", error)
+        elif isinstance(error, Exception):
+            self._source_error = error
+        else:  # Ctrl-C, or an exit
+            self._interrupt = error
+            self.fail(error)
+
+    def _bind(self) -> Callable[[asyncio.Future[Any]], None]:
+        """What is called back. Bound once: a method that is looked up for each task is a new object for each task."""
+        self._on_finished = self._finished
+        return self._on_finished
 
     # -- delivering
 
@@ -151,30 +218,37 @@ class Flow(ABC, Generic[R]):
         while not self.ready:
             if self._failure is not None:
                 error, self._failure = self._failure, None
+                self._interrupt = None
                 try:
-                    await self.close()
-                    raise _visible(error)
+                    await self._wait_for_the_end(asyncio.current_task())
+                    raise visible(error)
                 finally:
                     del error  # else its traceback, which has this frame, would be a cycle
             if self.is_over():
+                self.say_if_cut()
                 if self._source_error is None:
                     return False
                 error, self._source_error = self._source_error, None
                 try:
-                    raise _visible(error)
+                    raise visible(error)
                 finally:
                     del error  # as above
             try:
                 await self._wait()
             except asyncio.CancelledError:
-                if not self.is_within_block:
-                    await self.close()
+                await self._wait_was_cancelled(asyncio.current_task())
                 raise
         return True
 
+    async def _wait_was_cancelled(self, task: "asyncio.Task[Any] | None") -> None:
+        is_last = self._is_last_to_wait(task) or not self._has_ended
+        if is_last and not self.is_within_block and not self._is_of_ours(task):
+            self._note_cut(None)
+            await self._wait_for_the_end(task)
+
     def is_over(self) -> bool:
         """Whether nothing runs, and nothing will."""
-        return not (self._takes_more or self._running or self._feed.is_open)
+        return not (self._takes_more or self._running or self._feed.is_open or self._maker.is_making)
 
     def describe(self) -> str:
         """How far it is, in a few words."""
@@ -196,6 +270,8 @@ class Flow(ABC, Generic[R]):
             raise
 
     def _wake(self) -> None:
+        # Who waited did so while the event loop had its turn, and that may have been for long.
+        self._turn_ends_s = self._now_s() + LONGEST_TURN_S
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -216,7 +292,7 @@ class Flow(ABC, Generic[R]):
 
     def take_no_more(self) -> None:
         """Takes nothing more from the source."""
-        self._takes_more = False
+        self._pull_no_more()
         self._feed.close()
         if self.is_open and self.is_over():
             self._settle()
@@ -224,25 +300,68 @@ class Flow(ABC, Generic[R]):
     async def close(self) -> None:
         """Cancels what runs and waits until it has ended; what was not collected is dropped.
 
-        Cancelling this cancels again what still runs, and still waits for it: nothing is left behind.
+        What runs is cancelled once, as `asyncio.TaskGroup` does it: a further cancellation of who waits here is raised
+        when everything has ended. Only who is not the last to wait for it need not wait on.
         """
         task = asyncio.current_task()
-        if task in self._running or self._feed.is_run_by(task):
+        if self._is_of_ours(task):
             raise RuntimeError("a task cannot wait for its own end: close it from outside, or call stop()")
+        self._note_cut(task)
+        await self._wait_for_the_end(task)
+        if self._interrupt is not None:
+            interrupt, self._interrupt = self._interrupt, None
+            try:
+                raise interrupt
+            finally:
+                del interrupt  # as in `wait_for_ready`
+
+    async def _wait_for_the_end(self, task: "asyncio.Task[Any] | None") -> None:
         self.abandon()
         cancelled: asyncio.CancelledError | None = None
         while not self.is_over():
+            if self._is_waited_for and task is self._opened_by():
+                await self._refuse_to_wait()
             try:
                 await self._wait()
             except asyncio.CancelledError as error:
+                if not self._is_last_to_wait(task):
+                    raise
                 cancelled = error
-                self._feed.close(again=True)
-                self._cancel_running()
         if cancelled is not None:
             try:
                 raise cancelled
             finally:
-                del cancelled  # as in `next`
+                del cancelled  # as in `wait_for_ready`
+
+    async def _refuse_to_wait(self) -> None:
+        """Ends the wait of a task for which one of those that run waits: each would wait for the other's end."""
+        with suppress(asyncio.CancelledError):  # which we have caused, by cancelling that one
+            await asyncio.sleep(0)
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        if not self.is_over():
+            raise RuntimeError("what runs here waits for the very task that waits for its end: neither would ever end")
+
+    def _is_of_ours(self, task: "asyncio.Task[Any] | None") -> bool:
+        """Whether it is one of those whose end is waited for."""
+        return self._maker.is_making or task in self._running or self._feed.is_run_by(task)
+
+    def _is_last_to_wait(self, task: object) -> bool:
+        """Whether nobody else will wait for what runs: who opened the flow does. Others may wait in what runs."""
+        opener = self._opened_by()
+        return opener is None or opener is task or (isinstance(opener, asyncio.Future) and opener.done())
+
+    def _note_cut(self, task: object) -> None:
+        """Notes that something will not be delivered, and by whose will; all but this task shall be told."""
+        if self._cut_by is None and (
+            self.ready or self._failure is not None or self._source_error is not None or not self.is_over()
+        ):
+            self._cut_by = _reference(task)
+
+    def say_if_cut(self) -> None:
+        """Raises an error if somebody else has ended it: this is not all."""
+        if self._cut_by is not None and self._cut_by() is not asyncio.current_task():
+            raise ClosedEarly("somebody else has closed it, or a wait for it was cancelled: there may have been more")
 
     def abandon(self) -> None:
         """Cancels what runs, and drops what was not collected."""
@@ -264,7 +383,7 @@ class Flow(ABC, Generic[R]):
 
     def _end(self) -> None:
         self._has_ended = True
-        self._takes_more = False
+        self._pull_no_more()
         self._feed.close()
         if self.is_open:
             self._cancel_running()
@@ -273,12 +392,23 @@ class Flow(ABC, Generic[R]):
         else:
             self._wake_all()
 
-    def _cancel_running(self, *, again: bool = True) -> None:
+    def _cancel_running(self) -> None:
+        opener = self._opened_by()
+        before = cancellations(opener)
         for task in tuple(self._running):
-            cancel(task, again=again)
+            self._tell_to_end(task)
+        if cancellations(opener) > before:
+            self._is_waited_for = True
+
+    def _tell_to_end(self, task: asyncio.Future[Any]) -> None:
+        """Cancels it, once: a second time would be while it cleans up."""
+        if task not in self._told:
+            self._told.add(task)
+            task.cancel()
 
     def _discard(self, task: asyncio.Future[Any]) -> None:
         """Takes note of the end of a task whose result nobody wants any more."""
+        self._told.discard(task)
         if self._running.pop(task, NOT_YET) is not NOT_YET:
             self._discarded += 1
         if not task.cancelled():
@@ -287,7 +417,8 @@ class Flow(ABC, Generic[R]):
             self._settle()
 
     def _settle(self) -> None:
-        """Nothing runs any more, and nothing will."""
+        """Nothing runs any more, and nothing will, but what a source gives that has just ended its own flow."""
+        self._on_finished = None  # it refers to this
         self._wake_all()
 
     def _drop_ready(self) -> None:
@@ -301,32 +432,15 @@ class Flow(ABC, Generic[R]):
         """Lets go of a result that was not collected."""
 
 
-def _task_maker(loop: asyncio.AbstractEventLoop) -> Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]:
-    """`loop.create_task`, or what it comes to where nobody has changed it: that saves a twentieth of a small task."""
-    is_usual = type(loop).create_task is asyncio.BaseEventLoop.create_task
-    if is_usual and loop.get_task_factory() is None and not loop.get_debug():
-        return partial(asyncio.Task, loop=loop)
-    return loop.create_task
+def cancellations(task: object) -> int:
+    """How often it was asked to end, but for those who have taken that back."""
+    return task.cancelling() if isinstance(task, asyncio.Task) else 0
 
 
-def cancel(task: asyncio.Future[Any], *, again: bool) -> None:
-    """Cancels a task; one that was cancelled before, only if it is to be cancelled again."""
-    if again or not (isinstance(task, asyncio.Task) and task.cancelling()):
-        task.cancel()
+def _reference(task: object) -> Callable[[], object]:
+    """Gives the task as long as it is there: it refers to the iterator, and a flow must not."""
+    return _nobody if task is None else ref(task)
 
 
-def shown(value: object) -> str:
-    """The beginning of its representation; its type, if it cannot be represented."""
-    try:
-        return _SHORT.repr(value)
-    except Exception:  # noqa: BLE001 - an int of 5,000 digits, or a class that reprlib takes for one of its own
-        return f"<{type(value).__name__}>"
-
-
-def _visible(error: BaseException) -> BaseException:
-    """The error, in a form that does not look like the end of an iteration."""
-    if isinstance(error, (StopIteration, StopAsyncIteration)):
-        hidden = RuntimeError(f"{type(error).__name__} was raised where it would have ended the iteration silently")
-        hidden.__cause__ = error
-        return hidden
-    return error
+def _nobody() -> None:
+    pass

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterable
-from inspect import isawaitable, iscoroutine
+from inspect import isawaitable
 from typing import Any, Literal, TypeVar, overload
 
 from headgate._limits import ConcurrencyLimit, Rate
 from headgate._retry import Retry
-from headgate._task_flow import shown
-from headgate._task_futures import wait_without_cancelling
+from headgate._task_errors import shown
+from headgate._task_futures import close_all, wait_without_cancelling
 from headgate._task_map import LoopFactory, MapIterator
 from headgate._task_options import Errors, TaskOptions
 from headgate._task_outcome import TaskOutcome, TaskStatistics
@@ -82,48 +82,53 @@ async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = Fal
         aws: Coroutines, futures and other awaitables. All of them are there from the beginning, as are their results:
             for more than fit in memory, use `amap`. A coroutine can be given once.
         limit: Started and unfinished at once, at the most.
-        return_exceptions: Whether errors stand among the results instead of being raised. A cancellation is raised in
-            any case.
+        return_exceptions: Whether errors stand among the results instead of being raised; the cancellation of one of
+            them too.
 
     Raises:
         TypeError: An argument is not what it must be.
         ValueError: `limit` is below 1.
+        asyncio.CancelledError: It was cancelled; or one of them was, as `asyncio.gather` does it.
     """
     results: list[Any] = [None] * len(aws)
+    is_left = False
 
-    async def put(index: int) -> None:
+    # It does not know the results: from the traceback of an error that stands among them, its frame can be reached.
+    async def settle(index: int) -> tuple[int, Any]:
         awaitable = aws[index]
         try:
             if asyncio.isfuture(awaitable):
                 awaitable = wait_without_cancelling(awaitable)
-            results[index] = await awaitable
-        except Exception as error:
-            if not return_exceptions:
+            return index, await awaitable
+        except (Exception, asyncio.CancelledError) as error:
+            if not return_exceptions or is_left:
                 raise
-            results[index] = error
+            return index, error
 
     try:
-        for awaitable in aws:
-            _check_awaitable(awaitable)
-        async with as_completed((put(index) for index in range(len(aws))), limit=limit) as futures:
-            async for future in futures:
-                try:
-                    future.result()
-                finally:
-                    del future  # else its error, whose traceback has this frame, would be a cycle
+        _check_awaitables(aws)
+        async with as_completed((settle(index) for index in range(len(aws))), limit=limit) as futures:
+            try:
+                async for future in futures:
+                    try:
+                        index, results[index] = future.result()
+                    finally:
+                        del future  # else its error, whose traceback has this frame, would be a cycle
+            finally:
+                is_left = True
     finally:
-        for awaitable in aws:
-            if iscoroutine(awaitable):
-                awaitable.close()  # those that were not started; for the others it does nothing
+        close_all(aws)  # those that were not started; for the others it does nothing
+        aws = ()  # a future among them has its error, whose traceback has this frame
     return results
 
 
-def _check_awaitable(awaitable: object) -> None:
-    if not isawaitable(awaitable):
-        hint = "give them one by one, gather(*aws)" if isinstance(awaitable, Iterable) else "call it, f(x)"
-        raise TypeError(f"gather takes awaitables, and was given {shown(awaitable)}: {hint}")
-    if asyncio.isfuture(awaitable) and awaitable.get_loop() is not asyncio.get_running_loop():
-        raise ValueError("a future that gather was given belongs to another event loop")
+def _check_awaitables(aws: Iterable[object]) -> None:
+    for awaitable in aws:
+        if not isawaitable(awaitable):
+            hint = "give them one by one, gather(*aws)" if isinstance(awaitable, Iterable) else "call it, f(x)"
+            raise TypeError(f"gather takes awaitables, and was given {shown(awaitable)}: {hint}")
+        if asyncio.isfuture(awaitable) and awaitable.get_loop() is not asyncio.get_running_loop():
+            raise ValueError("a future that gather was given belongs to another event loop")
 
 
 @overload

@@ -8,8 +8,10 @@ from inspect import isawaitable, iscoroutine
 from types import CoroutineType
 from typing import Any, Final, TypeVar
 
+from headgate._errors import ClosedEarly
+from headgate._task_errors import shown
 from headgate._task_feed import END, NOT_YET, feed_of
-from headgate._task_flow import NO_MORE, Flow, cancel, shown
+from headgate._task_flow import NO_MORE, Flow, cancellations
 
 R = TypeVar("R")
 
@@ -50,7 +52,6 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             self._timer = self._loop.call_later(self._timeout_s, self._time_is_up)
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - whatever the user gives
-        task: asyncio.Future[Any] = item
         is_ours = True
         if type(item) is CoroutineType or iscoroutine(item):
             task = self._create_task(item)
@@ -58,16 +59,15 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
             if item.get_loop() is not self._loop:
                 self.fail(ValueError("a future among aws belongs to another event loop"))
                 return
-            is_ours = item in self._running
-            if is_ours:  # given twice
-                task = self._create_task(wait_without_cancelling(item))
+            is_ours = item in self._running  # given twice
+            task = self._create_task(wait_without_cancelling(item)) if is_ours else item
         elif isawaitable(item):
             task = self._create_task(_wait_for(item))
         else:
             self.fail(TypeError(f"aws must give awaitables, and gave {shown(item)}: call the function, f(x)"))
             return
         self._running[task] = is_ours
-        task.add_done_callback(self._on_finished, context=self._context)
+        task.add_done_callback(self._on_finished or self._bind(), context=self._context)
 
     def _finished(self, task: asyncio.Future[Any]) -> None:
         if self._has_ended:
@@ -77,7 +77,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         self.ready.append(task)
         if self._waiters:
             self._wake()
-        if task.cancelled() and is_ours and isinstance(task, asyncio.Task) and task.cancelling():
+        if task.cancelled() and is_ours and cancellations(task):
             self.fail(asyncio.CancelledError())  # by others, as asyncio does it when a program ends: start nothing more
         self._refill()
 
@@ -92,6 +92,8 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if self.promised < len(self._running) + len(self.ready):  # as nearly always
             self.promised += 1
             return True
+        while self.promised >= self._at_hand() and self._takes_more and not self._is_pulling:
+            self._go_on()  # the event loop has no turn before this has its result
         if self.promised >= self._at_hand() and self._held is NOT_YET and self._takes_more:
             self._hold_next()
         if self.promised < self._at_hand():
@@ -102,6 +104,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
                 f"{self.promised} results of as_completed(limit={self._limit}) were asked for, and none is awaited:"
                 " await each one before you ask for the next, or use `async for`"
             )
+        self.say_if_cut()
         return False
 
     async def keep_promise(self, promiser: object) -> Any:  # noqa: ANN401 - what the awaitable gives
@@ -119,7 +122,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if future is NO_MORE:
             if self._is_time_up:
                 raise self._too_late()
-            raise RuntimeError("as_completed was closed before this result was there")
+            raise ClosedEarly("as_completed was closed before this result was there")
         try:
             return future.result()
         finally:
@@ -142,10 +145,10 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         try:
             item = pull()
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
-            self._source_error = error
-            item = END
+            self._source_failed(error)
+            return
         if item is END:
-            self._takes_more = False
+            self._pull_no_more()
         else:
             self._held = item
             self._pull = pull_held
@@ -181,13 +184,13 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
                 while (item := self._pull()) is not END:
                     _close(item)
 
-    def _cancel_running(self, *, again: bool = True) -> None:
-        for task, is_ours in tuple(self._running.items()):
-            if is_ours:
-                cancel(task, again=again)
-            else:  # its owner may still want it
+    def _tell_to_end(self, task: asyncio.Future[Any]) -> None:
+        if self._running[task]:
+            super()._tell_to_end(task)
+        else:  # its owner may still want it
+            if self._on_finished is not None:
                 task.remove_done_callback(self._on_finished)
-                del self._running[task]
+            del self._running[task]
 
     def _drop(self, result: asyncio.Future[Any]) -> None:
         if not result.cancelled():
@@ -208,7 +211,10 @@ async def wait_without_cancelling(future: asyncio.Future[R]) -> R:
             await is_done
         finally:
             future.remove_done_callback(tell)
-    return future.result()
+    try:
+        return future.result()
+    finally:
+        del future  # else its error, whose traceback has this frame, would be a cycle
 
 
 async def _wait_for(awaitable: Awaitable[R]) -> R:

@@ -13,9 +13,11 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from itertools import repeat
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from headgate._errors import ClosedEarly
 from headgate._task_calls import CallFlow
 from headgate._task_outcome import TaskStatistics
 
@@ -31,6 +33,7 @@ class MapIterator(Generic[R]):
         self._worker = _Worker(flow, loop_factory)
         self._batch: deque[R] = deque()
         self._lock = threading.Lock()
+        self._cut_by: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -48,11 +51,22 @@ class MapIterator(Generic[R]):
             raise RuntimeError("a call of map waits for a result of the same map, which may be its own")
         with self._lock:  # several threads may share it
             if not self._batch:
-                self._batch = self._worker.next_batch()
-                if not self._batch:
-                    self.close()
-                    raise StopIteration
-            return self._batch.popleft()
+                self._batch = self._next_batch()
+            try:
+                return self._batch.popleft()
+            except IndexError:  # it may have been closed this very moment
+                self._worker.close()
+        if self._cut_by not in (None, threading.get_ident()):
+            raise ClosedEarly("another thread has closed it: there may have been more")
+        raise StopIteration
+
+    def _next_batch(self) -> deque[R]:
+        try:
+            return self._worker.next_batch()
+        except CancelledError:
+            if self._cut_by is None:
+                raise
+            return deque()
 
     def stop(self) -> list[Any]:
         """Starts nothing new; what has begun is finished and delivered, as `TaskResults.stop` does."""
@@ -63,7 +77,12 @@ class MapIterator(Generic[R]):
         return self._worker.flow.statistics()
 
     def close(self) -> None:
-        """Cancels what runs and waits until it has ended; what was not collected is dropped."""
+        """Cancels what runs and waits until it has ended; what was not collected is dropped.
+
+        Other threads that iterate it are told, by `ClosedEarly`.
+        """
+        if not self._worker.is_closed:
+            self._cut_by = threading.get_ident()
         self._batch.clear()
         self._worker.close()
 
@@ -91,11 +110,11 @@ class _Worker:
         self._fetched = 0
         self._fatal: BaseException | None = None
         self._has_ended = False
-        self._is_closed = False
+        self.is_closed = False
 
     def next_batch(self) -> deque[Any]:
         """All that is ready, at least one result; none when there is no more. Blocks. An error closes it."""
-        if self._is_closed:
+        if self.is_closed:
             return deque()
         try:
             return self._ask(self._loop or self._begin(), self._want)
@@ -107,7 +126,7 @@ class _Worker:
 
     def stop(self) -> list[Any]:
         """`CallFlow.stop`, on the loop's thread."""
-        if self._loop is None or self._is_closed or threading.current_thread() is self._thread:
+        if self._loop is None or self.is_closed or threading.current_thread() is self._thread:
             return self.flow.stop()
         with suppress(CancelledError):  # the loop has ended by itself
             return self._ask(self._loop, lambda asked: asked.set_result(self.flow.stop()))
@@ -115,9 +134,9 @@ class _Worker:
 
     def close(self) -> None:
         """Ends the loop and its thread."""
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._is_closed = True
+        self.is_closed = True
         _begun.discard(self)
         if self._loop is not None and self._life is not None:
             with suppress(RuntimeError):  # the loop has ended by itself
@@ -159,7 +178,7 @@ class _Worker:
             with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 runner.run(self._live(begun))
         except asyncio.CancelledError as error:
-            if not self._is_closed:  # by a call
+            if not self.is_closed:  # by a call
                 self._fatal = error
         except BaseException as error:  # noqa: BLE001 - raised where somebody waits for a result
             self._fatal = error
@@ -177,12 +196,14 @@ class _Worker:
         self._loop = asyncio.get_running_loop()
         begun.set_result(self._loop)
         try:
-            while not self._is_closed:
+            while not self.is_closed:
                 asked = await self._wanted.get()
                 try:
                     asked.set_result(await self._fetch())
                 except Exception as error:  # noqa: BLE001 - raised where somebody waits for a result
                     asked.set_exception(error)
+                finally:
+                    del asked  # else its error, whose traceback has this frame, would be a cycle
         finally:
             await self.flow.close()
 
@@ -194,15 +215,19 @@ class _Worker:
         if not flow.is_open:
             flow.is_within_block = True
             flow.open()
-        # What was fetched counts as uncollected until more is asked for: only then has the caller taken all of it.
+        # What was fetched counts as uncollected until more is asked for: only then has the caller taken all of it. What
+        # counts is its number; the results are the caller's alone.
         for _ in range(self._fetched):
             flow.ready.popleft()
         self._fetched = 0
         if flow.is_stalled:
             flow.resume()
         await flow.wait_for_ready()
-        self._fetched = len(flow.ready)
-        return flow.ready.copy()
+        batch = flow.ready.copy()
+        self._fetched = len(batch)
+        flow.ready.clear()
+        flow.ready.extend(repeat(None, self._fetched))
+        return batch
 
 
 _begun: set[_Worker] = set()

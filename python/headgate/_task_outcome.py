@@ -5,7 +5,7 @@ import inspect
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ class TaskOutcome(Generic[T, R]):
         attempts: How often it was called; 0 if it could not be: `key` or `cost` failed for it, or its cost is more than
             the rate can ever allow.
         started_at: When the last attempt began, in UTC; `None` if there was none.
-        elapsed_s: How long the last attempt took, in seconds.
+        elapsed_s: How long the last attempt took, in seconds; without the time in which a source kept the event loop.
     """
 
     index: int
@@ -45,9 +45,13 @@ class TaskOutcome(Generic[T, R]):
         Raises:
             Exception: The `error`, if there is one.
         """
-        if self.error is not None:
-            raise self.error
-        return cast("R", self.value)
+        error, mark = self.error, id(self)
+        if error is None:
+            return cast("R", self.value)
+        try:
+            raise error.with_traceback(_trace_before(error, mark))
+        finally:
+            del self, error  # else its traceback, which has this frame, would be a cycle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +79,19 @@ class TaskStatistics:
     cancelled: int
     unstarted: int
     retried: int
+
+
+def _trace_before(error: BaseException, mark: int) -> TracebackType | None:
+    """The traceback as it was before `unwrap` raised the error for the first time: it would grow with each time."""
+    trace = at = error.__traceback__
+    while at is not None:
+        if at.tb_frame.f_code is _UNWRAP and at.tb_frame.f_locals.get("mark") == mark:
+            trace = at.tb_next
+        at = at.tb_next
+    return trace
+
+
+_UNWRAP: Final = TaskOutcome.unwrap.__code__
 
 
 def clear_locals(error: BaseException) -> None:

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headgate._limits import ConcurrencyLimit
 from headgate._retry import add_note
-from headgate._task_calls import CallFlow, ends_all, failing, noted
+from headgate._task_calls import CallFlow, ends_all, error_of_call, failing
+from headgate._task_clock import LONGEST_TURN_S
 from headgate._task_entry import Entry, Keys
+from headgate._task_errors import noted, stray
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_options import TaskOptions
 from headgate._task_outcome import TaskOutcome, TaskStatistics, clear_locals
@@ -41,8 +43,8 @@ class PacedFlow(CallFlow):
     """Calls a function with each item when its gates let it through."""
 
     __slots__ = (
-        *("_ahead", "_cut", "_gate", "_head", "_is_refilling", "_keys", "_pauses", "_refused"),
-        *("_retried", "_shared", "_time_limit", "_turn", "_unstarted", "_will_refill", "_yields"),
+        *("_ahead", "_cut", "_gate", "_head", "_is_refilling", "_is_timed", "_keys", "_pauses", "_refused"),
+        *("_retried", "_shared", "_time_limit", "_turn", "_will_refill", "_yields"),
     )
 
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
@@ -52,7 +54,8 @@ class PacedFlow(CallFlow):
         self._keys = None if options.per_key is None else Keys(options.per_key)
         self._gate: Entry | None = None  # waits for a slot or the rate
         self._turn: Turn[Any] | None = None  # its place in their line
-        self._pauses = Pauses(self._refill)
+        self._pauses = Pauses()
+        self._is_timed = self._yields or options.timeout_s is not None
         self._time_limit = None if options.timeout_s is None else TimeLimit(options.timeout_s, self._running)
         self._head = 0  # ordered: all before it have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
@@ -61,7 +64,6 @@ class PacedFlow(CallFlow):
         self._will_refill = False
         self._refused = 0
         self._retried = 0
-        self._unstarted = 0
 
     # -- starting
 
@@ -75,13 +77,16 @@ class PacedFlow(CallFlow):
             return
         self._is_refilling = True
         self._refused = 0
+        was_pulling = self._is_pulling
         try:
             self._start_what_may()
         except BaseException as error:  # noqa: BLE001 - a task factory of somebody's, perhaps: it must not be lost
             self.fail(error)
         self._is_refilling = False
         if self._has_ended:
-            self._cancel_running(again=False)
+            self._cancel_running()
+        if was_pulling and not self._is_pulling:
+            self._go_on_soon()
         if self._refused >= _MOST_REFUSED:
             self._loop.call_soon(self._refill, context=self._context)
         if not self._takes_more and self.is_over():
@@ -117,7 +122,7 @@ class PacedFlow(CallFlow):
 
     def _next_new(self) -> Entry | None:
         """The next of the source whose key lets it pass."""
-        while self._takes_more and self._refused < _MOST_REFUSED:
+        while self._is_pulling and self._refused < _MOST_REFUSED:
             if self._is_full():
                 self.is_stalled = True
                 break
@@ -130,18 +135,30 @@ class PacedFlow(CallFlow):
 
     def _pull_entry(self) -> Entry | None:
         try:
-            item = self._pull()
+            item = self._pull_timed() if self._look_in else self._pull()
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
-            self._takes_more = False
-            self._source_error = error
+            self._source_failed(error)
             return None
         if item is END:
-            self._takes_more = False
+            self._pull_no_more()
         if item is END or item is NOT_YET:
             return None
         entry = Entry(self._taken, item)
         self._taken += 1
         return entry
+
+    def _pull_timed(self) -> Any:  # noqa: ANN401 - an item or a mark
+        """Pulls from a source that may block: the clock of the calls stands still meanwhile."""
+        began_s = self._now_s()
+        if began_s > self._turn_ends_s and isinstance(self._feed, Feed):  # it was not the source that took so long
+            self._turn_ends_s = began_s + LONGEST_TURN_S
+        try:
+            return self._pull()
+        finally:
+            now_s = self._now_s()
+            self._clock.stood.seconds += now_s - began_s
+            if now_s > self._turn_ends_s:
+                self._is_pulling = False  # until what is started now has begun
 
     def _has_place(self, entry: Entry, keys: Keys) -> bool:
         try:
@@ -155,7 +172,7 @@ class PacedFlow(CallFlow):
     def _refuse(self, entry: Entry, error: BaseException) -> None:
         """Gives up what was never started."""
         self._refused += 1
-        self._give_up(entry, error)
+        self._give_up(entry, stray("the call", error) if isinstance(error, asyncio.CancelledError) else error)
 
     def _is_full(self) -> bool:
         """Whether one more would pass the bound of what is taken and not collected."""
@@ -206,8 +223,9 @@ class PacedFlow(CallFlow):
     def _start(self, item: Any) -> None:  # noqa: ANN401 - an entry here
         entry: Entry = item
         entry.attempts += 1
-        entry.began_s = self._loop.time()
         entry.is_late = False
+        if self._is_timed:
+            entry.began_s = self._now_s() - self._clock.stood.seconds
         if self._yields:
             entry.started_at = datetime.now(UTC)
         try:
@@ -218,11 +236,15 @@ class PacedFlow(CallFlow):
             task = self._create_task(coroutine)
         except BaseException:
             self._leave(entry)  # others may wait for its slot of a shared limit
+            if entry.attempts == 1:
+                self._unstarted += 1
+            else:
+                self._discarded += 1
             raise
         self._running[task] = entry
         if self._time_limit is not None:
-            self._time_limit.watch(entry, self._loop, self._context)
-        task.add_done_callback(self._on_finished, context=self._context)
+            self._time_limit.watch(entry, self._clock, self._loop, self._context)
+        task.add_done_callback(self._on_finished or self._bind(), context=self._context)
 
     # -- finishing
 
@@ -249,11 +271,15 @@ class PacedFlow(CallFlow):
         try:
             result = task.result()
         except BaseException as error:  # noqa: BLE001 - the item's own
-            del task  # as above
             if entry.is_late and self._time_limit is not None:
-                self._attempt_failed(entry, self._time_limit.error(error))
+                failure = self._time_limit.error(error)
             else:
-                self._attempt_failed(entry, error)
+                failure = error_of_call(task, error)
+            del task  # as above
+            try:
+                self._attempt_failed(entry, failure)
+            finally:
+                del failure  # as above
         else:
             self._deliver(entry.index, self._outcome(entry, result, None) if self._yields else result)
 
@@ -282,7 +308,7 @@ class PacedFlow(CallFlow):
                 return
             if delay_s is not None:
                 self._retried += 1
-                self._pauses.add(entry, delay_s, self._loop, self._context)
+                self._pauses.add(entry, delay_s, self._refill, self._loop, self._context)
                 return
             if entry.attempts > 1:
                 add_note(error, f"attempt {entry.attempts} of {retry.attempts}")
@@ -309,7 +335,7 @@ class PacedFlow(CallFlow):
             error=error,
             attempts=entry.attempts,
             started_at=entry.started_at,
-            elapsed_s=self._loop.time() - entry.began_s if entry.attempts else 0.0,
+            elapsed_s=self._now_s() - self._clock.stood.seconds - entry.began_s if entry.attempts else 0.0,
         )
 
     def _deliver(self, index: int, result: object) -> None:
@@ -349,7 +375,7 @@ class PacedFlow(CallFlow):
         Returns:
             The items that were taken from the source and are not started any more, in their order.
         """
-        self._takes_more = False
+        self._pull_no_more()
         unstarted = self._drop_waiting(lambda entry: entry.attempts == 0)
         if (item := self._feed.take_back()) is not NOT_YET:
             unstarted.append(Entry(self._taken, item))
@@ -369,7 +395,7 @@ class PacedFlow(CallFlow):
         self.take_no_more()
         self._drop_waiting(lambda entry: entry.index > index)
         for task in [task for task, entry in self._running.items() if entry.index > index]:
-            task.cancel()
+            self._tell_to_end(task)
 
     def _drop_waiting(self, is_dropped: Callable[[Entry], bool]) -> list[Entry]:
         dropped = self._pauses.drop(is_dropped)
@@ -404,7 +430,7 @@ class PacedFlow(CallFlow):
 
     def statistics(self) -> TaskStatistics:
         """How far it is."""
-        running, ahead = len(self._running), len(self._ahead)
+        running, ahead = len(self._running) + self._maker.is_making, len(self._ahead)
         waiting = self._waiting() - ahead
         return TaskStatistics(
             taken=self._taken,

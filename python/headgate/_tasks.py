@@ -48,8 +48,9 @@ class _Face(Generic[R]):
 
     async def __anext__(self) -> R:
         flow = self._flow
-        if flow.ready and not flow.is_stalled:
-            result: R = flow.ready.popleft()
+        ready = flow.ready
+        if ready and not flow.is_stalled:
+            result: R = ready.popleft()
             return result
         if not flow.is_open:
             flow.open()
@@ -64,7 +65,12 @@ class _Face(Generic[R]):
     async def aclose(self) -> None:
         """Cancels what runs and waits until it has ended; what was not collected is dropped.
 
-        Cancelling this cancels again what still runs, and still waits for it.
+        What runs is cancelled once: cancelling this too is raised when everything has ended. Only where another task
+        has begun the iteration, whose part it is to wait, does it end the wait at once. Another task that iterates gets
+        `ClosedEarly`.
+
+        Raises:
+            RuntimeError: What runs waits for the task that calls this: neither would ever end.
         """
         await self._flow.close()
 
@@ -162,6 +168,7 @@ def as_completed(
         ValueError: `limit` is below 1, `buffer` below 0, or `timeout` not above 0.
         TimeoutError: From the iteration: `timeout` has passed.
         RuntimeError: From the iteration: no event loop is running, or a plain `for` awaits nothing.
+        ClosedEarly: From the iteration: another task has closed it, or a wait without a block was cancelled.
         asyncio.CancelledError: From the iteration: somebody else has cancelled a task that it had made, as asyncio does
             it with all tasks at the end of a program. This ends it.
     """
@@ -256,10 +263,10 @@ def amap(  # noqa: PLR0913 - each is worth its name
     Bound: running, waiting (for a limit, a rate, a key or the next attempt) and uncollected are never more than `limit
     + buffer` together; with `ordered`, never more than `window + 1`. A loop that is slow stops the starts.
 
-    Leaving the block cancels what runs and waits until it has ended; what a call raises while it is being cancelled is
-    dropped. Without a block, `async for result in amap(...)` does the same when it is cancelled or an error is raised
-    by it (so that one cancelled `anext` ends it), and cancels without waiting when it is left by `break` or by an error
-    in its body.
+    Leaving the block cancels what runs, once, and waits until it has ended; what a call raises while it is being
+    cancelled is dropped. Without a block, `async for result in amap(...)` does the same when it is cancelled or an
+    error is raised by it (so that one cancelled `anext` ends it), and cancels without waiting when it is left by
+    `break` or by an error in its body.
 
     Args:
         function: An `async def` function, or any that returns an awaitable.
@@ -271,9 +278,11 @@ def amap(  # noqa: PLR0913 - each is worth its name
             1` if it is not given. A slow item stops the starts; it never grows a buffer.
         errors: What becomes of an exception. "raise": it cancels the rest and is raised, with the item as a note, after
             the results that come before it. "yield": results are a `TaskOutcome` for each item, with its value or
-            error. "skip": it is only counted. Cancellation, `KeyboardInterrupt` and `SystemExit` are always raised.
+            error. "skip": it is only counted. `KeyboardInterrupt` and `SystemExit` are always raised. A call that ends
+            cancelled, which neither this nor the program's end has brought about, fails with `StrayCancellation`.
         max_errors: With "yield" and "skip": more than so many failed items end it with `TooManyErrors`.
-        timeout_s: Seconds for each attempt, from its start; then it is cancelled and fails with `TimeoutError`.
+        timeout_s: Seconds for each attempt, from its start; then it is cancelled and fails with `TimeoutError`. Time in
+            which a source keeps the event loop is not the attempt's.
         retry: Which errors are tried again, and when. It holds no slot while it waits.
         rate: How fast attempts may start; may be shared.
         cost: What an item takes of the rate; 1 if it is not given. Is called before each attempt.
@@ -286,6 +295,8 @@ def amap(  # noqa: PLR0913 - each is worth its name
             awaited.
         ValueError: A figure is too small, or an argument has no meaning without another one.
         TooManyErrors: From the iteration, by `max_errors`.
+        StrayCancellation: From the iteration: a call or the source was cancelled, and this was not.
+        ClosedEarly: From the iteration: another task has closed it, or a wait without a block was cancelled.
         RuntimeError: From the iteration: no event loop is running, or something raised `StopAsyncIteration`.
     """
     options = TaskOptions(

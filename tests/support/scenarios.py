@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-from headgate import ConcurrencyLimit, Rate, Retry, TaskOutcome, TaskResults, TooManyErrors, amap
-from support.virtual_clock import run_on_virtual_clock
+from headgate import ConcurrencyLimit, Rate, Retry, StrayCancellation, TaskOutcome, TaskResults, TooManyErrors, amap
+from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
 LONG_S = 10_000.0
 """Longer than anything takes."""
@@ -48,6 +48,8 @@ class Item(ShortRepr):
     """How long each attempt takes."""
     failures: int = 0
     """How many attempts fail."""
+    is_stray: bool = False
+    """Whether they fail by a cancellation that is nobody's."""
     key: int = 0
     cost: int = 1
     cleanup_s: int = 0
@@ -76,12 +78,16 @@ class MapPlan(ShortRepr):
     per_key: int | None = None
     is_async: bool = False
     source_wait_s: tuple[int, ...] = (0,)
+    source_blocks_s: tuple[float, ...] = (0.0,)
+    """How long the event loop waits for the source before each item."""
     source_fails: bool = False
     slow_s: int | None = None
     in_block: bool = True
     leave_at: int | None = None
     leave_by_error: bool = False
     cancel_at_s: float | None = None
+    cancel_turns: int = 1
+    """In how many turns of the event loop, one after the other, it is cancelled then."""
     cancel_again_at_s: float | None = None
     stop_at_s: float | None = None
     stop_by: str | None = None
@@ -147,18 +153,31 @@ class Spied:
                 await asyncio.sleep(item.seconds)
         except asyncio.CancelledError:
             if item.cleanup_s:
-                await asyncio.sleep(item.cleanup_s)
+                await self._clean_up(item)
             if item.when_cancelled == "return":
                 return item.index
             if item.when_cancelled == "fail":
                 raise ItemError(item.index) from None
             raise
         if self.calls[item.index] <= item.failures:
-            raise ItemError(item.index)
+            raise asyncio.CancelledError if item.is_stray else ItemError(item.index)
         return item.index
+
+    async def _clean_up(self, item: Item) -> None:
+        try:
+            await asyncio.sleep(item.cleanup_s)
+        except asyncio.CancelledError:
+            self.expect(self.plan.timeout_s is not None, "a call was told again to end while it did so")
+            raise
+
+    def _block(self, item: Item) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualClockLoop)
+        loop.pass_time(self.plan.source_blocks_s[item.index % len(self.plan.source_blocks_s)])
 
     def items(self) -> Iterator[Item]:
         for item in self.plan.items:
+            self._block(item)
             self.stop_if("source", item)
             self.given.append(item.index)
             yield item
@@ -258,7 +277,7 @@ class Spied:
                     await self._collect(self.results)
             else:
                 await self._collect(self.results)
-        except (ItemError, SourceError, TooManyErrors, TimeoutError, LeaveError) as error:
+        except (ItemError, SourceError, StrayCancellation, TooManyErrors, TimeoutError, LeaveError) as error:
             self.raised = error.with_traceback(None)  # whose frames would hold the results, as if they were in use
         finally:
             if plan.in_block or not self.has_left:
@@ -351,7 +370,7 @@ class Spied:
             self.expect(plan.source_fails, "a source error out of nowhere")
             due = set(range(len(plan.items))) - (set() if plan.errors == "yield" else fails)
             self.expect(due == set(indexes) or self.was_stopped, f"{indexes} were delivered before the source's error")
-        elif isinstance(self.raised, (ItemError, TimeoutError)):
+        elif isinstance(self.raised, (ItemError, StrayCancellation, TimeoutError)):
             self.expect(plan.errors == "raise" and bool(fails & set(self.calls)), f"{self.raised!r} out of nowhere")
             if plan.ordered and fails:
                 due = set(range(min(fails & set(self.calls)))) - set(self.unstarted)
@@ -383,7 +402,7 @@ async def _run(scenario: Scenario) -> list[str]:
         consumer = loop.create_task(spied.consume())
         consumers.append(consumer)
         if spied.plan.cancel_at_s is not None:
-            timers.append(loop.call_later(spied.plan.cancel_at_s, consumer.cancel))
+            timers.append(loop.call_later(spied.plan.cancel_at_s, _cancel, consumer, spied.plan.cancel_turns))
             if spied.plan.cancel_again_at_s is not None:
                 timers.append(loop.call_later(spied.plan.cancel_again_at_s, consumer.cancel))
         if spied.plan.stop_at_s is not None:
@@ -404,6 +423,12 @@ async def _run(scenario: Scenario) -> list[str]:
         broken.append(f"somebody waits for the rate: {rate}")
     broken += too_fast(starts, amount, burst)
     return broken
+
+
+def _cancel(task: "asyncio.Task[None]", turns: int) -> None:
+    task.cancel()
+    if turns > 1:
+        task.get_loop().call_soon(_cancel, task, turns - 1)
 
 
 def too_fast(starts: list[tuple[float, int]], amount: float, burst: float) -> list[str]:

@@ -109,13 +109,26 @@ def test_items_that_wait_to_be_tried_again_count_against_the_bound() -> None:
 def test_being_told_to_end_is_never_retried(errors: Any) -> None:
     starts = []
 
-    async def cancel(item: int) -> None:
+    async def leave(item: int) -> None:
         starts.append(item)
-        raise asyncio.CancelledError
+        raise SystemExit
 
-    with pytest.raises(asyncio.CancelledError):
-        all_of(cancel, [1], limit=1, retry=Retry(3, 0), errors=errors)
+    with pytest.raises(SystemExit):
+        all_of(leave, [1], limit=1, retry=Retry(3, 0), errors=errors)
     assert [1] == starts
+
+
+def test_an_attempt_that_is_cancelled_by_something_else_is_tried_again() -> None:
+    starts = []
+
+    async def cancel_once(item: int) -> int:
+        starts.append(item)
+        if len(starts) == 1:
+            raise asyncio.CancelledError
+        return item
+
+    assert [7] == all_of(cancel_once, [7], limit=1, retry=Retry(3, 0))
+    assert [7, 7] == starts
 
 
 def test_a_mistake_in_backoff_is_raised_with_the_error_before_it() -> None:
@@ -258,7 +271,7 @@ def test_an_item_whose_key_fails_or_is_none_fails_alone(key: Any, kind: type[Exc
 
 
 @pytest.mark.parametrize("argument", ["key", "cost"])
-def test_a_cancellation_that_a_key_or_cost_raises_is_raised(argument: str) -> None:
+def test_a_cancellation_that_a_key_or_cost_raises_is_a_failure_of_that_item(argument: str) -> None:
     def cancel(item: int) -> int:
         if item == 2:
             raise asyncio.CancelledError
@@ -266,8 +279,7 @@ def test_a_cancellation_that_a_key_or_cost_raises_is_raised(argument: str) -> No
 
     options: dict[str, Any] = {argument: cancel}
     options |= {"per_key": 1} if argument == "key" else {"rate": Rate(1)}
-    with pytest.raises(asyncio.CancelledError):
-        all_of(Calls(1), range(5), limit=1, errors="skip", **options)
+    assert [0, 1, 3, 4] == all_of(Calls(1), range(5), limit=1, errors="skip", **options)
 
 
 # -- shared limits

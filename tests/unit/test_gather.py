@@ -116,17 +116,38 @@ def test_an_error_that_stands_among_the_results_is_as_it_was_raised() -> None:
     run_quietly(main())
 
 
-@pytest.mark.parametrize("return_exceptions", [False, True])
-def test_a_cancelled_argument_is_raised_in_any_case(return_exceptions: bool) -> None:
+def test_a_cancelled_argument_is_raised_as_asyncio_does_it() -> None:
     async def main() -> None:
         task = asyncio.create_task(spy.sleep("given", 10))
         asyncio.get_running_loop().call_later(1, task.cancel)
         with pytest.raises(asyncio.CancelledError):
-            await gather(task, spy.sleep("other", 10), limit=2, return_exceptions=return_exceptions)
+            await gather(task, spy.sleep("other", 10), limit=2)
         assert (1, 0) == (now_s(), spy.running)
 
     spy = Spy()
     run_quietly(main())
+
+
+async def cancel_itself() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(1)
+
+
+def test_a_cancelled_argument_stands_among_the_results_if_that_is_asked_for() -> None:
+    async def main() -> list[Any]:
+        task = asyncio.create_task(spy.sleep("given", 10))
+        asyncio.get_running_loop().call_later(1, task.cancel)
+        raising = fail_after(1, asyncio.CancelledError())
+        return await gather(task, one(1), raising, cancel_itself(), one(4), limit=2, return_exceptions=True)
+
+    spy = Spy()
+    results = run_quietly(main())
+    cancelled = asyncio.CancelledError
+    assert [cancelled, 1, cancelled, cancelled, 4] == [
+        type(result) if isinstance(result, BaseException) else result for result in results
+    ]
 
 
 @pytest.mark.parametrize("return_exceptions", [False, True])

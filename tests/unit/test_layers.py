@@ -12,7 +12,7 @@ PACKAGE = Path(headgate.__file__).parent
 
 DATA = {"_summary", "_status", "_options", "_errors", "_format", "_nearest", "_arguments", "_argument_names"}
 LIMITS = {"_limits", "_retry"}
-TASKS = {"_task_feed", "_task_outcome", "_task_options", "_task_entry", "_task_flow", "_task_calls"}
+TASKS = {"_task_feed", "_task_outcome", "_task_options", "_task_entry", "_task_errors", "_task_flow", "_task_calls"}
 MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {
         *("_version", "_summary", "_status", "_errors", "_fetch", "_job"),
@@ -46,12 +46,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_task_outcome": set(),
     "_task_options": LIMITS,
     "_task_entry": set(),
-    "_task_timers": {"_task_entry"},
-    "_task_flow": {"_task_feed"},
-    "_task_futures": {"_task_feed", "_task_flow"},
-    "_task_calls": {"_errors", "_line", "_retry", "_task_feed", "_task_options", "_task_outcome", "_task_flow"},
-    "_task_paced": {*LIMITS, "_line", "_task_timers", *TASKS},
-    "_task_map": {"_task_calls", "_task_flow", "_task_outcome"},
+    "_task_maker": set(),
+    "_task_clock": set(),
+    "_task_timers": {"_task_clock", "_task_entry"},
+    "_task_errors": {"_errors", "_retry"},
+    "_task_flow": {"_errors", "_task_clock", "_task_errors", "_task_feed", "_task_maker"},
+    "_task_futures": {"_errors", "_task_errors", "_task_feed", "_task_flow"},
+    "_task_calls": {
+        *("_errors", "_line", "_task_errors", "_task_feed", "_task_options", "_task_outcome", "_task_flow"),
+    },
+    "_task_paced": {*LIMITS, "_line", "_task_clock", "_task_timers", *TASKS},
+    "_task_map": {"_errors", "_task_calls", "_task_flow", "_task_outcome"},
     "_tasks": {*LIMITS, *TASKS, "_task_futures", "_task_paced"},
     "_task_forms": {*LIMITS, *TASKS, "_task_futures", "_task_map", "_tasks"},
 }

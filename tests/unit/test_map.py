@@ -6,12 +6,11 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 import headgate
-from headgate import TaskOutcome
+from headgate import StrayCancellation, TaskOutcome
 from support.run import printed_by
 
 LONGEST_S = 10
@@ -229,17 +228,22 @@ def test_a_call_that_exits_the_program_does_so() -> None:
         assert 5 == caught.value.code
 
 
-@pytest.mark.parametrize("errors", ["raise", "skip"])
-def test_a_call_that_is_cancelled_is_a_cancellation_however_errors_are_treated(
-    errors: Literal["raise", "skip"],
-) -> None:
-    async def give_up(_number: int) -> int:
+async def cancelled_at_1(number: int) -> int:
+    if number == 1:
         raise asyncio.CancelledError
+    return number
 
-    results = headgate.map(give_up, [1], limit=1, errors=errors)
-    with pytest.raises(asyncio.CancelledError):
+
+def test_a_call_that_is_cancelled_has_failed() -> None:
+    results = headgate.map(cancelled_at_1, range(5), limit=1)
+    assert 0 == next(results)
+    with pytest.raises(StrayCancellation, match="raised for the item 1"):
         next(results)
     assert [] == list(results)
+
+
+def test_a_call_that_is_cancelled_is_skipped_as_any_that_has_failed() -> None:
+    assert [0, 2, 3, 4] == list(headgate.map(cancelled_at_1, range(5), limit=1, errors="skip"))
 
 
 def test_closing_twice_is_closing_once() -> None:

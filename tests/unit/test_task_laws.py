@@ -1,11 +1,12 @@
 """What holds for every map of tasks, whatever happens to it."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from support.future_scenarios import FuturePlan, broken_future_promises
-from support.scenarios import Item, MapPlan, Scenario, broken_promises
+from support.scenarios import LONG_S, Item, MapPlan, Scenario, broken_promises
 
 
 def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -26,6 +27,7 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
             turns=draw(st.integers(0, 2)),
             seconds=draw(st.sampled_from([0, 0, 1, 2, 5])),
             failures=draw(st.sampled_from([0, 0, 1, 2])) if has_failures else 0,
+            is_stray=draw(st.booleans()),
             key=draw(st.integers(0, 2)),
             cost=draw(st.integers(1, 4)),
             cleanup_s=draw(st.sampled_from([0, 0, 1])) if has_cleanup else 0,
@@ -39,6 +41,9 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
     window = draw(maybe(st.integers(0, 5))) if ordered else None
     errors = draw(st.sampled_from(["raise", "yield", "skip"]))
     has_rate = draw(st.booleans())
+    # What began together may have been granted one after the other; and a call may end though its time is up, because
+    # the time of both came while the source blocked.
+    may_block = not has_rate and all(item.seconds < (timeout_s or LONG_S) for item in items)
     return MapPlan(
         items=items,
         limit=draw(st.integers(1, 5)),
@@ -56,12 +61,16 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
         per_key=draw(maybe(st.integers(1, 2))),
         is_async=draw(st.booleans()),
         source_wait_s=tuple(draw(st.lists(st.integers(0, 3), min_size=1, max_size=4))),
+        source_blocks_s=tuple(draw(st.lists(st.sampled_from([0.0, 0.003, 0.02, 2.0]), min_size=1, max_size=4)))
+        if may_block
+        else (0.0,),
         source_fails=draw(st.sampled_from([False, False, True])),
         slow_s=draw(st.sampled_from([None, None, 0, 1, 4])),
         in_block=draw(st.booleans()),
         leave_at=draw(maybe(st.integers(1, 6))),
         leave_by_error=draw(st.booleans()),
         cancel_at_s=draw(maybe(MOMENTS)),
+        cancel_turns=draw(st.integers(1, 4)),
         cancel_again_at_s=draw(maybe(MOMENTS)),
         stop_at_s=draw(maybe(MOMENTS)),
         stop_by=draw(st.sampled_from([None, None, "function", "source", "key", "cost"])),
@@ -71,8 +80,11 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> Scenario:
+    maps = draw(st.lists(map_plans(), min_size=1, max_size=2))
+    if len(maps) > 1:  # a source that blocks is nothing that the other one's rate and time limit know of
+        maps = [replace(plan, source_blocks_s=(0.0,)) for plan in maps]
     return Scenario(
-        maps=tuple(draw(st.lists(map_plans(), min_size=1, max_size=2))),
+        maps=tuple(maps),
         shared_limit=draw(st.integers(1, 4)),
         resizes=tuple(draw(st.lists(st.tuples(MOMENTS, st.integers(1, 5)), max_size=2))),
         rate=(draw(st.sampled_from([0.5, 1.0, 10.0])), 4.0),

@@ -1,0 +1,41 @@
+"""What errors look like where they are raised: they say of which item they are, and pass for nothing else."""
+
+import asyncio
+import reprlib
+from typing import Any, Final
+
+from headgate._errors import StrayCancellation
+from headgate._retry import add_note
+
+_SHORT: Final = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
+
+
+def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - the user's type
+    """The error, with a note that says at which item it was raised."""
+    add_note(error, f"raised for the item {shown(item)}")
+    return error
+
+
+def stray(whose: str, error: asyncio.CancelledError) -> StrayCancellation:
+    """The cancellation of a call or a source, in a form that does not look like that of who collects the results."""
+    failure = StrayCancellation(f"{whose} was cancelled, and the map was not")
+    failure.__cause__ = error
+    return failure
+
+
+def visible(error: BaseException) -> BaseException:
+    """The error, in a form that does not look like the end of an iteration."""
+    if isinstance(error, (StopIteration, StopAsyncIteration)):
+        hidden = RuntimeError(f"{type(error).__name__} was raised where it would have ended the iteration silently")
+        hidden.__cause__ = error
+        return hidden
+    return error
+
+
+def shown(value: object) -> str:
+    """The beginning of its representation; its type, if it cannot be represented."""
+    try:
+        return _SHORT.repr(value)
+    except Exception:  # noqa: BLE001 - an int of 5,000 digits, or a class that reprlib takes for one of its own
+        return f"<{type(value).__name__}>"

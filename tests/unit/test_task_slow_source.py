@@ -1,0 +1,280 @@
+"""A source that blocks: what was started begins nevertheless, and has all of its time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from headgate import CompletedFutures, ConcurrencyLimit, Rate, Retry, TaskStatistics, amap, as_completed
+from support.faces import now_s
+from support.maps import all_of, collected
+from support.quiet import Spy, run_quietly
+from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
+
+
+def block(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualClockLoop)
+    loop.pass_time(seconds)
+
+
+class SlowSource:
+    """Gives numbers, and blocks before each from a certain one on; notes when each was pulled and its call began."""
+
+    def __init__(self, seconds: float, count: int, *, slow_from: int = 0, call_s: float = 0.0) -> None:
+        self._seconds = seconds
+        self._count = count
+        self._slow_from = slow_from
+        self._call_s = call_s
+        self.events: list[str] = []
+
+    def __iter__(self) -> Iterator[int]:
+        for number in range(self._count):
+            if number >= self._slow_from:
+                block(self._seconds)
+            self.events.append(f"pulled {number}")
+            yield number
+
+    async def iterate(self) -> AsyncIterator[int]:
+        for number in self:
+            yield number
+
+    async def call(self, number: int) -> int:
+        self.events.append(f"began {number}")
+        await asyncio.sleep(self._call_s)
+        return number
+
+
+def one_by_one(count: int) -> list[str]:
+    return [f"{what} {number}" for number in range(count) for what in ("pulled", "began")]
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"timeout_s": 50},
+    {"ordered": True},
+    {"errors": "yield"},
+    {"limit": ConcurrencyLimit(9)},
+    {"rate": Rate(1000, burst=1000)},
+    {"retry": Retry()},
+    {"key": lambda number: number % 3, "per_key": 3},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("seconds", [0.01, 0.6])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_was_pulled_begins_before_the_next_item_is_pulled(
+    options: dict[str, Any], seconds: float, *, is_async: bool
+) -> None:
+    source = SlowSource(seconds, 5)
+    assert 5 == len(all_of(source.call, source.iterate() if is_async else source, **({"limit": 9} | options)))
+    assert one_by_one(5) == source.events
+
+
+def test_what_as_completed_was_given_begins_before_the_next_one_is_pulled() -> None:
+    async def main() -> None:
+        async with as_completed((source.call(number) for number in source), limit=9) as futures:
+            assert [0, 1, 2, 3, 4] == [future.result() async for future in futures]
+
+    source = SlowSource(0.6, 5)
+    run_quietly(main())
+    assert one_by_one(5) == source.events
+
+
+@pytest.mark.parametrize("options", [each for each in OPTIONS if "limit" not in each])  # it takes one ahead
+def test_calls_that_end_at_once_are_followed_one_by_one_if_the_source_has_become_slow(options: dict[str, Any]) -> None:
+    source = SlowSource(0.6, 6, slow_from=3, call_s=10)
+    all_of(source.call, source, limit=3, **options)
+    assert [*(f"pulled {number}" for number in range(3)), *(f"began {number}" for number in range(3))] == (
+        source.events[:6]
+    )
+    assert one_by_one(6)[6:] == source.events[6:]
+
+
+def test_items_that_come_at_once_are_pulled_together() -> None:
+    source = SlowSource(0.0001, 100)
+    all_of(source.call, source, limit=100)
+    turns = "".join(event[0] for event in source.events).replace("pb", "p b").split()
+    assert len(turns) < 6  # 50 pulls are 5 ms
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.1, 0.6])
+@pytest.mark.parametrize("options", [{}, {"ordered": True}, {"key": lambda number: number, "per_key": 1}])
+def test_no_call_runs_out_of_time_because_the_source_blocks(seconds: float, options: dict[str, Any]) -> None:
+    source = SlowSource(seconds, 50, call_s=0.001)
+    assert list(range(50)) == sorted(all_of(source.call, source, limit=100, timeout_s=0.5, **options))
+
+
+def test_no_call_runs_out_of_time_because_the_source_of_another_map_blocks() -> None:
+    async def run(source: SlowSource) -> None:
+        assert list(range(5)) == await collected(amap(source.call, source, limit=9, timeout_s=0.5, ordered=True))
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            for call_s in (0.1, 0.3):
+                group.create_task(run(SlowSource(0.6, 5, call_s=call_s)))
+
+    run_on_virtual_clock(main())
+
+
+def test_an_attempt_that_is_tried_again_has_all_of_its_time_too() -> None:
+    async def call(number: int) -> int:
+        await asyncio.sleep(0.4)
+        if number not in failed:
+            failed.add(number)
+            raise ValueError
+        return number
+
+    failed: set[int] = set()
+    source = SlowSource(0.6, 10)
+    assert list(range(10)) == sorted(all_of(call, source, limit=3, timeout_s=0.5, retry=Retry(2, 0)))
+
+
+def test_a_call_that_takes_too_long_runs_out_of_time_also_when_the_source_blocks() -> None:
+    async def main() -> tuple[list[str], float]:
+        source = SlowSource(0.3, 3)
+        outcomes = await collected(
+            amap(lambda number: asyncio.sleep(0 if number else 100), source, limit=9, timeout_s=0.5, errors="yield")
+        )
+        assert [0.5] == [round(outcome.elapsed_s, 6) for outcome in outcomes if outcome.error]
+        return [type(outcome.error).__name__ for outcome in outcomes], now_s()
+
+    kinds, at_s = run_on_virtual_clock(main())
+    assert ["NoneType", "NoneType", "TimeoutError"] == sorted(kinds)
+    assert 1.4 == pytest.approx(at_s)
+
+
+def test_a_result_is_there_before_a_slow_source_has_filled_the_limit() -> None:
+    async def main() -> float:
+        source = SlowSource(1, 100)
+        async with amap(source.call, source, limit=100) as results:
+            await anext(results)
+        return now_s()
+
+    assert run_on_virtual_clock(main()) < 6
+
+
+# -- the end, while the source is to be pulled on
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_stop_ends_it_also_where_a_slow_source_is_to_be_pulled_on(options: dict[str, Any]) -> None:
+    async def main() -> TaskStatistics:
+        async with amap(source.call, source, **({"limit": 9} | options)) as results:
+            assert [] == results.stop()
+            assert 1 == len([result async for result in results])
+        return results.statistics()
+
+    source = SlowSource(1, 9)
+    assert (1, 1, 0) == ((now := run_on_virtual_clock(main())).taken, now.succeeded, now.running)
+    assert one_by_one(1) == source.events
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_block_that_is_left_where_a_slow_source_is_to_be_pulled_on_pulls_nothing_more(
+    options: dict[str, Any],
+) -> None:
+    async def main() -> None:
+        async with amap(source.call, source, **({"limit": 9} | options)):
+            pass
+        await asyncio.sleep(10)
+
+    source = SlowSource(1, 9)
+    run_on_virtual_clock(main())
+    assert ["pulled 0"] == source.events
+
+
+def test_a_loop_that_is_let_go_of_where_a_slow_source_is_to_be_pulled_on_pulls_nothing_more() -> None:
+    async def main() -> int:
+        async for _ in amap(source.call, source, limit=9):
+            break
+        pulled = len(source.events)
+        await asyncio.sleep(10)
+        return len(source.events) - pulled
+
+    source = SlowSource(1, 99)
+    assert 0 == run_on_virtual_clock(main())
+
+
+def test_a_plain_for_may_promise_as_many_from_a_slow_source_as_from_any() -> None:
+    async def main() -> list[int]:
+        futures: CompletedFutures[int] = as_completed((source.call(number) for number in source), limit=4)
+        promised = [next(futures) for _ in range(5)]
+        with pytest.raises(RuntimeError, match="none is awaited"):
+            promised.append(next(futures))
+        return [await awaitable for awaitable in promised] + [await awaitable for awaitable in futures]
+
+    source = SlowSource(1, 9)
+    assert list(range(9)) == sorted(run_quietly(main()))
+
+
+def test_the_bounds_hold_with_a_slow_source() -> None:
+    async def main() -> None:
+        async with as_completed((spy.sleep(number, 3) for number in SlowSource(1, 20)), limit=3, buffer=1) as futures:
+            async for _ in futures:
+                assert spy.running <= 3
+                await asyncio.sleep(5)
+                assert len(spy.made) - len(spy.returned) <= 4
+
+    spy = Spy()
+    run_quietly(main())
+    assert (20, 3) == (len(spy.returned), spy.peak)
+
+
+# -- an interrupt
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_interrupt_in_a_source_ends_what_runs_at_once(
+    kind: type[BaseException], options: dict[str, Any], *, is_async: bool
+) -> None:
+    async def main() -> float:
+        def numbers() -> Iterator[int]:
+            yield 0
+            raise kind
+
+        async def numbers_async() -> AsyncIterator[int]:
+            for number in numbers():
+                yield number
+
+        source = numbers_async() if is_async else numbers()
+        with pytest.raises(kind):
+            await collected(amap(lambda _: asyncio.sleep(1000), source, **({"limit": 9} | options)))
+        return now_s()
+
+    assert 0 == run_on_virtual_clock(main())
+
+
+def test_an_interrupt_in_a_source_is_not_lost_with_what_was_not_collected() -> None:
+    def numbers() -> Iterator[int]:
+        yield 0
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        async with amap(asyncio.sleep, numbers(), limit=2):
+            await asyncio.sleep(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_on_virtual_clock(main())
+
+
+def test_an_interrupt_in_what_makes_coroutines_ends_what_runs_at_once() -> None:
+    def coroutines(spy: Spy) -> Iterator[Any]:
+        yield spy.sleep(0, 1000)
+        raise KeyboardInterrupt
+
+    async def main() -> None:
+        futures = as_completed(coroutines(spy), limit=1)
+        ask: Callable[[], Any] = lambda: next(futures)  # noqa: E731
+        ask().close()
+        ask().close()  # was promised, before anybody knew
+        with pytest.raises(KeyboardInterrupt):
+            await anext(futures)
+        assert (0, 0) == (spy.running, now_s())
+
+    spy = Spy()
+    run_quietly(main())
