@@ -5,6 +5,7 @@ mod checksum;
 mod copy;
 mod ndjson;
 mod none;
+mod pages;
 mod parquet;
 mod part;
 mod read;

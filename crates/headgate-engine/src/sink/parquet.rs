@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{Array as _, RecordBatch};
-use arrow_schema::SchemaRef;
+use arrow_schema::{ArrowError, SchemaRef};
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions, compute_leaves};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -20,6 +20,7 @@ use parquet::schema::types::ColumnPath;
 
 use super::checksum::{Checksummed, open_verified};
 use super::copy;
+use super::pages::PageKeeper;
 use super::part::{FinishedPart, PartWriter};
 use super::read;
 use crate::error::JobError;
@@ -35,18 +36,18 @@ const MAX_GROUP_PLAIN_BYTES: usize = 64 * 1024 * 1024;
 const ZSTD_LEVEL: i32 = 1;
 
 pub(crate) struct ParquetPart {
-    writer: Writer,
+    writer: SerializedFileWriter<Checksummed>,
+    columns: ArrowRowGroupWriterFactory,
+    keeper: Arc<PageKeeper>,
     schema: SchemaRef,
-    /// Of the row group that is being gathered.
-    plain_bytes: usize,
+    /// The row group that is being gathered.
+    group: Option<Group>,
 }
 
-enum Writer {
-    Encoding(Box<ArrowWriter<Checksummed>>),
-    /// Whole row groups of other parts follow, as they are stored, and nothing else any more.
-    Copying(Box<SerializedFileWriter<Checksummed>>),
-    /// On the way from one to the other, which failed.
-    Broken,
+struct Group {
+    columns: Vec<ArrowColumnWriter>,
+    rows: usize,
+    plain_bytes: usize,
 }
 
 impl ParquetPart {
@@ -59,64 +60,84 @@ impl ParquetPart {
     }
 
     pub(crate) fn new(file: File, schema: &SchemaRef) -> io::Result<Self> {
-        let options = ArrowWriterOptions::new().with_properties(properties()?);
-        let file = Checksummed::new(file);
-        let writer = ArrowWriter::try_new_with_options(file, Arc::clone(schema), options).map_err(io_error)?;
-        Ok(Self { writer: Writer::Encoding(Box::new(writer)), schema: Arc::clone(schema), plain_bytes: 0 })
+        let keeper = Arc::<PageKeeper>::default();
+        let options = ArrowWriterOptions::new().with_properties(properties()?).with_page_store_factory(keeper.clone());
+        let (writer, columns) = ArrowWriter::try_new_with_options(Checksummed::new(file), schema.clone(), options)
+            .and_then(ArrowWriter::into_serialized_writer)
+            .map_err(io_error)?;
+        Ok(Self { writer, columns, keeper, schema: schema.clone(), group: None })
     }
 
-    fn encoder(&mut self) -> io::Result<&mut ArrowWriter<Checksummed>> {
-        match &mut self.writer {
-            Writer::Encoding(writer) => Ok(writer),
-            Writer::Copying(_) | Writer::Broken => Err(io::Error::other("rows cannot follow copied row groups")),
-        }
-    }
-
-    /// What copies row groups; what was gathered before is a row group of its own.
-    fn copier(&mut self) -> io::Result<&mut SerializedFileWriter<Checksummed>> {
-        self.writer = match std::mem::replace(&mut self.writer, Writer::Broken) {
-            Writer::Encoding(writer) => Writer::Copying(Box::new(writer.into_serialized_writer().map_err(io_error)?.0)),
-            copying => copying,
+    fn gather(&mut self, records: &RecordBatch) -> Result<(), ParquetError> {
+        let group = match &mut self.group {
+            Some(group) => group,
+            none => none.insert(Group { columns: self.columns.create_column_writers(0)?, rows: 0, plain_bytes: 0 }),
         };
-        self.plain_bytes = 0;
-        match &mut self.writer {
-            Writer::Copying(writer) => Ok(writer),
-            Writer::Encoding(_) | Writer::Broken => Err(io::Error::other("row groups cannot be copied")),
+        let mut columns = group.columns.iter_mut();
+        for (field, values) in self.schema.fields().iter().zip(records.columns()) {
+            for (leaf, column) in compute_leaves(field, values)?.iter().zip(&mut columns) {
+                column.write(leaf)?;
+            }
         }
+        group.rows += records.num_rows();
+        group.plain_bytes += plain_bytes(records)?;
+        Ok(())
+    }
+
+    /// Writes what was gathered.
+    fn end_group(&mut self) -> Result<(), ParquetError> {
+        let Some(Group { columns, .. }) = self.group.take() else { return Ok(()) };
+        let mut group = self.writer.next_row_group()?;
+        for (index, column) in columns.into_iter().enumerate() {
+            self.keeper.write(column, &mut group, index)?;
+        }
+        group.close()?;
+        self.keeper.clear();
+        Ok(())
+    }
+
+    fn write_all(&mut self, records: &RecordBatch) -> Result<(), ParquetError> {
+        let mut rest = records.clone();
+        while rest.num_rows() > 0 {
+            let gathered = self.group.as_ref().map_or(0, |group| group.rows);
+            let rows = rest.num_rows().min(MAX_GROUP_ROWS - gathered);
+            self.gather(&rest.slice(0, rows))?;
+            rest = rest.slice(rows, rest.num_rows() - rows);
+            if self.group.as_ref().is_some_and(Group::is_full) {
+                self.end_group()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    fn encoded_bytes(&self) -> usize {
+        self.columns.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum()
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows >= MAX_GROUP_ROWS
+            || self.plain_bytes >= MAX_GROUP_PLAIN_BYTES
+            || self.encoded_bytes() >= MAX_GROUP_ENCODED_BYTES
     }
 }
 
 impl PartWriter for ParquetPart {
     fn write(&mut self, records: &RecordBatch) -> io::Result<()> {
-        let before = self.plain_bytes;
-        let writer = self.encoder()?;
-        writer.write(records).map_err(io_error)?;
-        let mut gathered = match writer.in_progress_rows() {
-            0 => 0,
-            _ => before + plain_bytes(records)?,
-        };
-        if gathered >= MAX_GROUP_PLAIN_BYTES {
-            writer.flush().map_err(io_error)?;
-            gathered = 0;
-        }
-        self.plain_bytes = gathered;
-        Ok(())
+        self.write_all(records).map_err(io_error)
     }
 
     fn bytes(&self) -> u64 {
-        match &self.writer {
-            Writer::Encoding(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
-            Writer::Copying(writer) => writer.bytes_written() as u64,
-            Writer::Broken => 0,
-        }
+        (self.writer.bytes_written() + self.group.as_ref().map_or(0, Group::encoded_bytes)) as u64
     }
 
     fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64> {
         let file = open_verified(part, crc32)?;
         let unreadable = |error: JobError| io::Error::new(io::ErrorKind::InvalidData, error.message);
         let groups = copy::row_groups(&file).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        if matches!(self.writer, Writer::Copying(_)) || copy::are_large(&groups) {
-            return copy::copy(&file, &groups, self.copier()?).map_err(io_error);
+        if copy::are_large(&groups) {
+            return self.end_group().and_then(|()| copy::copy(&file, &groups, &mut self.writer)).map_err(io_error);
         }
         let mut rows = 0;
         for batch in read::parquet_batches(file, part, &self.schema).map_err(unreadable)? {
@@ -129,22 +150,13 @@ impl PartWriter for ParquetPart {
 
     fn finish(mut self: Box<Self>) -> io::Result<FinishedPart> {
         // Not `into_inner`: that hides the cause of an I/O error in a text.
-        match &mut self.writer {
-            Writer::Encoding(writer) => {
-                writer.finish().map_err(io_error)?;
-                writer.inner().finished()
-            }
-            Writer::Copying(writer) => {
-                writer.finish().map_err(io_error)?;
-                writer.inner().finished()
-            }
-            Writer::Broken => Err(io::Error::other("the part was given up")),
-        }
+        self.end_group().and_then(|()| self.writer.finish()).map_err(io_error)?;
+        self.writer.inner().finished()
     }
 }
 
-fn plain_bytes(records: &RecordBatch) -> io::Result<usize> {
-    records.columns().iter().map(|column| column.to_data().get_slice_memory_size().map_err(io::Error::other)).sum()
+fn plain_bytes(records: &RecordBatch) -> Result<usize, ArrowError> {
+    records.columns().iter().map(|column| column.to_data().get_slice_memory_size()).sum()
 }
 
 fn properties() -> io::Result<WriterProperties> {
@@ -152,9 +164,7 @@ fn properties() -> io::Result<WriterProperties> {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("headgate ", env!("CARGO_PKG_VERSION")).into())
         .set_compression(Compression::ZSTD(level))
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_max_row_group_row_count(Some(MAX_GROUP_ROWS))
-        .set_max_row_group_bytes(Some(MAX_GROUP_ENCODED_BYTES));
+        .set_statistics_enabled(EnabledStatistics::Chunk);
     // Values that hardly repeat: a dictionary would be built only to be given up.
     for column in ["row", "url", "error_message", "started_at", "elapsed_us", "ttfb_us"] {
         properties = properties.set_column_dictionary_enabled(column.into(), false);
