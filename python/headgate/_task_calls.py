@@ -8,7 +8,7 @@ from typing import Any
 
 from headgate._errors import TooManyErrors
 from headgate._line import OtherLoopError
-from headgate._task_errors import noted, shown, stray
+from headgate._task_errors import after, noted, shown, stray
 from headgate._task_feed import AsyncFeed, Feed
 from headgate._task_flow import Flow, cancellations
 from headgate._task_options import TaskOptions
@@ -27,7 +27,7 @@ def ends_all(error: BaseException) -> bool:
 class CallFlow(Flow[Any]):
     """Calls a function with each item as soon as there is room, and delivers what it returns."""
 
-    __slots__ = ("_failed", "_function", "_options", "_taken", "_unstarted")
+    __slots__ = ("_failed", "_function", "_is_program_over", "_options", "_taken", "_unstarted")
 
     def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
         # A shared limit is asked for each slot, and then there is no bound of our own.
@@ -40,6 +40,7 @@ class CallFlow(Flow[Any]):
         self._taken = 0
         self._failed = 0
         self._unstarted = 0
+        self._is_program_over: bool | None = None
 
     def stop(self) -> list[Any]:
         """Starts nothing new; what runs is finished. Gives items that were taken and will not be started."""
@@ -83,7 +84,7 @@ class CallFlow(Flow[Any]):
         try:
             result = task.result()
         except BaseException as error:  # noqa: BLE001 - the item's own
-            failure = error_of_call(task, error)
+            failure = self._error_of_call(task, error)
             del task  # else its error, whose traceback has this frame, would be a cycle
             try:
                 self._item_failed(item, failure)
@@ -94,6 +95,26 @@ class CallFlow(Flow[Any]):
             if self._waiters:
                 self._wake()
         self._refill()
+
+    def _error_of_call(self, task: asyncio.Future[Any], error: BaseException) -> BaseException:
+        """What a call has failed with. That it was cancelled is its failure: nobody has cancelled who waits for it."""
+        if not cancellations(task) or not self._is_the_end():
+            return stray("the call", error) if isinstance(error, asyncio.CancelledError) else error
+        # Start nothing more, whatever the call has made of it.
+        return after(asyncio.CancelledError(), error) if isinstance(error, Exception) else error
+
+    def _is_the_end(self) -> bool:
+        """Whether all tasks are cancelled, as asyncio does it when a program ends."""
+        opener = self._opened_by()
+        if isinstance(opener, asyncio.Task) and not (opener.done() or cancellations(opener)):
+            return False
+        if self._is_program_over is None:  # in this turn of the event loop: there may be many calls, and many tasks
+            self._is_program_over = all(map(cancellations, asyncio.all_tasks(self._loop)))
+            self._loop.call_soon(self._look_again)
+        return self._is_program_over
+
+    def _look_again(self) -> None:
+        self._is_program_over = None
 
     def _item_failed(self, item: Any, error: BaseException) -> bool:  # noqa: ANN401 - the user's type
         """Counts an error, and ends the flow if it is to be raised. Gives whether the flow goes on."""
@@ -130,19 +151,6 @@ class _Awaiting:
             )
             raise NotAwaitableError(self._not_awaitable)
         return await awaitable
-
-
-def error_of_call(task: asyncio.Future[Any], error: BaseException) -> BaseException:
-    """What a call has failed with. That it was cancelled is its failure: nobody has cancelled those who wait for it."""
-    return stray("the call", error) if isinstance(error, asyncio.CancelledError) and not _is_the_end(task) else error
-
-
-def _is_the_end(task: asyncio.Future[Any]) -> bool:
-    """Whether a task was cancelled together with all others, as asyncio does it when a program ends."""
-    if not cancellations(task):
-        return False
-    others = asyncio.all_tasks(task.get_loop()) - {task}
-    return all(cancellations(other) for other in others)
 
 
 async def failing(error: BaseException) -> None:

@@ -18,10 +18,20 @@ def noted(error: BaseException, item: Any) -> BaseException:  # noqa: ANN401 - t
 
 
 def stray(whose: str, error: asyncio.CancelledError) -> StrayCancellation:
-    """The cancellation of a call or a source, in a form that does not look like that of who collects the results."""
+    """The cancellation of a call or a source, such that it does not look like one of the task that collects."""
     failure = StrayCancellation(f"{whose} was cancelled, and the map was not")
     failure.__cause__ = error
     return failure
+
+
+def after(error: BaseException, earlier: BaseException) -> BaseException:
+    """The error, with an earlier one as its context: that one would have been raised if this had not come."""
+    last = error
+    while last.__context__ is not None:
+        last = last.__context__
+    if last is not earlier:
+        last.__context__ = earlier
+    return error
 
 
 def visible(error: BaseException) -> BaseException:

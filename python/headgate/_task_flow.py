@@ -9,7 +9,7 @@ one from the done-callback; p-map's `backpressure` for the second bound; trio's 
 Guarantees. Started and unfinished are never more than `limit`; with the uncollected, never more than `limit + buffer`.
 What has finished is delivered before an error that comes after it, and an error is raised once. When `close` has
 returned, nothing that the flow began still runs, and each of these was cancelled once: no clean-up is cut short. A
-source that is slow does not keep what was started from its begin.
+source that is slow does not keep what was started from beginning.
 
 Cost. A dictionary of what runs, a deque of what has finished: nothing grows with anything but the two bounds.
 
@@ -18,6 +18,7 @@ cancel what it began. When all is over, it does not refer to itself either.
 """
 
 import asyncio
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
@@ -30,7 +31,7 @@ from weakref import ref
 
 from headgate._errors import ClosedEarly
 from headgate._task_clock import LONGEST_TURN_S, CallClock
-from headgate._task_errors import stray, visible
+from headgate._task_errors import after, stray, visible
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
 from headgate._task_maker import TaskMaker
 
@@ -39,7 +40,8 @@ R = TypeVar("R")
 _QUICK_LOOKS: Final = 256
 """After so many pulls that were quick, all of them, the clock is looked at less often than after each."""
 _QUICK_PULLS: Final = 16
-"""After how many then: so many may block, one after the other, before that is noticed."""
+"""After how many then: so many and one may block, one after the other, before that is noticed."""
+_NOT_KNOWN: Final = math.inf
 
 NO_MORE: Final = END
 """What `Flow.next` gives when everything has been delivered."""
@@ -120,7 +122,7 @@ class Flow(ABC, Generic[R]):
     def resume(self) -> None:
         """Starts more, in the context of whoever opened the flow: who collects may be in another one."""
         self.is_stalled = False
-        self._turn_ends_s = self._now_s() + LONGEST_TURN_S
+        self._turn_ends_s = self._now_s() + LONGEST_TURN_S if self._look_in == 1 else _NOT_KNOWN
         self._context.run(self._refill)
 
     def _refill(self) -> None:
@@ -132,8 +134,9 @@ class Flow(ABC, Generic[R]):
             if in_flight + len(self.ready) >= self._bound:
                 self.is_stalled = True
                 return
+            look_in = self._look_in
             try:
-                item = self._pull()
+                item = self._pull_timed() if look_in == 1 else self._pull()
             except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is
                 self._source_failed(error)
                 break
@@ -145,12 +148,25 @@ class Flow(ABC, Generic[R]):
             except BaseException as error:  # noqa: BLE001 - a task factory of somebody's, perhaps: it must not be lost
                 self.fail(error)
             in_flight += 1
-            if look_in := self._look_in:
+            if look_in:
                 if look_in == 1:
                     self._look_at_the_clock()
                 else:
                     self._look_in = look_in - 1
         self._look_whether_it_has_ended()
+
+    def _pull_timed(self) -> Any:  # noqa: ANN401 - an item or a mark
+        """Pulls from a source that may block: the clock of the calls on this loop stands still meanwhile."""
+        began_s = self._now_s()
+        if began_s > self._turn_ends_s and isinstance(self._feed, Feed):  # it was not the source that took so long
+            self._turn_ends_s = began_s + LONGEST_TURN_S
+        try:
+            return self._pull()
+        finally:
+            now_s = self._now_s()
+            self._clock.stood.seconds += now_s - began_s
+            if now_s > self._turn_ends_s:
+                self._is_pulling = False  # until what is started now has begun
 
     def _look_whether_it_has_ended(self) -> None:
         if self._has_ended:
@@ -160,10 +176,13 @@ class Flow(ABC, Generic[R]):
 
     def _look_at_the_clock(self) -> None:
         """Stops pulling where that takes long. It costs a fiftieth of a task: a quick source is seldom looked at."""
-        if self._now_s() > self._turn_ends_s:
+        now_s = self._now_s()
+        if now_s > self._turn_ends_s:
             self._quick_looks = 0
             self._is_pulling = False
             self._go_on_soon()
+        elif self._turn_ends_s == _NOT_KNOWN:  # a turn that began without a look: the next pull has one, too
+            self._turn_ends_s = now_s + LONGEST_TURN_S
         elif self._quick_looks < _QUICK_LOOKS:
             self._quick_looks += 1
         else:
@@ -175,7 +194,7 @@ class Flow(ABC, Generic[R]):
             self._loop.call_soon(self._go_on, context=self._context)
 
     def _go_on(self) -> None:
-        self._turn_ends_s = self._now_s() + LONGEST_TURN_S
+        self._turn_ends_s = self._now_s() + LONGEST_TURN_S if self._look_in == 1 else _NOT_KNOWN
         if self._takes_more and not self._is_pulling:
             self._is_pulling = True
             self._refill()
@@ -218,9 +237,9 @@ class Flow(ABC, Generic[R]):
         while not self.ready:
             if self._failure is not None:
                 error, self._failure = self._failure, None
-                self._interrupt = None
                 try:
-                    await self._wait_for_the_end(asyncio.current_task())
+                    await self._wait_for_the_end_after(error)
+                    self._interrupt = None
                     raise visible(error)
                 finally:
                     del error  # else its traceback, which has this frame, would be a cycle
@@ -239,6 +258,16 @@ class Flow(ABC, Generic[R]):
                 await self._wait_was_cancelled(asyncio.current_task())
                 raise
         return True
+
+    async def _wait_for_the_end_after(self, error: BaseException) -> None:
+        """Waits for it before an error is raised, which is not lost if the wait ends with another one."""
+        try:
+            await self._wait_for_the_end(asyncio.current_task())
+        except asyncio.CancelledError as cancelled:
+            if self._interrupt is None:
+                raise after(cancelled, error)  # noqa: B904 - it is the same one
+        except RuntimeError as refusal:
+            raise after(refusal, error)  # noqa: B904 - as above
 
     async def _wait_was_cancelled(self, task: "asyncio.Task[Any] | None") -> None:
         is_last = self._is_last_to_wait(task) or not self._has_ended
@@ -271,7 +300,7 @@ class Flow(ABC, Generic[R]):
 
     def _wake(self) -> None:
         # Who waited did so while the event loop had its turn, and that may have been for long.
-        self._turn_ends_s = self._now_s() + LONGEST_TURN_S
+        self._turn_ends_s = self._now_s() + LONGEST_TURN_S if self._look_in == 1 else _NOT_KNOWN
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -301,46 +330,51 @@ class Flow(ABC, Generic[R]):
         """Cancels what runs and waits until it has ended; what was not collected is dropped.
 
         What runs is cancelled once, as `asyncio.TaskGroup` does it: a further cancellation of who waits here is raised
-        when everything has ended. Only who is not the last to wait for it need not wait on.
+        when everything has ended. A task that did not begin the iteration need not wait on: the one that did does.
         """
         task = asyncio.current_task()
         if self._is_of_ours(task):
             raise RuntimeError("a task cannot wait for its own end: close it from outside, or call stop()")
         self._note_cut(task)
-        await self._wait_for_the_end(task)
-        if self._interrupt is not None:
-            interrupt, self._interrupt = self._interrupt, None
-            try:
-                raise interrupt
-            finally:
-                del interrupt  # as in `wait_for_ready`
+        try:
+            await self._wait_for_the_end(task)
+        finally:
+            if self._interrupt is not None:  # an exit comes before a cancellation
+                interrupt, self._interrupt = self._interrupt, None
+                try:
+                    raise interrupt
+                finally:
+                    del interrupt  # as in `wait_for_ready`
 
     async def _wait_for_the_end(self, task: "asyncio.Task[Any] | None") -> None:
+        failure = self._failure
         self.abandon()
         cancelled: asyncio.CancelledError | None = None
         while not self.is_over():
             if self._is_waited_for and task is self._opened_by():
-                await self._refuse_to_wait()
+                await self._refuse_to_wait(failure)
             try:
                 await self._wait()
             except asyncio.CancelledError as error:
                 if not self._is_last_to_wait(task):
                     raise
                 cancelled = error
+        del failure  # as in `wait_for_ready`
         if cancelled is not None:
             try:
                 raise cancelled
             finally:
-                del cancelled  # as in `wait_for_ready`
+                del cancelled  # as above
 
-    async def _refuse_to_wait(self) -> None:
+    async def _refuse_to_wait(self, failure: BaseException | None) -> None:
         """Ends the wait of a task for which one of those that run waits: each would wait for the other's end."""
         with suppress(asyncio.CancelledError):  # which we have caused, by cancelling that one
             await asyncio.sleep(0)
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         if not self.is_over():
-            raise RuntimeError("what runs here waits for the very task that waits for its end: neither would ever end")
+            refusal = "what runs here waits for the very task that waits for its end: neither would ever end"
+            raise RuntimeError(refusal) from failure
 
     def _is_of_ours(self, task: "asyncio.Task[Any] | None") -> bool:
         """Whether it is one of those whose end is waited for."""

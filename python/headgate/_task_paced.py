@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headgate._limits import ConcurrencyLimit
 from headgate._retry import add_note
-from headgate._task_calls import CallFlow, ends_all, error_of_call, failing
-from headgate._task_clock import LONGEST_TURN_S
+from headgate._task_calls import CallFlow, ends_all, failing
 from headgate._task_entry import Entry, Keys
 from headgate._task_errors import noted, stray
 from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
@@ -147,19 +146,6 @@ class PacedFlow(CallFlow):
         self._taken += 1
         return entry
 
-    def _pull_timed(self) -> Any:  # noqa: ANN401 - an item or a mark
-        """Pulls from a source that may block: the clock of the calls stands still meanwhile."""
-        began_s = self._now_s()
-        if began_s > self._turn_ends_s and isinstance(self._feed, Feed):  # it was not the source that took so long
-            self._turn_ends_s = began_s + LONGEST_TURN_S
-        try:
-            return self._pull()
-        finally:
-            now_s = self._now_s()
-            self._clock.stood.seconds += now_s - began_s
-            if now_s > self._turn_ends_s:
-                self._is_pulling = False  # until what is started now has begun
-
     def _has_place(self, entry: Entry, keys: Keys) -> bool:
         try:
             if self._options.key is not None:
@@ -274,7 +260,7 @@ class PacedFlow(CallFlow):
             if entry.is_late and self._time_limit is not None:
                 failure = self._time_limit.error(error)
             else:
-                failure = error_of_call(task, error)
+                failure = self._error_of_call(task, error)
             del task  # as above
             try:
                 self._attempt_failed(entry, failure)

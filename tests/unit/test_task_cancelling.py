@@ -336,6 +336,69 @@ def test_a_program_that_ends_starts_nothing_more(limit: int, errors: Any, option
     kept.clear()
 
 
+@pytest.mark.parametrize("options", [{}, {"timeout_s": 5000}, {"retry": Retry(attempts=3, backoff=0)}])
+def test_a_program_that_ends_starts_nothing_more_whatever_calls_make_of_it(options: dict[str, Any]) -> None:
+    async def work(item: int) -> None:
+        begun.append(item)
+        try:
+            await asyncio.sleep(1000)
+        except asyncio.CancelledError as cancelled:
+            raise ConnectionError from cancelled
+
+    async def main() -> None:
+        results = amap(work, count(), limit=3, errors="skip", **options)
+        kept.append(results)
+        kept.append(asyncio.ensure_future(anext(results)))
+        await asyncio.sleep(1)
+        raise ZeroDivisionError  # and asyncio cancels what runs, and complains of what becomes of it
+
+    begun: list[int] = []
+    kept: list[Any] = []
+    with pytest.raises(ZeroDivisionError):
+        run_on_virtual_clock(main())
+    assert [0, 1, 2] == begun
+
+
+def test_calls_that_are_cancelled_one_by_one_cost_no_look_at_all_tasks_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_tasks(loop: Any = None) -> Any:
+        looks.append(loop)
+        return every_task(loop)
+
+    async def main() -> None:
+        spy = Spy()
+        waiting = asyncio.create_task(for_each(lambda item: spy.sleep(item, 1000), range(50), limit=50, errors="skip"))
+        await asyncio.sleep(1)
+        for task in every_task() - {waiting, asyncio.current_task()}:
+            task.cancel()
+        assert (0, 50) == ((done := await waiting).succeeded, done.failed)
+
+    every_task, looks = asyncio.all_tasks, list[Any]()
+    monkeypatch.setattr(asyncio, "all_tasks", all_tasks)
+    run_on_virtual_clock(main())
+    assert not [loop for loop in looks if loop is not None][1:]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_error_is_not_lost_if_the_wait_for_what_runs_is_cancelled(options: dict[str, Any]) -> None:
+    async def fail_or_clean_up(item: int) -> None:
+        if item == 0:
+            raise ValueError
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(10)
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError) as raised:
+            async with asyncio.timeout(5):
+                await collected(amap(fail_or_clean_up, range(9), **({"limit": 9} | options)))
+        assert raised.value.__cause__ is not None
+        assert isinstance(raised.value.__cause__.__context__, ValueError)
+        assert 10 == now_s()
+
+    run_quietly(main())
+
+
 def test_a_program_that_ends_where_nobody_waits_starts_nothing_more() -> None:
     async def main() -> None:
         kept.append(results := amap(lambda item: spy.sleep(item, item * 1000), count(), limit=1, errors="skip"))

@@ -119,6 +119,19 @@ def test_no_call_runs_out_of_time_because_the_source_of_another_map_blocks() -> 
     run_on_virtual_clock(main())
 
 
+def test_no_call_runs_out_of_time_because_the_source_of_a_map_without_options_blocks() -> None:
+    async def main() -> None:
+        source = SlowSource(0.6, 5)
+        async with asyncio.TaskGroup() as group:
+            limited = group.create_task(
+                collected(amap(asyncio.sleep, [0.1, 0.2, 0.3], limit=9, timeout_s=0.5, errors="yield"))
+            )
+            group.create_task(collected(amap(source.call, source, limit=9)))
+        assert [None] * 3 == [outcome.error for outcome in limited.result()]
+
+    run_on_virtual_clock(main())
+
+
 def test_an_attempt_that_is_tried_again_has_all_of_its_time_too() -> None:
     async def call(number: int) -> int:
         await asyncio.sleep(0.4)
@@ -247,6 +260,38 @@ def test_an_interrupt_in_a_source_ends_what_runs_at_once(
         return now_s()
 
     assert 0 == run_on_virtual_clock(main())
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("has_left", [False, True])
+def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_who_waits_for_what_runs(
+    kind: type[BaseException], *, has_left: bool
+) -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+        yield 1000
+        raise kind  # when one of the two has ended
+
+    async def clean_up(sleep_s: int) -> None:
+        try:
+            await asyncio.sleep(sleep_s)
+        finally:
+            await asyncio.sleep(10)
+
+    async def consume() -> None:
+        async with asyncio.timeout(15), amap(clean_up, numbers(), limit=2) as results:
+            if has_left:
+                await asyncio.sleep(12)
+            else:
+                await collected(results)
+
+    async def main() -> float:
+        with pytest.raises(kind):
+            await consume()
+        return now_s()
+
+    # One ends after 11 seconds, the other has ten for its clean-up from then on.
+    assert 21 == run_on_virtual_clock(main())
 
 
 def test_an_interrupt_in_a_source_is_not_lost_with_what_was_not_collected() -> None:
