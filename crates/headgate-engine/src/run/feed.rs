@@ -36,11 +36,10 @@ pub(super) fn start(mut feed: Feed) -> Result<(), JobError> {
         // Dropped before `rows`, whose end would look like the end of the input.
         let failure = feed.failure.clone();
         let _guard = failure.on_panic("source");
-        let ended = feed.run();
-        // Before anybody can see that there are no more rows.
-        feed.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(feed.source.note());
-        if let Err(error) = ended {
-            failure.set(error);
+        match feed.run() {
+            // Before anybody can see that there are no more rows.
+            Ok(()) => feed.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(feed.source.note()),
+            Err(error) => failure.set(error),
         }
     })
 }

@@ -34,12 +34,18 @@ impl Compression {
         Ok(match self {
             Self::None => Box::new(reader),
             _ if reader.fill_buf()?.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Self::Gzip if reader.fill_buf()?.first() != Some(&GZIP_FIRST_BYTE) => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, NoGzip));
+            }
             Self::Gzip => Box::new(Members::new(Box::new(reader))),
             // The library's own bound holds: a window of more than 128 MiB is refused.
             Self::Zstd => Box::new(zstd::Decoder::with_buffer(reader)?),
         })
     }
 }
+
+/// The first byte of a member (RFC 1952 section 2.3.1).
+const GZIP_FIRST_BYTE: u8 = 0x1F;
 
 /// What stands in a gzip file, member after member. `flate2` has the like of it, which takes whatever follows a member for the
 /// next one; as gzip(1) does, we pass over zeros that fill up the file.
@@ -55,8 +61,6 @@ impl Members {
 
     /// Whether another member follows.
     fn next_member(&mut self) -> io::Result<bool> {
-        /// The first byte of a member (RFC 1952 section 2.3.1).
-        const FIRST_BYTE: u8 = 0x1F;
         let reader = self.decoder.get_mut();
         let mut padded = false;
         loop {
@@ -71,7 +75,7 @@ impl Members {
                     padded = true;
                     reader.consume(zeros);
                 }
-                Some(&FIRST_BYTE) if zeros == 0 && !padded => break,
+                Some(&GZIP_FIRST_BYTE) if zeros == 0 && !padded => break,
                 Some(_) => {
                     reader.consume(zeros);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, NoGzip));

@@ -108,6 +108,9 @@ impl Input {
                     "{name}: {cause}: its {compression} data ends in the middle, {place}; get the whole file and start over with --fresh"
                 )
             }
+            (Compression::Gzip, _) if NoGzip::is(error) && at == 0 => {
+                format!("{name}: it is not gzip data, though its name says so: rename it, or get the right file")
+            }
             (Compression::Gzip, _) if NoGzip::is(error) => {
                 let bytes = self.size().bytes.and_then(|bytes| bytes.checked_sub(at));
                 let what = bytes.map_or("what follows is".into(), |bytes| format!("the last {bytes} bytes are"));

@@ -59,6 +59,8 @@ fn an_input_that_is_cut_ends_the_job_unfinished_and_it_goes_on_when_the_input_is
     let failure = summary.failure.expect("the input was cut");
     assert_eq!("input", failure.kind);
     assert!(failure.message.contains("urls.txt: cut while it was read: it had "), "{}", failure.message);
+    // Nor does a note say that it was only touched.
+    assert!(summary.notes.is_empty(), "{:?}", summary.notes);
     let count = rows.len() as u64;
     assert!(0 < count && count < ROWS / 2 + 7, "{count} rows");
     assert_eq!((0..count).collect::<Vec<_>>(), ordinals(&rows));

@@ -215,18 +215,18 @@ fn a_file_that_is_truncated_in_its_csv_header_cannot_be_opened() {
 }
 
 #[test]
-fn a_file_that_is_not_what_its_name_says_is_called_damaged() {
+fn a_file_that_is_not_what_its_name_says_is_refused() {
     let files = Files::new();
-    for (name, kind, cause) in
-        [("urls.txt.gz", "gzip", "invalid gzip header"), ("urls.txt.zst", "zstd", "Unknown frame descriptor")]
-    {
-        let (rows, error) = drain(open(&files.write(name, "http://a/\nhttp://b/\n")).as_mut());
-        assert_eq!(0, rows.len());
-        let message = files.message(&error.expect("a damaged file"));
-        let start = format!("{name}: damaged: its {kind} data cannot be decoded further ({cause}), at byte ");
-        assert!(message.starts_with(&start), "{message}");
-        assert!(message.ends_with(", after 0 rows; get a sound copy and start over with --fresh"), "{message}");
+    for content in ["http://a/\nhttp://b/\n", "\0\0\0"] {
+        let message = "urls.txt.gz: it is not gzip data, though its name says so: rename it, or get the right file";
+        assert_eq!(message, files.message(&open_error(&files.write("urls.txt.gz", content))));
     }
+    let (rows, error) = drain(open(&files.write("urls.txt.zst", "http://a/\nhttp://b/\n")).as_mut());
+    assert_eq!(0, rows.len());
+    let message = files.message(&error.expect("a damaged file"));
+    let start = "urls.txt.zst: damaged: its zstd data cannot be decoded further (Unknown frame descriptor), at byte ";
+    assert!(message.starts_with(start), "{message}");
+    assert!(message.ends_with(", after 0 rows; get a sound copy and start over with --fresh"), "{message}");
 }
 
 #[test]
