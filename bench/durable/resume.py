@@ -116,10 +116,9 @@ def _pretend(directory: Path, *, done: int) -> None:
         raise FileNotFoundError(f"{directory} has no commit, though its job was stopped after the first")
     record = newest.record | {"adds": [], "removes": [], "done": done, "watermark": done, "above": _NO_ROWS}
     record["number"] += 1
-    record["totals"] = record["totals"] | {"answered": done}
     version = json.loads(newest.path.read_text())["format_version"]
     text = json.dumps(record)
-    crc32 = zlib.crc32(text.encode())
+    crc32 = zlib.crc32(version.to_bytes(4, "little") + text.encode())
     path = newest.path.with_name(f"{record['number']:020}.json")
     path.write_text(f'{{"format_version":{version},"crc32":{crc32},"record":{text}}}\n')
 

@@ -61,7 +61,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         output: A directory for the results, or `-` for NDJSON on standard output.
         format: `parquet`, `ndjson`, or `none` to count and drop. By default Parquet in a directory, NDJSON on
             standard output.
-        fresh: Replace what an earlier job left in `output`; nobody is asked.
+        fresh: Replace what an earlier job left in `output`; nobody is asked. For an input without rows, it is kept.
         resume: Go on where an earlier run of the same job stopped; `False` raises `OutputError` if there was one.
         url_column: The input's column of URLs.
         method_column: The input's column of methods, if it has one.

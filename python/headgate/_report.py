@@ -138,7 +138,9 @@ def _place(summary: Summary) -> Iterator[str]:
         else:
             yield f"{summary.output} is there no longer, and what was committed to it went with it"
     elif not (summary.rows or (summary.job is not None and summary.job.done)):
-        yield "no row has ended: there are no results" if _stopped_early(summary) else "there were no rows to ask for"
+        yield (
+            "no row has ended, and nothing was written" if _stopped_early(summary) else "there were no rows to ask for"
+        )
     else:
         look = f"headgate show {shlex.quote(summary.output)}"
         yield f"results are in {summary.output}: look at them with `{look}`"

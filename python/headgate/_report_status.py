@@ -33,6 +33,9 @@ def _state(status: JobStatus) -> str:
         return "running now" if status.pid is None else f"running now (pid {status.pid})"
     if status.finished:
         return "finished"
+    if status.rows == status.done:
+        way_on = ": the same command does that" if status.resumable else ""
+        return f"stopped before the files of results were merged{way_on}"
     if status.resumable:
         return "stopped: the same command goes on"
     return "stopped: it cannot be gone on with, because its input cannot be read again"
@@ -46,7 +49,13 @@ def _facts(status: JobStatus) -> Iterator[tuple[str, str]]:
         yield f"{_INDENT}{kind}", f"{number:,}"
     yield "watermark", f"{status.watermark:,}: all rows before it are done"
     yield "results", f"{_format.plural(status.parts, 'file')}, {_format.size(status.bytes)}, {status.format}"
+    if status.parts_to_place and not status.running:
+        files = _format.plural(status.parts_to_place, "file")
+        them = "it" if status.parts_to_place == 1 else "them"
+        yield "not in place", f"{files}: other readers do not see {them} before the job is run again"
     yield "begun", _format.moment(status.started_at)
+    if status.note is not None:
+        yield "note", status.note
 
 
 def _runs(status: JobStatus) -> Iterator[str]:

@@ -47,12 +47,15 @@ class JobStatus:
         errors: Failed rows by kind of error, or by status as `status:503`.
         parts: Files of results.
         bytes: Their size.
-        finished: Whether every row of the input is done.
+        parts_to_place: Files that count and are not in their places yet: for an instant, or since a kill in the last
+            steps of a commit. Until the job is run again, `Job.rows` and `headgate show` alone have their rows.
+        finished: Whether every row of the input is done, and every file in its place.
         resumable: Whether the same command goes on with it; not where its input cannot be read again.
         running: Whether a process writes to it now.
         pid: Which, where that is known.
         started_at: When it was begun, in UTC.
         committed_at: When results were last committed, in UTC; `None`: not yet.
+        note: Something about its directory to know of, such as a damaged commit by which nothing is lost.
         run_count: Runs that committed results.
         runs: The last 32 of them, oldest first.
     """
@@ -68,12 +71,14 @@ class JobStatus:
     errors: dict[str, int]
     parts: int
     bytes: int
+    parts_to_place: int
     finished: bool
     resumable: bool
     running: bool
     pid: int | None
     started_at: datetime
     committed_at: datetime | None
+    note: str | None
     run_count: int
     runs: tuple[JobRun, ...]
 

@@ -74,9 +74,9 @@ class Reader(threading.Thread):
         self.counts.append(len(rows))
 
     def is_merged(self, *, settled: bool) -> bool:
-        """Whether small parts are being put together; if `settled`, whether that is over."""
+        """Whether small parts are being merged, or have been; if `settled`, whether that is over."""
         newest = commits.newest(self.directory)
-        if newest is None or not newest.record["removes"]:
+        if newest is None or not (newest.record["removes"] or newest.record["finished"]):
             return False
         return not settled or newest.is_settled(self.directory)
 

@@ -58,9 +58,11 @@ def test_rows_that_no_commit_names_are_not_thrown_away_unasked(server: str, tmp_
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
     for commit in (out / "_headgate" / "log").iterdir():
         commit.unlink()
-    code, shown = on_terminal("fetch", f"{server}/[1-3]", "-o", out, "--fresh", question=QUESTION, answer="n\n")
+    code, shown = on_terminal(
+        "fetch", f"{server}/[1-3]", "-o", out, "--fresh", question="what is there? [y/N] ", answer="n\n"
+    )
     assert (2, 5) == (code, len(rows(out)))
-    assert shown.startswith(f"{out} holds the files of a job begun 20")
+    assert shown.startswith(f"{out} holds a job that cannot be read")
 
 
 def test_the_end_of_the_input_is_no_yes_and_ends_the_line(server: str, tmp_path: Path) -> None:

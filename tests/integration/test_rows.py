@@ -124,7 +124,7 @@ def test_damage_is_an_error_that_names_the_file(parts: list[Path], tmp_path: Pat
     damaged.write_bytes(parts[0].read_bytes()[:-20])
     stream = RowStream([parts[0], damaged])
 
-    with pytest.raises(OutputError, match=f"^{damaged}: damaged: .*; bring back a sound copy, or start over"):
+    with pytest.raises(OutputError, match=f"^{damaged}: damaged: .*; bring it back from a copy, or start over"):
         list(stream)
     with pytest.raises(OSError, match=f"{damaged}: damaged: "):
         pa.table(stream)

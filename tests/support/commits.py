@@ -53,20 +53,11 @@ def newest_name(directory: Path) -> str:
 
 def newest(directory: Path) -> Commit | None:
     """The newest commit; it says how far the job is."""
-    name = newest_name(directory)
-    return None if name == NO_COMMIT else read(directory, name)
-
-
-def read(directory: Path, name: str) -> Commit:
-    """A commit by its name."""
-    path = log_of(directory) / f"{name}.json"
-    return Commit(path, json.loads(path.read_text())["record"])
-
-
-def since(directory: Path, name: str) -> list[Commit]:
-    """The commits after the one of that name."""
-    names = sorted(path.stem for path in log_of(directory).glob("*.json"))
-    return [read(directory, later) for later in names if later > name]
+    while (name := newest_name(directory)) != NO_COMMIT:
+        path = log_of(directory) / f"{name}.json"
+        with contextlib.suppress(FileNotFoundError):  # a newer one came meanwhile, and this one was removed
+            return Commit(path, json.loads(path.read_text())["record"])
+    return None
 
 
 def done(directory: Path) -> int:

@@ -77,12 +77,14 @@ STATUS: dict[str, Any] = {
     "errors": {"closed": 3, "status:503": 5, "timeout": 52},
     "parts": 4,
     "bytes": 5_242_880,
+    "parts_to_place": 0,
     "finished": False,
     "resumable": True,
     "running": False,
     "pid": None,
     "started_at": "2026-11-20T20:19:33.069189Z",
     "committed_at": "2026-11-20T21:00:05.161937Z",
+    "note": None,
     "run_count": 2,
     "runs": [
         {

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
@@ -16,6 +16,7 @@ class Origin:
         url: Without a slash at the end.
         body: What each answer holds.
         statuses: The status for each path that is not answered with 200.
+        held: Paths that are answered only once `released` is set.
         requests: Method, path, the header `X-Token` and body of each request.
     """
 
@@ -23,6 +24,8 @@ class Origin:
         self.url = url
         self.body = body
         self.statuses: dict[str, int] = {}
+        self.held: set[str] = set()
+        self.released = threading.Event()
         self.requests: list[tuple[str, str, str | None, bytes]] = []
 
 
@@ -37,10 +40,13 @@ def changing(body: bytes = b"hello", *, first: Callable[[], object] | None = Non
             if first is not None and once.acquire(blocking=False):
                 first()
             origin.requests.append((self.command, self.path, self.headers.get("X-Token"), sent))
+            if self.path in origin.held:
+                origin.released.wait()
             self.send_response(origin.statuses.get(self.path, 200))
             self.send_header("Content-Length", str(len(origin.body)))
-            self.end_headers()
-            self.wfile.write(origin.body)
+            with suppress(ConnectionError):  # who asked may have been killed
+                self.end_headers()
+                self.wfile.write(origin.body)
 
         do_POST = do_GET  # noqa: N815 - as above
 
@@ -57,6 +63,7 @@ def changing(body: bytes = b"hello", *, first: Callable[[], object] | None = Non
     try:
         yield origin
     finally:
+        origin.released.set()
         server.shutdown()
         thread.join()
         server.server_close()

@@ -58,7 +58,7 @@ def test_a_job_of_no_rows_has_no_latency_and_no_cost_of_each() -> None:
         "  CPU         0.0 s",
         "there were no rows to ask for",
     ]
-    assert lines(**NO_ROWS, interrupted=True)[-1] == "no row has ended: there are no results"
+    assert lines(**NO_ROWS, interrupted=True)[-1] == "no row has ended, and nothing was written"
 
 
 def test_a_job_that_did_not_reach_its_end_says_so() -> None:

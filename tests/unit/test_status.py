@@ -53,6 +53,17 @@ def test_all_that_is_known_is_said() -> None:
         ("160,000 of 200,000 rows done (80 %); running now (pid 7)", {"running": True, "pid": 7}),
         ("160,000 of 200,000 rows done (80 %); running now", {"running": True}),
         ("200,000 of 200,000 rows done (100 %); finished", {"done": 200_000, "finished": True}),
+        (
+            (
+                "200,000 of 200,000 rows done (100 %); "
+                "stopped before the files of results were merged: the same command does that"
+            ),
+            {"done": 200_000},
+        ),
+        (
+            "200,000 of 200,000 rows done (100 %); stopped before the files of results were merged",
+            {"done": 200_000, "resumable": False},
+        ),
         ("0 of 0 rows done (100 %); finished", {"done": 0, "rows": 0, "finished": True}),
         (
             (
@@ -65,6 +76,16 @@ def test_all_that_is_known_is_said() -> None:
 )
 def test_the_first_line_says_how_far_it_is_and_whether_it_goes_on(expected: str, changes: dict[str, Any]) -> None:
     assert expected == lines(**changes)[0]
+
+
+def test_files_that_a_kill_kept_from_their_places_are_counted() -> None:
+    expected = "  not in place  1 file: other readers do not see it before the job is run again"
+    assert expected in lines(parts_to_place=1)
+    assert expected not in lines(parts_to_place=1, running=True)
+
+
+def test_what_is_to_be_known_of_the_directory_is_said() -> None:
+    assert "  note          a commit is damaged" in lines(note="a commit is damaged")
 
 
 def test_a_run_that_has_not_ended_runs_or_was_killed() -> None:

@@ -166,8 +166,8 @@ fn launch(plan: Plan, options: JobOptions) -> Result<Job, JobError> {
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(progress.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
     machine::raise_open_files()?.check(needed, workers)?;
-    let notes = check_ports(&options, needed)?.into_iter().chain(note_window(&options.run)).collect();
-    let notes = Arc::new(Mutex::new(notes));
+    let notes = [check_ports(&options, needed)?, note_window(&options.run), output.note()];
+    let notes = Arc::new(Mutex::new(notes.into_iter().flatten().collect()));
 
     let setting = Setting {
         concurrency: options.run.concurrency,

@@ -12,8 +12,9 @@ use crate::rows::RowStream;
 /// `headgate_engine::job::status::Status` as JSON.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
-pub fn job_status(py: Python<'_>, output: PathBuf) -> PyResult<String> {
-    let status = py.detach(|| status::status(&output)).map_err(|error| to_python(py, &error))?;
+pub fn job_status(py: Python<'_>, output: PathBuf, check_all: bool) -> PyResult<String> {
+    let status = if check_all { status::checked_status } else { status::status };
+    let status = py.detach(|| status(&output)).map_err(|error| to_python(py, &error))?;
     to_json(py, &status)
 }
 
@@ -22,5 +23,5 @@ pub fn job_status(py: Python<'_>, output: PathBuf) -> PyResult<String> {
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
 pub fn job_rows(py: Python<'_>, output: PathBuf) -> PyResult<RowStream> {
     let parts = py.detach(|| status::parts(&output)).map_err(|error| to_python(py, &error))?;
-    Ok(RowStream::of(parts.paths, parts.schema))
+    Ok(RowStream::of(parts.files, parts.schema))
 }

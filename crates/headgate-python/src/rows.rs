@@ -10,7 +10,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array as _, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, SchemaRef};
 use headgate_engine::error::JobError;
-use headgate_engine::sink::{PartRows, schema_of_parts};
+use headgate_engine::sink::{PartFile, PartRows, schema_of_parts};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -19,7 +19,7 @@ use crate::error::to_python;
 /// Reads the parts anew for everyone who asks: it is never used up. May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct RowStream {
-    parts: Vec<PathBuf>,
+    parts: Vec<PartFile>,
     schema: SchemaRef,
 }
 
@@ -41,7 +41,7 @@ pub struct RowSchema {
 
 impl RowStream {
     /// `schema`: that of every part.
-    pub fn of(parts: Vec<PathBuf>, schema: SchemaRef) -> Self {
+    pub fn of(parts: Vec<PartFile>, schema: SchemaRef) -> Self {
         Self { parts, schema }
     }
 
@@ -55,7 +55,7 @@ impl RowStream {
     #[new]
     fn new(py: Python<'_>, parts: Vec<PathBuf>) -> PyResult<Self> {
         let schema = py.detach(|| schema_of_parts(&parts)).map_err(|error| to_python(py, &error))?;
-        Ok(Self::of(parts, schema))
+        Ok(Self::of(parts.into_iter().map(PartFile::from).collect(), schema))
     }
 
     #[getter]

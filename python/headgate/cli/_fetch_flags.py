@@ -114,7 +114,11 @@ def _add_output(parser: Parser) -> None:
         metavar="STATUSES",
         text=f"statuses of failed rows, or none (default: {_options.DEFAULT_FAIL_ON})",
     )
-    parser.switch("fresh", "--fresh", text="replace what an earlier job left in OUT; on a terminal it asks first")
+    parser.switch(
+        "fresh",
+        "--fresh",
+        text="replace what an earlier job left in OUT, if there is a row to ask for; on a terminal it asks first",
+    )
     parser.switch("yes", "-y", "--yes", text="do not ask whether to replace it")
     parser.switch("no_resume", "--no-resume", text="refuse if OUT already holds a job")
     _work_flags.add_part_size(parser)

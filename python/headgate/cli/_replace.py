@@ -45,7 +45,7 @@ def _question(output: str) -> str:
     from headgate._job import status_of  # noqa: PLC0415 - not for the help
 
     try:
-        status = status_of(output)
+        status = status_of(output, check_all=False)
     except HeadgateError:
         # Why is told by the engine with ways on, and --fresh, the one that was chosen, is among them.
         return f"{output} holds a job that cannot be read (see `headgate status`): replace what is there?"

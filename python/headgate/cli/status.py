@@ -7,7 +7,9 @@ from typing import Final
 from headgate.cli._parser import Parser
 
 _DESCRIPTION: Final = """\
-Says how far the job in OUT is, as of its last commit. A job that runs is not disturbed."""
+Says how far the job in OUT is, as of its last commit, and whether its results are those that were committed: no file of
+them is missing, of another length or foreign and, if they are at most 1 GiB and no process writes to them now, every
+byte is as it was written. A job that runs is not disturbed."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -15,11 +17,12 @@ examples:
   headgate status results --json | jq .done
 
 the keys of --json, which stay: output, input, format; rows (null: not known), done, watermark (all rows before it are
-done), answered, failed, errors (failed rows by kind, or by status as status:503), parts, bytes, finished, resumable,
-running, pid (null: none, or not known), started_at, committed_at (null: never), run_count, and runs: the last 32, each
-with command, started_at, committed_at, rows, ended. Times are in UTC, as in RFC 3339.
+done), answered, failed, errors (failed rows by kind, or by status as status:503), parts, bytes, parts_to_place (files
+that a kill kept from their places), finished, resumable, running, pid (null: none, or not known), started_at,
+committed_at (null: never), note (null: nothing), run_count, and runs: the last 32, each with command, started_at,
+committed_at, rows, ended. Times are in UTC, as in RFC 3339.
 
-exit codes: 0, or 2 where there is no job"""
+exit codes: 0, or 2 where there is no job or it is damaged"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,6 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.group("what to say")
     parser.argument("output", "OUT", "the directory of a job")
     parser.switch("json", "--json", text="as JSON")
+    parser.switch("check_all", "--check-all", text="compare every byte with its checksum, also beyond 1 GiB of results")
     values = parser.read(arguments)
     if values is None:
         return 0
@@ -38,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     from headgate import _report_status  # noqa: PLC0415 - not for the help
     from headgate._job import status_of  # noqa: PLC0415 - as above
 
-    status = status_of(output)
+    status = status_of(output, check_all=values.switch("check_all"))
     if values.switch("json"):
         sys.stdout.write(status.to_json())
     else:

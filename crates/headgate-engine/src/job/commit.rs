@@ -67,11 +67,17 @@ pub struct Commit {
     pub above: String,
     pub adds: Vec<PartRecord>,
     pub removes: Vec<String>,
+    /// All parts that count, where the commit is a checkpoint: the commits before it are needed no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Vec<PartRecord>>,
+    /// Over all parts that count, so that a list of them is known to be whole; empty in format version 2.
+    #[serde(default)]
+    pub parts_sum: String,
     /// The numbers of the next parts; none is given twice.
     pub next_part: u64,
     pub next_failed: u64,
     pub totals: Totals,
-    /// Every row is done, and small parts are put together.
+    /// Every row is done, small parts are merged, and every part is in its place.
     pub finished: bool,
     /// Runs before those in `runs`.
     pub earlier_runs: u64,

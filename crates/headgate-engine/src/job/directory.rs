@@ -11,9 +11,9 @@
 //!
 //! The order of a commit: parts are written in `tmp` and synced; then the commit is, in one step; then what it removes is
 //! removed and what it adds is renamed into place. Who reads while that happens may miss the newest rows, and never sees a
-//! row twice. A commit whose last steps are missing is redone when the job is opened.
+//! row twice. A commit whose last steps are missing is redone when the job is opened. So that a job which is said to be
+//! finished is so for every reader, the commit that says it changes no parts.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,12 +23,11 @@ use super::commit::{Commit, PartRecord};
 use super::lock::{self, Lock};
 use super::log::CommitLog;
 use super::manifest::Manifest;
-use super::record::{self, WAYS_ON};
+use super::record;
+use super::results::{OWN_DIRECTORY, Results, part_files};
 use super::storage::{Storage, remove_if_there, write_file};
 use crate::error::JobError;
-use crate::sink::{PartName, cause};
-
-pub(crate) const OWN_DIRECTORY: &str = "_headgate";
+use crate::sink::{WAYS_ON, cause};
 
 /// A job's directory that this process alone writes to, until it is dropped.
 #[derive(Debug)]
@@ -65,6 +64,10 @@ impl JobDirectory {
         Ok(Self { root: root.to_owned(), log: CommitLog::new(own.join("log")), storage, _lock: lock })
     }
 
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// What was asked of the job that is there; `None`: there is none.
     pub(super) fn manifest(&self) -> Result<Option<Manifest>, JobError> {
         read_manifest(&self.root)
@@ -72,6 +75,7 @@ impl JobDirectory {
 
     /// Begins a job, removing what an earlier one left. A crash in between is made good by the next start.
     pub(super) fn begin(&self, manifest: &Manifest) -> Result<(), JobError> {
+        let parts = part_files(&self.root)?;
         let began = || -> io::Result<()> {
             let (tmp, log) = (self.tmp(), self.log.path());
             for directory in [&tmp, log] {
@@ -84,7 +88,7 @@ impl JobDirectory {
             let mut manifest = manifest.clone();
             manifest.clearing = true;
             self.write_manifest(&manifest)?;
-            for part in part_files(&self.root)?.keys() {
+            for part in parts.keys() {
                 self.storage.remove(&self.root.join(part))?;
             }
             self.storage.sync_directory(&self.root)?;
@@ -106,22 +110,28 @@ impl JobDirectory {
         self.write_manifest(manifest).map_err(|error| unusable(&self.root, &error))
     }
 
-    /// Brings the directory to where the newest commit says it is, and checks that nothing is missing. If something is,
-    /// nothing is changed.
-    pub(super) fn recover(&self) -> Result<Commit, JobError> {
-        let commit = self.log.newest()?.unwrap_or_else(Commit::zero);
-        for part in &commit.adds {
-            if is_whole(&self.root.join(&part.name), part) || is_whole(&self.tmp().join(&part.name), part) {
-                continue;
-            }
-            let path = self.root.join(&part.name);
-            return Err(JobError::output(format!("{} is missing or not whole; {WAYS_ON}", path.display())));
+    /// Whether it holds rows of an earlier job, in their places or not.
+    ///
+    /// # Errors
+    /// `Output`: it cannot be read.
+    pub(super) fn holds_rows(&self) -> Result<bool, JobError> {
+        match self.log.read() {
+            Ok(Some(logged)) => Ok(logged.newest.done > 0),
+            // Nobody knows what is in them.
+            _ => Ok(!part_files(&self.root)?.is_empty()),
         }
-        self.check_parts(&commit)?;
-        self.settle(commit.number).map_err(|error| unusable(&self.root, &error))?;
-        self.apply(&commit)?;
+    }
+
+    /// Brings the directory to where the newest commit says it is. If what was committed is not all there, nothing is changed.
+    pub(super) fn recover(&self) -> Result<Results, JobError> {
+        let results = Results::claimed(&self.root)?;
+        self.settle(results.newest.number).map_err(|error| unusable(&self.root, &error))?;
+        self.apply(&results.newest)?;
+        if results.since_checkpoint == 0 {
+            self.log.remove_before(results.newest.number, self.storage.as_ref())?;
+        }
         self.clear(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
-        Ok(commit)
+        Ok(results)
     }
 
     /// Makes durable what the steps that follow build on: the process that began may have been killed before it did.
@@ -151,17 +161,13 @@ impl JobDirectory {
         self.root.join(name)
     }
 
-    /// The parts there are. Reads all commits.
-    pub(super) fn parts(&self) -> Result<BTreeMap<String, PartRecord>, JobError> {
-        self.log.parts()
-    }
-
     /// Makes the parts that the commit adds count, and those that it removes count no more: all of it or nothing, also if the machine
     /// stops in between.
     pub(super) fn commit(&self, commit: &Commit) -> Result<(), JobError> {
         self.storage.sync_directory(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
         self.log.append(commit, self.storage.as_ref(), &self.tmp())?;
-        self.apply(commit)
+        self.apply(commit)?;
+        if commit.parts.is_some() { self.log.remove_before(commit.number, self.storage.as_ref()) } else { Ok(()) }
     }
 
     /// The steps that follow a commit, as far as they were not taken yet. What is removed goes first, so that no row is there twice.
@@ -200,32 +206,6 @@ impl JobDirectory {
         Ok(())
     }
 
-    /// Whether the parts are those that count, by number and size; reading all commits would take too long.
-    fn check_parts(&self, commit: &Commit) -> Result<(), JobError> {
-        let mut found = part_files(&self.root).map_err(|error| unusable(&self.root, &error))?;
-        for name in &commit.removes {
-            found.remove(name);
-        }
-        found.extend(commit.adds.iter().map(|part| (part.name.clone(), part.bytes)));
-        let bytes: u64 = found.values().sum();
-        if (found.len() as u64, bytes) == (commit.totals.parts, commit.totals.bytes) {
-            return Ok(());
-        }
-        let expected = self.log.parts()?;
-        let missing = expected.values().find(|part| found.get(&part.name) != Some(&part.bytes));
-        let unknown = found.keys().find(|name| !expected.contains_key(*name));
-        let trouble = match (missing, unknown) {
-            (Some(part), _) if found.contains_key(&part.name) => {
-                let (then, now) = (part.bytes, found[&part.name]);
-                format!("{} has {now} bytes and should have {then}", self.path_of(&part.name).display())
-            }
-            (Some(part), _) => format!("{} is missing", self.path_of(&part.name).display()),
-            (None, Some(name)) => format!("{} is there, and no commit names it", self.path_of(name).display()),
-            (None, None) => format!("the newest commit in {} does not go with the others", self.log.path().display()),
-        };
-        Err(JobError::output(format!("{trouble}; {WAYS_ON}")))
-    }
-
     fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
         let (written, placed) = (self.tmp().join("job.json"), self.own().join("job.json"));
         write_file(self.storage.as_ref(), &written, &record::encode(manifest)?)?;
@@ -254,27 +234,6 @@ pub(super) fn read_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
     }
 }
 
-/// The newest commit of the job in a directory.
-pub(super) fn newest_commit(root: &Path) -> Result<Option<Commit>, JobError> {
-    CommitLog::new(root.join(OWN_DIRECTORY).join("log")).newest()
-}
-
-/// Files with the names of parts, and their sizes. A directory or a link with such a name is not one of ours.
-pub(super) fn part_files(root: &Path) -> io::Result<BTreeMap<String, u64>> {
-    let mut files = BTreeMap::new();
-    for entry in fs::read_dir(root)? {
-        let entry = entry?;
-        let Some(name) = entry.file_name().to_str().filter(|name| PartName::parse(name).is_some()).map(str::to_owned)
-        else {
-            continue;
-        };
-        if entry.file_type()?.is_file() {
-            files.insert(name, entry.metadata()?.len());
-        }
-    }
-    Ok(files)
-}
-
 /// Refuses a directory with somebody else's files. Ours has a `job.json`, or is empty but for a start that was cut short.
 fn refuse_foreign(root: &Path, fresh: bool) -> Result<(), JobError> {
     let own = root.join(OWN_DIRECTORY);
@@ -285,13 +244,14 @@ fn refuse_foreign(root: &Path, fresh: bool) -> Result<(), JobError> {
             Err(trouble) => Err(JobError::output(format!("{} {trouble}", own.join("job.json").display()))),
         };
     }
+    let parts = part_files(root)?;
     let looked = || -> io::Result<Option<String>> {
         let is_ours = own.try_exists()?;
         if own.join("job.json").try_exists()? || is_ours && fresh {
             return Ok(None);
         }
         let shown = root.display();
-        let has_parts = !part_files(root)?.is_empty();
+        let has_parts = !parts.is_empty();
         Ok(
             if is_ours
                 && (has_parts || holds_others(&own, &["lock", "tmp", "log"])? || holds_others(&own.join("log"), &[])?)

@@ -1,4 +1,8 @@
 //! The commits of a job, one file each, numbered, never changed: `_headgate/log/00000000000000000001.json`.
+//!
+//! A commit says what it changes. Every so often one is a checkpoint, which says all that there is; those before it are then
+//! removed. So the log has a bounded number of files, and whoever opens the job reads no more than those since the newest
+//! checkpoint.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,15 +10,42 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::commit::{Commit, PartRecord};
-use super::record::{self, WAYS_ON};
-use super::storage::{Storage, write_file};
+use super::parts::PartList;
+use super::record;
+use super::storage::{Storage, remove_if_there, write_file};
 use crate::error::JobError;
-use crate::sink::cause;
+use crate::sink::{WAYS_ON, cause};
+
+/// A commit of so many is a checkpoint. Each has a bitmap of half a megabyte at the most, and is read when the job is opened.
+pub(super) const CHECKPOINT_EVERY: u64 = 32;
+/// How often a log is read again that was changed while it was read.
+const READS: u32 = 8;
 
 /// The commits in a directory.
 #[derive(Debug, Clone)]
 pub(super) struct CommitLog {
     directory: PathBuf,
+}
+
+/// What a log says.
+#[derive(Debug)]
+pub(super) struct Logged {
+    /// It says all that is needed to go on.
+    pub(super) newest: Commit,
+    /// The parts that count.
+    pub(super) parts: Result<PartList, Gap>,
+    /// Commits since the newest checkpoint.
+    pub(super) since_checkpoint: u64,
+}
+
+/// The commits do not say which parts count, because one of them is damaged or gone.
+#[derive(Debug)]
+pub(super) struct Gap {
+    pub(super) commit: PathBuf,
+    /// Names it.
+    pub(super) trouble: JobError,
+    /// What the others say of parts, by name.
+    pub(super) known: BTreeMap<String, PartRecord>,
 }
 
 impl CommitLog {
@@ -26,27 +57,85 @@ impl CommitLog {
         &self.directory
     }
 
-    /// The newest commit; it says all that is needed to go on. `None`: there is none yet.
-    pub(super) fn newest(&self) -> Result<Option<Commit>, JobError> {
-        self.numbers()?.into_iter().max().map(|number| self.read(number)).transpose()
+    /// Everything that the log says; `None`: there is no commit yet. Whoever writes may go on meanwhile.
+    ///
+    /// # Errors
+    /// `Output`: the newest commit cannot be read.
+    pub(super) fn read(&self) -> Result<Option<Logged>, JobError> {
+        for _ in 1..READS {
+            let newest = self.newest_number()?;
+            let logged = self.read_from(newest);
+            let is_sound = matches!(&logged, Ok(None | Some(Logged { parts: Ok(_), .. })));
+            // What was listed may have been removed since, after a checkpoint.
+            if is_sound || self.newest_number()? == newest {
+                return logged;
+            }
+        }
+        self.read_from(self.newest_number()?)
     }
 
-    /// The parts there should be, by name. Reads all commits, which only few need.
-    pub(super) fn parts(&self) -> Result<BTreeMap<String, PartRecord>, JobError> {
-        let mut numbers = self.numbers()?;
-        numbers.sort_unstable();
-        let mut parts = BTreeMap::new();
-        for (number, expected) in numbers.into_iter().zip(1..) {
-            if number != expected {
-                return Err(self.damaged(expected, &format!("is missing; {WAYS_ON}")));
-            }
-            let commit = self.read(number)?;
-            for name in &commit.removes {
-                parts.remove(name);
-            }
-            parts.extend(commit.adds.into_iter().map(|part| (part.name.clone(), part)));
+    fn read_from(&self, newest: u64) -> Result<Option<Logged>, JobError> {
+        if newest == 0 {
+            return Ok(None);
         }
-        Ok(parts)
+        let newest = self.commit(newest)?;
+        let mut changes: Vec<Commit> = Vec::new();
+        let mut trouble = None;
+        let mut base = newest.parts.clone();
+        let mut number = newest.number;
+        while base.is_none() && number > 1 {
+            number -= 1;
+            match self.commit(number) {
+                Ok(commit) => {
+                    base.clone_from(&commit.parts);
+                    changes.push(Commit { above: String::new(), ..commit });
+                }
+                Err(error) if self.path_of(number).exists() || trouble.is_none() => {
+                    trouble.get_or_insert((number, error));
+                }
+                // Beyond one that is gone there may be no more.
+                Err(_) => break,
+            }
+        }
+        let since_checkpoint = newest.number - number;
+        changes.reverse();
+        let parts = match trouble {
+            None => self.parts_of(&newest, base, &changes).map_err(|trouble| (newest.number, trouble)),
+            Some(trouble) => Err(trouble),
+        };
+        let parts = parts.map_err(|(number, trouble)| {
+            let commits = changes.iter().chain([&newest]);
+            let records = commits.flat_map(|commit| commit.adds.iter().chain(commit.parts.iter().flatten()));
+            Gap {
+                commit: self.path_of(number),
+                trouble,
+                known: records.map(|part| (part.name.clone(), part.clone())).collect(),
+            }
+        });
+        Ok(Some(Logged { newest: Commit { parts: None, ..newest }, parts, since_checkpoint }))
+    }
+
+    /// The parts that count after these commits, of which the first is a checkpoint or the first of all.
+    fn parts_of(
+        &self,
+        newest: &Commit,
+        checkpoint: Option<Vec<PartRecord>>,
+        changes: &[Commit],
+    ) -> Result<PartList, JobError> {
+        let is_checkpoint = |commit: &&Commit| commit.parts.is_some();
+        let mut parts = PartList::new(checkpoint.unwrap_or_default())
+            .map_err(|trouble| self.contradicts(changes.iter().find(is_checkpoint).unwrap_or(newest), &trouble))?;
+        for commit in changes.iter().chain([newest]).filter(|commit| !is_checkpoint(commit)) {
+            parts.apply(commit).map_err(|trouble| self.contradicts(commit, &trouble))?;
+        }
+        if parts.is_that_of(newest) {
+            return Ok(parts);
+        }
+        Err(self.contradicts(newest, "it counts other parts than the commits before it"))
+    }
+
+    fn contradicts(&self, commit: &Commit, trouble: &str) -> JobError {
+        self.damaged(commit.number, &format!("does not go with the other commits ({trouble}); {WAYS_ON}"))
     }
 
     /// Makes a commit durable, written in `tmp` first: it is there whole or not at all, and no other has its number.
@@ -65,15 +154,32 @@ impl CommitLog {
         })
     }
 
-    fn read(&self, number: u64) -> Result<Commit, JobError> {
-        let bytes = record::read(&self.path_of(number))
-            .map_err(|error| self.damaged(number, &format!("cannot be read: {}", cause(&error))))?;
+    /// Removes the commits before a checkpoint that is durable. Those that come back after a loss of power change nothing.
+    pub(super) fn remove_before(&self, checkpoint: u64, storage: &dyn Storage) -> Result<(), JobError> {
+        for number in self.numbers()?.into_iter().filter(|number| *number < checkpoint) {
+            let path = self.path_of(number);
+            remove_if_there(storage, &path)
+                .map_err(|error| JobError::output(format!("cannot remove {}: {}", path.display(), cause(&error))))?;
+        }
+        Ok(())
+    }
+
+    fn commit(&self, number: u64) -> Result<Commit, JobError> {
+        let bytes = record::read(&self.path_of(number)).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.damaged(number, &format!("is missing; {WAYS_ON}")),
+            _ => self.damaged(number, &format!("cannot be read: {}", cause(&error))),
+        })?;
         let commit: Commit = record::decode(&bytes).map_err(|trouble| self.damaged(number, &trouble))?;
         if commit.number == number {
             Ok(commit)
         } else {
             Err(self.damaged(number, &format!("is the copy of another commit; {WAYS_ON}")))
         }
+    }
+
+    /// 0: there is none.
+    pub(super) fn newest_number(&self) -> Result<u64, JobError> {
+        Ok(self.numbers()?.into_iter().max().unwrap_or_default())
     }
 
     fn numbers(&self) -> Result<Vec<u64>, JobError> {

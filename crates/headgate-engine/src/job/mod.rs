@@ -1,15 +1,18 @@
 //! What makes a run durable: the job's directory, its commits, and what goes on from them.
 //!
-//! `storage` is the seam to the disk; `record`, `commit`, `log`, `progress` and `manifest` are what is written down; `directory` is
-//! the order in which that happens; `writer` and `sink` bring outcomes there; `retry` asks failed rows again; `status` looks.
+//! `storage` is the seam to the disk; `record`, `commit`, `parts`, `log`, `progress` and `manifest` are what is written down;
+//! `results` compares it with what is there; `directory` is the order in which that happens; `writer` and `sink` bring outcomes
+//! there; `retry` asks failed rows again; `status` looks.
 
 mod commit;
 mod directory;
 mod lock;
 mod log;
 mod manifest;
+mod parts;
 mod progress;
 mod record;
+mod results;
 pub mod retry;
 mod sink;
 pub mod status;
@@ -26,7 +29,7 @@ use self::directory::JobDirectory;
 use self::manifest::Manifest;
 use self::sink::DurableSink;
 use self::storage::Storage;
-use self::writer::{Form, JobWriter};
+use self::writer::{Form, JobWriter, Standing};
 use crate::error::JobError;
 use crate::limit::window::Window;
 use crate::options::JobOptions;
@@ -34,8 +37,9 @@ use crate::sink::{Clock, Sink, check_names, now_text};
 use crate::source::fingerprint::Fingerprint;
 
 pub use self::commit::{Commit, PartRecord, RowRange, RunRecord, Totals};
-pub(crate) use self::directory::OWN_DIRECTORY;
 pub use self::progress::Progress;
+pub(crate) use self::results::OWN_DIRECTORY;
+pub(crate) use self::sink::no_rows_for;
 pub use self::watched::Watched;
 
 /// A job's directory, taken by this process, that holds the job which the options ask for, or none.
@@ -44,8 +48,12 @@ pub struct OpenJob {
     form: Form,
     manifest: Manifest,
     is_new: bool,
-    last: Commit,
+    /// It takes the place of results that are there.
+    replaces: bool,
+    standing: Standing,
     progress: Progress,
+    /// What its user is told.
+    note: Option<String>,
 }
 
 /// A job that results can be written to.
@@ -77,24 +85,47 @@ impl OpenJob {
         let directory = JobDirectory::claim(path, fresh, storage)?;
         let found = if fresh { None } else { directory.manifest()? };
         if let Some(manifest) = found.filter(|manifest| !manifest.clearing) {
-            let last = directory.recover()?;
-            if last.number > 0 {
+            let results = directory.recover()?;
+            if results.newest.number > 0 {
                 check_resume(path, &manifest, options, fingerprint.as_ref())?;
-                let progress = last.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))?;
+                let progress = progress_of(&results.newest)?;
                 let manifest = manifest.with_input_at(&options.source.input);
                 directory.renew(&manifest)?;
-                return Ok(Self { directory, form, manifest, is_new: false, last, progress });
+                let note = results.note();
+                let standing = results.into();
+                return Ok(Self {
+                    directory,
+                    form,
+                    manifest,
+                    is_new: false,
+                    replaces: false,
+                    standing,
+                    progress,
+                    note,
+                });
             }
             // It was begun and nothing came of it: as good as none.
         }
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at);
-        Ok(Self { directory, form, manifest, is_new: true, last: Commit::zero(), progress: Progress::default() })
+        let replaces = fresh && directory.holds_rows()?;
+        let (standing, progress) = (Standing::zero(), Progress::default());
+        Ok(Self { directory, form, manifest, is_new: true, replaces, standing, progress, note: None })
     }
 
     /// Whether nothing of it was done before.
     pub fn is_new(&self) -> bool {
         self.is_new
+    }
+
+    /// Whether results that are there are to be removed for it.
+    pub fn replaces_results(&self) -> bool {
+        self.replaces
+    }
+
+    /// Something about its directory that its user should know.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     pub fn is_resumable(&self) -> bool {
@@ -103,7 +134,7 @@ impl OpenJob {
 
     /// How far it is.
     pub fn last_commit(&self) -> &Commit {
-        &self.last
+        &self.standing.last
     }
 
     /// Which rows are done.
@@ -111,15 +142,22 @@ impl OpenJob {
         &self.progress
     }
 
-    /// Begins the run. What an earlier job left is removed now.
+    /// Begins the run. What an earlier job left is removed now; if it is results, and nobody knows yet whether the input has
+    /// a row, when there is the first outcome.
     pub fn start(self, options: &JobOptions, window: Arc<Window>, clock: Clock) -> Result<RunningJob, JobError> {
-        if self.is_new {
+        let waits = self.replaces && !self.is_resumable();
+        if self.is_new && !waits {
             self.directory.begin(&self.manifest)?;
         }
-        let writer = JobWriter::new(self.directory, self.form, &options.sink, self.last, "fetch", clock)?;
+        let begins_with = waits.then_some(self.manifest);
+        let writer = JobWriter::new(self.directory, self.form, &options.sink, self.standing, "fetch", clock)?;
         let watched = writer.watched();
-        Ok(RunningJob { sink: Box::new(DurableSink::new(writer, self.progress, window)), watched })
+        Ok(RunningJob { sink: Box::new(DurableSink::new(writer, self.progress, window, begins_with)), watched })
     }
+}
+
+fn progress_of(commit: &Commit) -> Result<Progress, JobError> {
+    commit.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))
 }
 
 fn check_resume(

@@ -5,19 +5,24 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use crc32fast::Hasher;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::sink::WAYS_ON;
+
 /// Rises when an older headgate could misread a job.
-const FORMAT_VERSION: u32 = 2;
-/// Far beyond any record of ours: the largest names the parts that a merge removes, 30 bytes each.
+const FORMAT_VERSION: u32 = 3;
+/// The oldest that is still understood. Of version 2 the log had no checkpoints.
+const OLDEST_VERSION: u32 = 2;
+/// Far beyond any record of ours: the largest is a checkpoint, which lists a million parts at the most, 120 bytes each.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 #[derive(Serialize, Deserialize)]
 struct Envelope {
     format_version: u32,
-    /// Of the bytes of `record`.
+    /// Of the version and the bytes of `record`; up to version 2, of those alone.
     crc32: u32,
     record: Box<RawValue>,
 }
@@ -30,27 +35,30 @@ struct Versioned {
 
 pub(super) fn encode(record: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let record = RawValue::from_string(serde_json::to_string(record)?)?;
-    let crc32 = crc32fast::hash(record.get().as_bytes());
+    let crc32 = checksum(FORMAT_VERSION, &record);
     let mut bytes = serde_json::to_vec(&Envelope { format_version: FORMAT_VERSION, crc32, record })?;
     bytes.push(b'\n');
     Ok(bytes)
 }
 
-/// What to do about a job that was damaged from outside.
-pub(super) const WAYS_ON: &str =
-    "bring it back from a copy, or start over with headgate fetch: with --fresh, or with another -o";
+fn checksum(version: u32, record: &RawValue) -> u32 {
+    let mut hasher = Hasher::new();
+    if version > OLDEST_VERSION {
+        hasher.update(&version.to_le_bytes());
+    }
+    hasher.update(record.get().as_bytes());
+    hasher.finalize()
+}
 
 /// # Errors
 /// What is wrong with the bytes and what to do, as the end of a sentence that begins with the file.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    if version(bytes)? < FORMAT_VERSION {
-        return Err(
-            "was written by an older headgate, whose jobs could not be gone on with: start over with --fresh".into()
-        );
+    if version(bytes)? < OLDEST_VERSION {
+        return Err("was written by an older headgate, whose jobs can't be resumed: start over with --fresh".into());
     }
     let damaged = |error: serde_json::Error| format!("is damaged ({error}); {WAYS_ON}");
     let envelope: Envelope = serde_json::from_slice(bytes).map_err(damaged)?;
-    if crc32fast::hash(envelope.record.get().as_bytes()) != envelope.crc32 {
+    if checksum(envelope.format_version, &envelope.record) != envelope.crc32 {
         return Err(format!("is damaged (its checksum is wrong); {WAYS_ON}"));
     }
     serde_json::from_str(envelope.record.get()).map_err(damaged)
@@ -66,6 +74,13 @@ const NOT_OURS: &str = "bring it back from a copy, choose another -o, or empty t
 pub(super) fn version(bytes: &[u8]) -> Result<u32, String> {
     let Versioned { format_version } = serde_json::from_slice(bytes)
         .map_err(|error| format!("is damaged, or was not written by headgate ({error}): {NOT_OURS}"))?;
+    let is_known = (OLDEST_VERSION..=FORMAT_VERSION).contains(&format_version);
+    if !is_known && let Ok(envelope) = serde_json::from_slice::<Envelope>(bytes) {
+        let was_ours = |version| checksum(version, &envelope.record) == envelope.crc32;
+        if (OLDEST_VERSION..=FORMAT_VERSION).any(was_ours) {
+            return Err(format!("is damaged (its version is wrong); {WAYS_ON}"));
+        }
+    }
     if format_version > FORMAT_VERSION {
         return Err("was written by a newer headgate: go on with that one, or choose another -o".into());
     }
@@ -102,7 +117,7 @@ mod tests {
         let message = "was written by a newer headgate: go on with that one, or choose another -o";
         assert_eq!(Err(message.into()), decode::<Vec<String>>(newer));
         let older = br#"{"format_version":1,"headgate_version":"0.1.0"}"#;
-        let message = "was written by an older headgate, whose jobs could not be gone on with: start over with --fresh";
+        let message = "was written by an older headgate, whose jobs can't be resumed: start over with --fresh";
         assert_eq!(Err(message.into()), decode::<Vec<String>>(older));
     }
 }

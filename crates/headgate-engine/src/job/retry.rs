@@ -19,20 +19,19 @@ use arrow_array::types::Int16Type;
 use arrow_array::{ArrayRef, BooleanArray, Int16Array, RecordBatch};
 use arrow_schema::{Fields, SchemaRef};
 
-use super::RunningJob;
-use super::commit::{Commit, PartRecord};
+use super::commit::PartRecord;
 use super::directory::JobDirectory;
 use super::manifest::Manifest;
 use super::progress::Progress;
-use super::record::WAYS_ON;
 use super::sink::{rows, select};
 use super::status;
 use super::storage::Storage;
-use super::writer::{Change, Form, JobWriter, kinds};
+use super::writer::{Change, Form, JobWriter, Standing, kinds};
+use super::{RunningJob, progress_of};
 use crate::error::JobError;
 use crate::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
 use crate::outcome::{self, OutcomeBatch};
-use crate::sink::{Clock, Ending, PartKind, PartName, Sink, cause, open_verified, read_part};
+use crate::sink::{Clock, Ending, PartKind, PartName, Sink, read_part};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
 use crate::source::{self, Source, SourceSize};
@@ -62,9 +61,10 @@ pub struct OpenRetry {
     directory: JobDirectory,
     form: Form,
     schema: SchemaRef,
-    last: Commit,
+    standing: Standing,
     progress: Progress,
     turns: Arc<Turns>,
+    note: Option<String>,
 }
 
 /// What a retry needs: where outcomes go, where rows come from, and how.
@@ -90,23 +90,22 @@ impl OpenRetry {
             )));
         }
         let fingerprint = Fingerprint::of(&job.source).map_err(|error| moved(&error, &output))?;
-        let last = directory.recover()?;
+        let results = directory.recover()?;
         manifest.check_retry(&job, fingerprint.as_ref(), &output)?;
-        let progress = last.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))?;
+        let progress = progress_of(&results.newest)?;
         let first = open_input(&job.source, fingerprint.as_ref()).map_err(|error| moved(&error, &output))?;
         let kept = first.kept_fields();
         let schema = outcome::schema(&kept);
         let form = Form::new(job.sink.format, &schema)?;
 
-        let mut parts: Vec<_> = directory.parts()?.into_values().filter(is_failed).collect();
-        parts.sort_by_key(|part| PartName::parse(&part.name));
+        let parts: Vec<_> = results.parts.iter().filter(|part| is_failed(part)).cloned().collect();
         let turns = Arc::<Turns>::default();
         let source = RetrySource {
             options: job.source.clone(),
             fingerprint,
             root: output,
             schema: schema.clone(),
-            rows: matching(&last.totals.errors, &only),
+            rows: matching(&results.newest.totals.errors, &only),
             only,
             kept,
             parts: parts.into_iter(),
@@ -115,12 +114,18 @@ impl OpenRetry {
             turn_bytes: job.sink.part_bytes,
             turns: turns.clone(),
         };
-        let open = Self { directory, form, schema, last, progress, turns };
+        let note = results.note();
+        let open = Self { directory, form, schema, standing: results.into(), progress, turns, note };
         Ok(Retry { job: open, source: Box::new(source), options: job })
     }
 
+    /// Something about the job's directory that its user should know.
+    pub(crate) fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
     pub(crate) fn start(self, options: &JobOptions, clock: Clock) -> Result<RunningJob, JobError> {
-        let writer = JobWriter::new(self.directory, self.form, &options.sink, self.last, "retry", clock)?;
+        let writer = JobWriter::new(self.directory, self.form, &options.sink, self.standing, "retry", clock)?;
         let watched = writer.watched();
         let sink = RetrySink {
             writer,
@@ -279,9 +284,7 @@ impl RetrySource {
 
     fn add_attempts(&self, part: &PartRecord, attempts: &mut Vec<(u64, i16)>) -> Result<(), JobError> {
         let path = self.root.join(&part.name);
-        // Its rows are written anew: damage must not get a checksum of its own.
-        open_verified(&path, part.crc32).map_err(|error| JobError::output(format!("{}; {WAYS_ON}", cause(&error))))?;
-        for batch in read_part(&path, &self.schema)? {
+        for batch in read_part(&path, part.crc32, &self.schema)? {
             let batch = batch?;
             let tried = attempts_column(&batch)?.values().to_vec();
             let wanted = kinds(&batch).into_iter().map(|kind| Only::any(&self.only, &kind));
@@ -329,7 +332,8 @@ impl RetrySink {
         let Some(Outcomes { parts, rows: asked }) = self.turns.take_outcomes() else { return Ok(()) };
         let began = Instant::now();
         for part in &parts {
-            for batch in read_part(&self.writer.directory.path_of(&part.name), &self.schema)? {
+            // Its rows are written anew: damage must not get a checksum of its own.
+            for batch in read_part(&self.writer.directory.path_of(&part.name), part.crc32, &self.schema)? {
                 let batch = batch?;
                 self.writer.forget_failed(&batch);
                 let stays: BooleanArray = rows(&batch)?.iter().map(|row| Some(!asked.contains(*row as u64))).collect();
@@ -343,12 +347,14 @@ impl RetrySink {
     }
 
     fn end(&mut self, ending: &Ending) -> Result<(), JobError> {
-        if self.writer.run_rows() == 0 {
+        let last = self.writer.last_commit();
+        let (input_rows, is_finished) = (last.range.end, last.finished);
+        let waits_to_finish = !is_finished && input_rows == Some(self.progress.watermark());
+        if self.writer.run_rows() == 0 && !waits_to_finish {
             // Nothing was asked, and nothing is to be remembered.
             return Ok(());
         }
         self.replace()?;
-        let input_rows = self.writer.last_commit().range.end;
         self.writer.end(&self.progress, input_rows, ending.stopped)
     }
 }

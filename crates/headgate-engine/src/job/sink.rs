@@ -1,6 +1,7 @@
 //! Outcomes into a job that survives: written, counted, committed.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
@@ -9,6 +10,7 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::ArrowError;
 use arrow_select::filter::filter_record_batch;
 
+use super::manifest::Manifest;
 use super::progress::Progress;
 use super::writer::{Change, JobWriter};
 use crate::error::JobError;
@@ -20,16 +22,26 @@ pub(super) struct DurableSink {
     writer: JobWriter,
     progress: Progress,
     window: Arc<Window>,
+    /// What the job begins with, when its first outcome is there: until then, results are kept that it takes the place of.
+    begins_with: Option<Manifest>,
     /// Something could not be written: rows count as done that are not on the disk, and nothing may be committed any more.
     failed: bool,
 }
 
 impl DurableSink {
-    pub(super) fn new(writer: JobWriter, progress: Progress, window: Arc<Window>) -> Self {
-        Self { writer, progress, window, failed: false }
+    pub(super) fn new(
+        writer: JobWriter,
+        progress: Progress,
+        window: Arc<Window>,
+        begins_with: Option<Manifest>,
+    ) -> Self {
+        Self { writer, progress, window, begins_with, failed: false }
     }
 
     fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
+        if let Some(manifest) = self.begins_with.take() {
+            self.writer.directory.begin(&manifest)?;
+        }
         let rows = rows(&batch.records)?;
         self.progress.finish(&rows).map_err(|row| JobError::internal(format!("row {row} ended twice")))?;
         match &batch.failed {
@@ -67,8 +79,21 @@ impl Sink for DurableSink {
             self.writer.give_up();
             return Ok(());
         }
+        if let Some(manifest) = &self.begins_with {
+            let is_empty = ending.input_rows == Some(0);
+            let input = &manifest.input.name;
+            return if is_empty { Err(no_rows_for(input, self.writer.directory.root())) } else { Ok(()) };
+        }
         self.writer.end(&self.progress, ending.input_rows, ending.stopped)
     }
+}
+
+/// The error where an input without rows would take the place of results.
+pub(crate) fn no_rows_for(input: &str, output: &Path) -> JobError {
+    let (input, output) = (if input == "-" { "standard input" } else { input }, output.display());
+    JobError::input(format!(
+        "{input} has no rows, and --fresh would remove the results in {output} for it: nothing was removed; delete {output} if that is meant"
+    ))
 }
 
 pub(super) fn rows(records: &RecordBatch) -> Result<Vec<i64>, JobError> {

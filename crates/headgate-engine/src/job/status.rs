@@ -1,23 +1,22 @@
 //! How far a job is, for whoever looks: nothing is changed, and a job that runs is not disturbed.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use serde::Serialize;
 
-use super::commit::{Commit, RunRecord};
-use super::directory::{OWN_DIRECTORY, newest_commit, part_files, read_manifest};
+use super::commit::RunRecord;
+use super::directory::read_manifest;
 use super::lock::{self, Holder};
 use super::manifest::Manifest;
+use super::results::{Contents, OWN_DIRECTORY, ResultFile, Results};
 use crate::error::JobError;
-use crate::options::Format;
-use crate::sink::{PartName, cause};
+use crate::sink::PartFile;
 
 /// A job as of its newest commit.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
     pub output: String,
     /// As it was given.
@@ -34,6 +33,8 @@ pub struct Status {
     pub errors: BTreeMap<String, u64>,
     pub parts: u64,
     pub bytes: u64,
+    /// Parts that count and are not in their places yet: for an instant, or since a kill in the last steps of a commit.
+    pub parts_to_place: u64,
     pub finished: bool,
     /// Whether the same command goes on with it.
     pub resumable: bool,
@@ -44,21 +45,39 @@ pub struct Status {
     pub started_at: String,
     /// When the newest commit was made.
     pub committed_at: Option<String>,
+    /// Something about its directory that its user should know.
+    pub note: Option<String>,
     /// Runs that made a commit, and the last of them.
     pub run_count: u64,
     pub runs: Vec<RunRecord>,
 }
 
-/// Reads how far the job in a directory is.
+/// Reads how far the job in a directory is, and whether its results are those that were committed: by their names and lengths
+/// and, of a job that does not run and has at most 1 GiB of them, by their contents.
 ///
 /// # Errors
 /// `Output`: there is no job, or it is damaged.
 pub fn status(path: &Path) -> Result<Status, JobError> {
+    of(path, Contents::Some)
+}
+
+/// [`status`], which compares all contents, whatever their size.
+///
+/// # Errors
+/// As [`status`].
+pub fn checked_status(path: &Path) -> Result<Status, JobError> {
+    of(path, Contents::All)
+}
+
+fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
     // The lock first: a run that ends in between is then said to run, which it did when it was asked for.
     let holder = lock::look(&path.join(OWN_DIRECTORY).join("lock"));
     let manifest = manifest(path)?;
-    let commit = newest_commit(path)?.unwrap_or_else(Commit::zero);
+    let results = Results::look(path, contents)?;
+    let note = results.note();
+    let Results { newest: commit, files, .. } = results;
     Ok(Status {
+        note,
         output: path.display().to_string(),
         rows: commit.range.end.or(manifest.input.rows),
         input: manifest.input.name,
@@ -70,6 +89,7 @@ pub fn status(path: &Path) -> Result<Status, JobError> {
         errors: commit.totals.errors,
         parts: commit.totals.parts,
         bytes: commit.totals.bytes,
+        parts_to_place: files.iter().filter(|file| !file.is_in_place).count() as u64,
         finished: commit.finished,
         resumable: manifest.input.fingerprint.is_some(),
         running: holder != Holder::Nobody,
@@ -87,30 +107,34 @@ pub fn status(path: &Path) -> Result<Status, JobError> {
 /// The parts of a job, in the order of reading, and what they hold.
 #[derive(Debug, Clone)]
 pub struct Parts {
-    pub paths: Vec<PathBuf>,
+    pub files: Vec<PartFile>,
     pub schema: SchemaRef,
-    pub format: Format,
+    /// In all of them.
+    pub rows: u64,
 }
 
-/// The parts that can be read now: answered rows first, then those that were given up.
+/// The parts that can be read now: answered rows first, then those that failed. Who reads them compares their contents.
 ///
 /// # Errors
 /// As [`status`].
 pub fn parts(path: &Path) -> Result<Parts, JobError> {
+    parts_with(path, Contents::None)
+}
+
+/// [`parts`], whose contents were compared as those of [`status`] are: for who does not read them all.
+///
+/// # Errors
+/// As [`status`].
+pub(crate) fn compared_parts(path: &Path) -> Result<Parts, JobError> {
+    parts_with(path, Contents::Some)
+}
+
+fn parts_with(path: &Path, contents: Contents) -> Result<Parts, JobError> {
     let manifest = manifest(path)?;
-    let unreadable = |error: io::Error| JobError::output(format!("cannot read {}: {}", path.display(), cause(&error)));
-    let commit = newest_commit(path)?.unwrap_or_else(Commit::zero);
-    let mut parts: BTreeMap<PartName, PathBuf> = BTreeMap::new();
-    let mut add =
-        |name: &str, directory: &Path| parts.extend(PartName::parse(name).map(|part| (part, directory.join(name))));
-    // The last steps of the commit may be missing, after a kill or for an instant: what it says counts.
-    let tmp = path.join(OWN_DIRECTORY).join("tmp");
-    commit.adds.iter().for_each(|part| add(&part.name, &tmp));
-    part_files(path).map_err(unreadable)?.keys().for_each(|name| add(name, path));
-    for part in commit.removes.iter().filter_map(|name| PartName::parse(name)) {
-        parts.remove(&part);
-    }
-    Ok(Parts { paths: parts.into_values().collect(), format: manifest.format(), schema: Arc::new(manifest.schema) })
+    let files = Results::look(path, contents)?.files;
+    let rows = files.iter().map(|file| file.record.rows).sum();
+    let file = |ResultFile { path, record, .. }| PartFile { path, crc32: Some(record.crc32) };
+    Ok(Parts { files: files.into_iter().map(file).collect(), rows, schema: Arc::new(manifest.schema) })
 }
 
 /// What was asked of the job in a directory.

@@ -23,7 +23,7 @@ impl Watched {
         self.commit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// While small parts are put together: how many have been, and of how many.
+    /// While small parts are merged: how many have been, and of how many.
     pub fn merging(&self) -> Option<(u64, u64)> {
         let parts = self.parts_to_merge.load(Ordering::Relaxed);
         (parts > 0).then(|| (self.merged_parts.load(Ordering::Relaxed), parts))

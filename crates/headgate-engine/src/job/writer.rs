@@ -1,5 +1,7 @@
 //! Results on their way into parts, and parts into commits.
 
+mod merge;
+
 use std::fs::File;
 use std::io;
 use std::mem;
@@ -13,7 +15,10 @@ use arrow_schema::SchemaRef;
 
 use super::commit::{Commit, PartRecord, RunRecord, Totals};
 use super::directory::JobDirectory;
+use super::log::CHECKPOINT_EVERY;
+use super::parts::PartList;
 use super::progress::Progress;
+use super::results::Results;
 use super::watched::Watched;
 use crate::error::JobError;
 use crate::options::{Format, SinkOptions};
@@ -23,8 +28,8 @@ use crate::sink::{
 
 /// Rows of a `failed-*` part at the most: a retry holds 16 bytes of memory for each, and commits them together.
 const MAX_FAILED_ROWS: u64 = 262_144;
-/// A part of less than this share of the size of a full one is small: 32 MiB of 128.
-const SMALL_SHARE: u64 = 4;
+/// Parts that a checkpoint may list: what is written must be read again. They are those of months, with a commit every 10 s.
+const MAX_LISTED_PARTS: u64 = 1_000_000;
 
 /// Writes the parts of a job, at most one of each kind at a time, and commits them.
 pub(super) struct JobWriter {
@@ -44,6 +49,10 @@ pub(super) struct JobWriter {
     /// Rows whose outcomes were written by this run.
     run_rows: u64,
     last: Commit,
+    /// Those that count by it.
+    parts: PartList,
+    /// Commits until the next checkpoint.
+    until_checkpoint: u64,
     watched: Arc<Watched>,
 }
 
@@ -72,8 +81,34 @@ pub(super) struct Change {
     /// Rows of the input, once they are known.
     pub(super) input_rows: Option<u64>,
     pub(super) run_ended: bool,
-    /// Every row is done, and small parts are put together.
+    /// Every row is done, small parts are merged, and every part is in its place.
     pub(super) finished: bool,
+}
+
+/// Where a job stands: its newest commit, and the parts that count by it.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) last: Commit,
+    pub(super) parts: PartList,
+    /// Commits until the next checkpoint.
+    pub(super) until_checkpoint: u64,
+}
+
+impl Standing {
+    /// Of a job that has no commit yet.
+    pub(super) fn zero() -> Self {
+        Self { last: Commit::zero(), parts: PartList::default(), until_checkpoint: CHECKPOINT_EVERY }
+    }
+}
+
+impl From<Results> for Standing {
+    fn from(results: Results) -> Self {
+        let Results { newest, parts, damaged_commit, since_checkpoint, .. } = results;
+        // After the next one, a damaged commit is needed no more.
+        let at_once = damaged_commit.is_some();
+        let until_checkpoint = if at_once { 1 } else { CHECKPOINT_EVERY.saturating_sub(since_checkpoint) };
+        Self { last: newest, parts, until_checkpoint }
+    }
 }
 
 impl JobWriter {
@@ -81,10 +116,11 @@ impl JobWriter {
         directory: JobDirectory,
         form: Form,
         options: &SinkOptions,
-        mut last: Commit,
+        standing: Standing,
         command: &str,
         clock: Clock,
     ) -> Result<Self, JobError> {
+        let Standing { mut last, parts, until_checkpoint } = standing;
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let committed_at = started_at.clone();
         last.begin_run(RunRecord { command: command.into(), started_at, committed_at, rows: 0, ended: false });
@@ -102,6 +138,8 @@ impl JobWriter {
             run_rows: 0,
             watched: Arc::new(Watched::new(last.clone())),
             last,
+            parts,
+            until_checkpoint,
         })
     }
 
@@ -169,9 +207,10 @@ impl JobWriter {
         next.removes = change.removes.iter().map(|part| part.name.clone()).collect();
         next.next_part = self.answered.next_number;
         next.next_failed = self.failed.next_number;
-        let sum = |parts: &[PartRecord]| parts.iter().map(|part| part.bytes).sum::<u64>();
-        self.totals.parts = self.totals.parts + next.adds.len() as u64 - change.removes.len() as u64;
-        self.totals.bytes = self.totals.bytes + sum(&next.adds) - sum(&change.removes);
+        // If the commit fails, none follows.
+        self.parts.apply(&next).map_err(|trouble| JobError::internal(format!("a commit: {trouble}")))?;
+        next.parts_sum = self.parts.sum();
+        (self.totals.parts, self.totals.bytes) = (self.parts.len(), self.parts.bytes());
         next.totals = self.totals.clone();
         next.range.end = change.input_rows.or(next.range.end);
         next.finished = change.finished;
@@ -182,97 +221,17 @@ impl JobWriter {
             run.committed_at = now;
             run.ended = change.run_ended;
         }
+        // The last one of a job, too: nobody need read the log of a finished job.
+        let is_due = self.until_checkpoint <= 1 || next.finished;
+        let is_checkpoint = is_due && self.parts.len() <= MAX_LISTED_PARTS;
+        next.parts = is_checkpoint.then(|| self.parts.iter().cloned().collect());
         self.directory.commit(&next)?;
+        next.parts = None;
+        self.until_checkpoint = if is_checkpoint { CHECKPOINT_EVERY } else { self.until_checkpoint.saturating_sub(1) };
         self.watched.commit().clone_from(&next);
         self.last = next;
         self.uncommitted_since = None;
         Ok(())
-    }
-
-    /// The last commits of a run: of what is left and, if every row of the input is done, of small parts put together.
-    pub(super) fn end(
-        &mut self,
-        progress: &Progress,
-        input_rows: Option<u64>,
-        stopped: &dyn Fn() -> bool,
-    ) -> Result<(), JobError> {
-        let is_complete = input_rows == Some(progress.watermark());
-        if is_complete && self.is_empty() {
-            // A job without rows leaves a table without rows, so that `OUT/*.parquet` is always something to read.
-            self.open(PartKind::Answered)?;
-        }
-        let last = |finished| Change { input_rows, run_ended: true, finished, removes: Vec::new() };
-        self.commit(progress, &last(false))?;
-        if !is_complete {
-            return Ok(());
-        }
-        let merged = self.merge(progress, stopped);
-        self.watched.begin_merge(0);
-        match merged? {
-            Some(removes) => self.commit(progress, &Change { removes, ..last(true) }),
-            None => Ok(()),
-        }
-    }
-
-    /// Puts small parts of each kind together: they are written anew, and a commit for each part that is full removes those it is
-    /// made of; so there need be room for one more part, and whoever is stopped goes on from there. What is returned is to be
-    /// removed by the commit that follows. `None`: it was told to stop.
-    fn merge(&mut self, progress: &Progress, stopped: &dyn Fn() -> bool) -> Result<Option<Vec<PartRecord>>, JobError> {
-        let is_small = |part: &PartRecord| part.bytes < self.max_bytes / SMALL_SHARE;
-        // By number, and so about in the order of the input.
-        let mut parts: Vec<_> = self.directory.parts()?.into_values().filter(is_small).collect();
-        parts.sort_by_key(|part| PartName::parse(&part.name));
-        let mut removes = Vec::new();
-        for kind in [PartKind::Answered, PartKind::Failed] {
-            let of_kind = |part: &&PartRecord| PartName::parse(&part.name).is_some_and(|name| name.kind == kind);
-            let has_few_rows =
-                |part: &&PartRecord| kind == PartKind::Answered || part.rows < MAX_FAILED_ROWS / SMALL_SHARE;
-            let parts: Vec<_> = parts.iter().filter(of_kind).filter(has_few_rows).cloned().collect();
-            if parts.len() < 2 {
-                continue;
-            }
-            self.watched.begin_merge(parts.len());
-            for part in parts {
-                if stopped() {
-                    self.give_up();
-                    return Ok(None);
-                }
-                if self.is_full_with(kind, &part) {
-                    let removes = mem::take(&mut removes);
-                    self.commit(progress, &Change { removes, run_ended: true, ..Change::default() })?;
-                }
-                self.append(kind, &part)?;
-                self.watched.merged_part();
-                removes.push(part);
-            }
-        }
-        Ok(Some(removes))
-    }
-
-    /// Whether the open part has no room for another one.
-    fn is_full_with(&self, kind: PartKind, part: &PartRecord) -> bool {
-        self.series(kind).open.as_ref().is_some_and(|open| {
-            open.writer.bytes() >= self.max_bytes || kind == PartKind::Failed && open.rows + part.rows > MAX_FAILED_ROWS
-        })
-    }
-
-    fn append(&mut self, kind: PartKind, part: &PartRecord) -> Result<(), JobError> {
-        let path = self.directory.path_of(&part.name);
-        let open = self.open(kind)?;
-        match open.writer.append(&path, part.crc32) {
-            Ok(rows) => {
-                open.rows += rows;
-                Ok(())
-            }
-            Err(error) => {
-                self.give_up();
-                Err(JobError::output(format!(
-                    "cannot put {} together with others: {}; all rows are done, and the same command tries again",
-                    path.display(),
-                    cause(&error)
-                )))
-            }
-        }
     }
 
     /// Whether the job has no parts yet, and none is begun.

@@ -9,7 +9,7 @@ use arrow_schema::{Fields, SchemaRef};
 use crate::error::JobError;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
-use crate::job::{OpenJob, Progress, RunningJob, Watched};
+use crate::job::{OpenJob, Progress, RunningJob, Watched, no_rows_for};
 use crate::limit::window::Window;
 use crate::options::JobOptions;
 use crate::outcome;
@@ -54,7 +54,7 @@ pub(super) struct JobState {
 impl Plan {
     /// A job whose outcomes pass through to a pipe, or nowhere.
     pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
-        let source = Peeked::new(source::open(&options.source)?, &options.source.input)?;
+        let source = Peeked::new(source::open(&options.source)?)?;
         let kept = source.kept_fields();
         let sink = sink::open(&options.sink, &outcome::schema(&kept))?;
         Ok(Self {
@@ -75,9 +75,14 @@ impl Plan {
         let job = OpenJob::open(path, options, &schema, source.fingerprint(), size.rows, storage)?;
         let done = job.progress().clone();
         let commit = job.last_commit();
+        let input = &options.source.input;
         let source: Option<Box<dyn Source>> = if job.is_new() {
-            // An input that cannot be read at all is found out before an earlier job is replaced.
-            Some(Box::new(Peeked::new(source, &options.source.input)?))
+            // An input that cannot be read at all, or has no rows, is found out before an earlier job is replaced.
+            let peeked = Peeked::new(source)?;
+            if peeked.has_no_rows() && job.replaces_results() {
+                return Err(no_rows_for(input, path));
+            }
+            Some(Box::new(peeked))
         } else if commit.range.end == Some(done.watermark()) {
             None
         } else {
@@ -100,6 +105,16 @@ impl Plan {
 }
 
 impl PlannedOutput {
+    /// Something about the job's directory that its user should know.
+    pub(super) fn note(&self) -> Option<String> {
+        match self {
+            Self::Durable(job) => job.note(),
+            Self::Retry(retry) => retry.note(),
+            Self::Passing(_) => None,
+        }
+        .map(str::to_owned)
+    }
+
     /// How far rows may be read beyond those that are done. Where nothing is remembered of each, as far as may be.
     pub(super) fn window(&self, options: &JobOptions) -> Window {
         match self {

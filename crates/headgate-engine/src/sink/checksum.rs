@@ -51,23 +51,34 @@ impl Write for Checksummed {
 /// `InvalidData`: it is not.
 pub(crate) fn open_verified(path: &Path, crc32: u32) -> io::Result<File> {
     let shown = path.display();
-    let unreadable = |error: io::Error| io::Error::new(error.kind(), format!("cannot read {shown}: {}", cause(&error)));
+    let (file, found) = open_summed(path, |_| {})?;
+    if found == crc32 {
+        return Ok(file);
+    }
+    let damaged = format!("{shown} is damaged: its content is not what was committed");
+    Err(io::Error::new(io::ErrorKind::InvalidData, damaged))
+}
+
+/// The file, at its start, and its CRC-32; what was read for that is shown piece by piece.
+///
+/// # Errors
+/// Those of the system, naming the file.
+pub(super) fn open_summed(path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
+    let unreadable =
+        |error: io::Error| io::Error::new(error.kind(), format!("cannot read {}: {}", path.display(), cause(&error)));
     let file = File::open(path).map_err(unreadable)?;
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, &file);
-    let mut found = Hasher::new();
+    let mut sum = Hasher::new();
     loop {
         let bytes = reader.fill_buf().map_err(unreadable)?;
         if bytes.is_empty() {
             break;
         }
-        found.update(bytes);
+        sum.update(bytes);
+        show(bytes);
         let length = bytes.len();
         reader.consume(length);
     }
-    if found.finalize() != crc32 {
-        let damaged = format!("{shown} is damaged: its checksum is not the committed one");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, damaged));
-    }
     (&file).rewind().map_err(unreadable)?;
-    Ok(file)
+    Ok((file, sum.finalize()))
 }

@@ -24,12 +24,11 @@ use crate::error::JobError;
 use crate::options::{Format, Output, SinkOptions};
 use crate::outcome::OutcomeBatch;
 
-pub(crate) use self::checksum::open_verified;
 pub(crate) use self::ndjson::{LineEncoder, NdjsonPart};
 pub(crate) use self::parquet::ParquetPart;
 pub(crate) use self::part::{FinishedPart, PartKind, PartName, PartWriter};
-pub(crate) use self::read::read_part;
-pub use self::read::{PartRows, schema_of_parts};
+pub use self::read::{PartFile, PartRows, schema_of_parts};
+pub(crate) use self::read::{WAYS_ON, describe_part, open_committed, read_part};
 pub(crate) use self::time::{in_utc, now_text};
 
 /// Takes outcomes, batch by batch.

@@ -6,18 +6,25 @@ mod ndjson;
 mod parquet;
 
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::vec;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Fields, SchemaRef};
+use memchr::memchr_iter;
 
 pub(super) use self::lines::LineDecoder;
 use self::ndjson::NdjsonBatches;
 use self::parquet::ParquetBatches;
 use super::cause;
+use super::checksum::{open_summed, open_verified};
 use crate::error::JobError;
 use crate::outcome;
+
+/// What to do about results that were damaged from outside.
+pub(crate) const WAYS_ON: &str =
+    "bring it back from a copy, or start over with headgate fetch: with --fresh, or with another -o";
 
 /// The rows of one part, batch by batch. It ends after an error.
 pub(crate) struct PartBatches {
@@ -33,17 +40,34 @@ enum Form {
     Ended,
 }
 
-/// Reads a part that has the columns of `schema`.
+/// Reads a part that has the columns of `schema`, and the content that was committed.
 ///
 /// # Errors
 /// `Output`: it is missing, damaged, or has other columns.
-pub(crate) fn read_part(path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
-    let file = open(path)?;
+pub(crate) fn read_part(path: &Path, crc32: u32, schema: &SchemaRef) -> Result<PartBatches, JobError> {
+    batches(open_committed(path, crc32)?, path, schema)
+}
+
+fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
     if is_parquet(path) {
         return parquet_batches(file, path, schema);
     }
     let form = Form::Ndjson(Box::new(NdjsonBatches::new(file, LineDecoder::new(schema)?)));
     Ok(PartBatches { path: path.to_owned(), rows: 0, form })
+}
+
+/// Rows, bytes and CRC-32 of a part, as a commit says them.
+///
+/// # Errors
+/// It cannot be read, or is no part.
+pub(crate) fn describe_part(path: &Path) -> io::Result<(u64, u64, u32)> {
+    let (mut bytes, mut lines) = (0, 0);
+    let (file, crc32) = open_summed(path, |piece| {
+        bytes += piece.len() as u64;
+        lines += memchr_iter(b'\n', piece).count() as u64;
+    })?;
+    let rows = if is_parquet(path) { parquet::rows(&file).map_err(io::Error::other)? } else { lines };
+    Ok((rows, bytes, crc32))
 }
 
 /// The columns of a Parquet part.
@@ -95,17 +119,32 @@ impl Iterator for PartBatches {
     }
 }
 
+/// A part to be read.
+#[derive(Debug, Clone)]
+pub struct PartFile {
+    pub path: PathBuf,
+    /// The checksum it was committed with, which is compared before any of its rows are given out; `None`: it is not known.
+    pub crc32: Option<u32>,
+}
+
+/// Without its job, nobody knows what was committed.
+impl From<PathBuf> for PartFile {
+    fn from(path: PathBuf) -> Self {
+        Self { path, crc32: None }
+    }
+}
+
 /// The rows of several parts, one part after the other. Only one is open at a time. It ends after an error.
 pub struct PartRows {
-    paths: vec::IntoIter<PathBuf>,
+    parts: vec::IntoIter<PartFile>,
     schema: SchemaRef,
     open: Option<PartBatches>,
 }
 
 impl PartRows {
     /// `schema`: that of every part.
-    pub fn new(paths: Vec<PathBuf>, schema: SchemaRef) -> Self {
-        Self { paths: paths.into_iter(), schema, open: None }
+    pub fn new(parts: Vec<PartFile>, schema: SchemaRef) -> Self {
+        Self { parts: parts.into_iter(), schema, open: None }
     }
 
     pub fn schema(&self) -> &SchemaRef {
@@ -117,8 +156,12 @@ impl PartRows {
             if let Some(batch) = self.open.as_mut().and_then(Iterator::next) {
                 return batch.map(Some);
             }
-            let Some(path) = self.paths.next() else { return Ok(None) };
-            self.open = Some(read_part(&path, &self.schema)?);
+            let Some(PartFile { path, crc32 }) = self.parts.next() else { return Ok(None) };
+            let file = match crc32 {
+                Some(crc32) => open_committed(&path, crc32)?,
+                None => open(&path)?,
+            };
+            self.open = Some(batches(file, &path, &self.schema)?);
         }
     }
 }
@@ -130,7 +173,7 @@ impl Iterator for PartRows {
         let batch = self.next_batch();
         if batch.is_err() {
             self.open = None;
-            self.paths = Vec::new().into_iter();
+            self.parts = Vec::new().into_iter();
         }
         batch.transpose()
     }
@@ -138,6 +181,19 @@ impl Iterator for PartRows {
 
 fn open(path: &Path) -> Result<File, JobError> {
     File::open(path).map_err(|error| JobError::output(format!("cannot read {}: {}", path.display(), cause(&error))))
+}
+
+/// The file, at its start, if its content is what was committed.
+///
+/// # Errors
+/// `Output`: it is not, or cannot be read.
+pub(crate) fn open_committed(path: &Path, crc32: u32) -> Result<File, JobError> {
+    open_verified(path, crc32).map_err(|error| {
+        JobError::output(match error.kind() {
+            io::ErrorKind::InvalidData => format!("{}; {WAYS_ON}", cause(&error)),
+            _ => cause(&error),
+        })
+    })
 }
 
 fn is_parquet(path: &Path) -> bool {
@@ -153,10 +209,7 @@ fn damaged(path: &Path, trouble: &str) -> JobError {
         .map(|character| if character.is_control() { ' ' } else { character })
         .collect();
     let more = if trouble.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
-    JobError::output(format!(
-        "{}: damaged: {shown}{more}; bring back a sound copy, or start over with --fresh",
-        path.display()
-    ))
+    JobError::output(format!("{}: damaged: {shown}{more}; {WAYS_ON}", path.display()))
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! A source whose first rows were read already: so a file that cannot be read at all is found out before anything is
 //! sent, and before the results of an earlier job are replaced.
 
-use std::path::Path;
-
 use arrow_schema::Fields;
 
 use crate::error::JobError;
@@ -14,16 +12,23 @@ use crate::source::{Source, SourceSize};
 pub struct Peeked {
     source: Box<dyn Source>,
     first: Option<RowBatch>,
+    has_no_rows: bool,
 }
 
 impl Peeked {
-    /// Reads the first rows, if the input is a file; what is read from a pipe is waited for only once the job runs.
+    /// Reads the first rows of what can be read again; what is read from a pipe is waited for only once the job runs.
     ///
     /// # Errors
     /// `Input`: not one row can be read.
-    pub fn new(mut source: Box<dyn Source>, input: &str) -> Result<Self, JobError> {
-        let first = if Path::new(input).is_file() { source.next_batch()? } else { None };
-        Ok(Self { source, first })
+    pub fn new(mut source: Box<dyn Source>) -> Result<Self, JobError> {
+        let is_at_hand = source.fingerprint().is_some();
+        let first = if is_at_hand { source.next_batch()? } else { None };
+        Ok(Self { source, has_no_rows: is_at_hand && first.is_none(), first })
+    }
+
+    /// Whether it is known to be without any.
+    pub fn has_no_rows(&self) -> bool {
+        self.has_no_rows
     }
 }
 

@@ -117,7 +117,7 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
 /// What is left to do after the last row.
 pub fn merging(merged: u64, parts: u64) -> BoundBy {
     let (merged, parts) = (thousands(merged as f64), thousands(parts as f64));
-    let text = format!("bound by the disk: all rows are done, small files are put together: {merged} of {parts}");
+    let text = format!("bound by the disk: all rows are done, small files are being merged: {merged} of {parts}");
     BoundBy { kind: BoundKind::Output, text }
 }
 

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use headgate_engine::error::{JobError, JobErrorKind};
-use headgate_engine::job::status::status;
+use headgate_engine::job::status::{parts, status};
 use headgate_engine::options::Format;
+use headgate_engine::preview::preview;
 
 use crate::check::check_finished;
 use crate::harness::{Bench, FORMATS};
@@ -127,7 +128,7 @@ fn a_job_directory_that_is_half_deleted_is_left_as_it_is() {
 
         // Parts that no commit names any more.
         fs::remove_dir_all(own.join("log")).unwrap();
-        check_refused(&bench, "no commit names it");
+        check_refused(&bench, "_headgate/log has no commits");
         fs::remove_dir_all(&own).unwrap();
         check_refused(&bench, "not the directory _headgate");
     }
@@ -150,30 +151,49 @@ fn a_newest_commit_that_is_gone_is_noticed_by_its_parts_or_was_not_needed() {
 }
 
 #[test]
-fn an_old_commit_or_a_part_that_was_changed_is_noticed_before_parts_are_replaced() {
+fn a_part_that_was_changed_is_noticed_before_anything_is_done() {
+    for bench in FORMATS.into_iter().flat_map(jobs) {
+        for path in files_of_ours(&bench).into_iter().filter(|path| is_part(path)) {
+            let bytes = fs::read(&path).unwrap();
+            change_a_byte(&path);
+            check_refused(&bench, name(&path));
+            for error in [status(&bench.out()).unwrap_err(), preview(&bench.out(), 1).unwrap_err()] {
+                assert!(error.message.contains(name(&path)), "{error}");
+            }
+            fs::write(path, bytes).unwrap();
+        }
+        bench.run(Recorder::new()).result.unwrap();
+    }
+}
+
+#[test]
+fn an_old_commit_that_was_damaged_costs_nothing_as_long_as_no_part_was() {
+    for format in FORMATS {
+        for damage in [change_a_byte, |path: &Path| fs::remove_file(path).unwrap()] {
+            let [half_done, _] = jobs(format);
+            let oldest = commits(&half_done).remove(0);
+            damage(&oldest);
+            let job = half_done.open(Recorder::new()).unwrap();
+            let note = job.note().unwrap();
+            assert!(note.contains(name(&oldest)) && note.ends_with("nothing is lost by it"), "{note}");
+            drop(job);
+            assert_eq!(5, parts(&half_done.out()).unwrap().rows);
+            half_done.run(Recorder::new()).result.unwrap();
+            check_finished(&half_done);
+            assert!(!oldest.exists());
+        }
+    }
+}
+
+#[test]
+fn an_old_commit_and_a_part_that_were_damaged_are_not_taken_for_what_was_committed() {
     for format in FORMATS {
         let [half_done, _] = jobs(format);
-        let before = contents(&half_done);
         let oldest = commits(&half_done).remove(0);
-        let parts = before.keys().filter(|path| is_part(path)).cloned();
-        for damaged in parts.chain([oldest]) {
-            change_a_byte(&damaged);
-            let with_damage = contents(&half_done);
-            let error = half_done.run(Recorder::new()).result.expect_err("it was not noticed");
-            assert_eq!(JobErrorKind::Output, error.kind);
-            assert!(error.message.contains(name(&damaged)), "{damaged:?}: {error}");
-            // All rows are done, beside what was there.
-            assert_eq!(15, status(&half_done.out()).unwrap().done);
-            let after = contents(&half_done);
-            assert!(with_damage.iter().all(|(path, bytes)| after.get(path) == Some(bytes)), "{error}");
-
-            fs::remove_dir_all(half_done.out()).unwrap();
-            for (path, bytes) in &before {
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(path, bytes).unwrap();
-            }
-        }
-        half_done.run(Recorder::new()).result.unwrap();
+        change_a_byte(&oldest);
+        let part = files_of_ours(&half_done).into_iter().find(|path| is_part(path)).unwrap();
+        change_a_byte(&part);
+        check_refused(&half_done, name(&oldest));
     }
 }
 

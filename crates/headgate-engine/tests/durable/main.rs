@@ -6,6 +6,7 @@ mod check;
 mod damage;
 mod faults;
 mod harness;
+mod log;
 mod model;
 mod order;
 mod outage;

@@ -1,7 +1,7 @@
 //! The order of the steps, as they were taken: nothing that counts rests on what is not durable.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use headgate_engine::job::Commit;
 use serde::Deserialize;
@@ -14,12 +14,10 @@ struct Envelope {
     record: Commit,
 }
 
-fn commits(out: &Path) -> Vec<(PathBuf, Commit)> {
-    let entries = fs::read_dir(out.join("_headgate/log")).unwrap();
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    let commit = |path: &PathBuf| serde_json::from_slice::<Envelope>(&fs::read(path).unwrap()).unwrap().record;
-    paths.iter().map(|path| (path.clone(), commit(path))).collect()
+/// Each with its file and the length of that.
+fn commits(disk: &Recorder) -> Vec<(PathBuf, u64, Commit)> {
+    let commit = |bytes: &[u8]| serde_json::from_slice::<Envelope>(bytes).unwrap().record;
+    disk.linked().into_iter().map(|(path, bytes)| (path, bytes.len() as u64, commit(&bytes))).collect()
 }
 
 /// Where in `steps` this one is, which must be between the two.
@@ -40,15 +38,17 @@ fn no_commit_is_there_before_what_it_names_is_durable_and_none_is_applied_before
         bench.run(disk.clone()).result.unwrap();
         let (out, steps) = (bench.out(), disk.steps());
         let (tmp, log) = (out.join("_headgate/tmp"), out.join("_headgate/log"));
-        let commits = commits(&out);
-        assert_eq!(5, commits.len(), "three batches, the end of the run, and the merge");
+        let commits = commits(&disk);
+        assert_eq!(6, commits.len(), "three batches, the end of the run, the merge, and the end of the job");
+        let (_, _, last) = commits.last().unwrap();
+        assert!(last.finished && last.adds.is_empty() && last.removes.is_empty() && last.parts.is_some(), "{last:?}");
+        assert!(commits[..5].iter().all(|(_, _, commit)| !commit.finished));
 
         let mut applied = 0;
-        for (path, commit) in &commits {
+        for (path, bytes, commit) in &commits {
             let written = tmp.join("commit.json");
             let link = index_of(&steps, &Step::Link(written.clone(), path.clone()));
-            let bytes = fs::metadata(path).unwrap().len();
-            between(&steps, &Step::SyncFile(written, bytes), applied, link);
+            between(&steps, &Step::SyncFile(written, *bytes), applied, link);
 
             let mut synced = applied;
             for part in &commit.adds {
@@ -75,6 +75,10 @@ fn no_commit_is_there_before_what_it_names_is_durable_and_none_is_applied_before
             applied = (changed + 1..=end)
                 .find(|index| steps[*index] == Step::SyncDirectory(out.clone()))
                 .expect("the results are synced");
+        }
+        // No commit goes before the one that needs none before it.
+        for (path, _, _) in &commits[..5] {
+            between(&steps, &Step::Remove(path.clone()), applied, steps.len());
         }
     }
 }

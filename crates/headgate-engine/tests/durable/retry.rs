@@ -155,13 +155,12 @@ fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none_in_ndjson() {
 #[test]
 fn what_is_known_is_committed_before_the_last_row_of_a_part_has_ended_and_a_crash_costs_no_row_then_either() {
     // Longer than outcomes are gathered before they are handed on.
-    let finished = Finished::with_answers_of_row_3(Format::Ndjson, "delay/0.15");
+    let finished = Finished::with_answers_of_row_3(Format::Ndjson, "delay/0.4");
     let (_parent, out) = finished.copy();
-    let commits = |out: &Path| fs::read_dir(out.join("_headgate/log")).unwrap().count();
-    let before = commits(&out);
-    retry(&out, Recorder::new()).unwrap();
-    // What came before row 3 ended, what came with it, the end of the run, and the parts put together.
-    assert_eq!(4, commits(&out) - before);
+    let disk = Recorder::new();
+    retry(&out, disk.clone()).unwrap();
+    // What came before row 3 ended, what came with it, the end of the run, the parts that were merged, and the end of the job.
+    assert_eq!(5, disk.linked().len());
     check_finished(&out);
     crash_at_every_step(&finished);
 }
@@ -199,6 +198,22 @@ fn a_fault_of_the_disk_ends_a_retry_with_the_reason_and_costs_no_row() {
             retry(&out, Recorder::new()).unwrap();
         }
         check_finished(&out);
+        is_last
+    });
+}
+
+#[test]
+fn a_retry_with_nothing_left_to_ask_finishes_what_one_before_it_began() {
+    let finished = Finished::new(Format::Ndjson);
+    at_every_step(|step| {
+        let (_parent, out) = finished.copy();
+        let disk = Recorder::crashing_at(step);
+        let result = retry(&out, disk.clone());
+        let is_last = disk.refused().is_none();
+        assert_eq!(is_last, result.is_ok());
+        retry_only(&out, vec!["timeout".parse().unwrap()], Recorder::new()).unwrap();
+        assert!(status(&out).unwrap().finished);
+        assert_eq!(ROWS, rows(&out).len() as u64);
         is_last
     });
 }
@@ -267,8 +282,8 @@ fn a_part_of_failed_rows_stays_one_that_a_retry_can_hold_however_few_of_them_are
     retry_only(&bench.out(), vec!["status:503".parse().unwrap()], Recorder::new()).unwrap();
 
     let parts = parts(&bench.out()).unwrap();
-    let rows = parts.paths.into_iter().map(|path| {
-        PartRows::new(vec![path], parts.schema.clone()).map(|batch| batch.unwrap().num_rows()).sum::<usize>()
+    let rows = parts.files.into_iter().map(|file| {
+        PartRows::new(vec![file], parts.schema.clone()).map(|batch| batch.unwrap().num_rows()).sum::<usize>()
     });
     let rows: Vec<usize> = rows.collect();
     assert_eq!((2, 290_000), (server.statistics().requests, rows.iter().sum()));

@@ -42,6 +42,8 @@ struct Script {
     fail_at: Option<usize>,
     /// The step that was not taken.
     refused: Option<Step>,
+    /// Commits as they came to be, of which old ones go again.
+    linked: Vec<(PathBuf, Vec<u8>)>,
 }
 
 impl Recorder {
@@ -73,6 +75,11 @@ impl Recorder {
 
     pub fn steps(&self) -> Vec<Step> {
         self.script.lock().unwrap().steps.clone()
+    }
+
+    /// What was linked to a new name, in its order.
+    pub fn linked(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        self.script.lock().unwrap().linked.clone()
     }
 
     /// The first step that was not taken.
@@ -144,6 +151,7 @@ impl Storage for Recorder {
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.take(Step::Link(from.into(), to.into()))?;
         fs::hard_link(from, to)?;
+        self.script.lock().unwrap().linked.push((to.into(), fs::read(to)?));
         if let Some(power) = &self.power {
             power.added(to, None)?;
         }

@@ -23,6 +23,10 @@ pub(super) fn schema(file: &File) -> Result<SchemaRef, String> {
     caught(|| Ok(Schema::new(load(file)?.schema().fields().clone()).into()))
 }
 
+pub(super) fn rows(file: &File) -> Result<u64, String> {
+    caught(|| Ok(load(file)?.metadata().file_metadata().num_rows().max(0) as u64))
+}
+
 impl ParquetBatches {
     pub(super) fn new(file: File, schema: &SchemaRef) -> Result<Self, String> {
         let as_asked = ArrowReaderOptions::new().with_schema(schema.clone());

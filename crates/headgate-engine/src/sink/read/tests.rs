@@ -16,7 +16,7 @@ use arrow_array::{ArrayRef, BinaryArray, Int16Array, Int64Array, RecordBatch, St
 use arrow_schema::{DataType, Fields, SchemaRef};
 use arrow_select::concat::concat_batches;
 
-use super::read_part;
+use super::PartRows;
 use crate::error::JobError;
 use crate::outcome;
 use crate::sink::ndjson::NdjsonPart;
@@ -47,7 +47,7 @@ fn paths(directory: &Path) -> [PathBuf; 2] {
 }
 
 fn batches(path: &Path, schema: &SchemaRef) -> Result<Vec<RecordBatch>, JobError> {
-    read_part(path, schema)?.collect()
+    PartRows::new(vec![path.to_owned().into()], schema.clone()).collect()
 }
 
 fn read(path: &Path, schema: &SchemaRef) -> RecordBatch {

@@ -87,7 +87,7 @@ fn of_a_part_that_is_not_the_one_committed_nothing_is_added() {
         let error = together.append(&damaged, crc32).unwrap_err();
 
         assert_eq!(io::ErrorKind::InvalidData, error.kind());
-        let expected = format!("{} is damaged: its checksum is not the committed one", damaged.display());
+        let expected = format!("{} is damaged: its content is not what was committed", damaged.display());
         assert_eq!(expected, error.to_string());
         together.finish().unwrap();
         assert_eq!(good, read(&path, &good.schema()));

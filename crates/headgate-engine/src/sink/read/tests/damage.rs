@@ -10,7 +10,7 @@ use crate::sink::read::{PartRows, part_schema};
 /// The error of reading the part, and how many rows came before it.
 fn failure(path: &Path, schema: &SchemaRef) -> (JobError, usize) {
     let mut rows = 0;
-    for batch in PartRows::new(vec![path.to_owned()], schema.clone()) {
+    for batch in PartRows::new(vec![path.to_owned().into()], schema.clone()) {
         match batch {
             Ok(batch) => rows += batch.num_rows(),
             Err(error) => return (error, rows),
@@ -22,7 +22,13 @@ fn failure(path: &Path, schema: &SchemaRef) -> (JobError, usize) {
 fn assert_damaged(path: &Path, error: &JobError) {
     assert_eq!(JobErrorKind::Output, error.kind);
     assert!(error.message.starts_with(&format!("{}: damaged: ", path.display())), "{}", error.message);
-    assert!(error.message.ends_with("; bring back a sound copy, or start over with --fresh"), "{}", error.message);
+    assert!(
+        error.message.ends_with(
+            "; bring it back from a copy, or start over with headgate fetch: with --fresh, or with another -o"
+        ),
+        "{}",
+        error.message
+    );
     assert!(error.message.len() < 1000 && !error.message.contains(char::is_control), "{}", error.message);
 }
 
@@ -118,7 +124,7 @@ fn a_part_that_is_missing_is_named_and_ends_the_rows() {
     write(&ndjson, &records);
     let message = format!("cannot read {}: no such file or directory", parquet.display());
 
-    let mut rows = PartRows::new(vec![parquet.clone(), ndjson], records.schema());
+    let mut rows = PartRows::new(vec![parquet.clone().into(), ndjson.into()], records.schema());
 
     assert_eq!(Some(Err(JobError::output(message.clone()))), rows.next());
     assert_eq!(None, rows.next());

@@ -174,7 +174,7 @@ fn parts_are_read_one_after_the_other_in_the_order_given() {
     write(&ndjson, &first);
     write(&parquet, &second);
 
-    let rows = PartRows::new(vec![ndjson, parquet], first.schema());
+    let rows = PartRows::new(vec![ndjson.into(), parquet.into()], first.schema());
 
     assert_eq!(&first.schema(), rows.schema());
     assert_eq!(Ok(vec![first, second]), rows.collect());

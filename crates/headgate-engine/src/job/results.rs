@@ -1,0 +1,237 @@
+//! The results that are in a job's directory, against those that were committed.
+//!
+//! Nothing is given out that was not committed, and nothing that was is left out: each part there should be is looked for, by its
+//! name and length, and each part there is must be one of them. Its content is compared with the checksum in its commit: by
+//! whoever reads it, always; when a job is only looked at or gone on with, as long as that takes no time
+//! ([`CHECKED_BYTES`]).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use super::commit::{Commit, PartRecord};
+use super::lock::{self, Holder};
+use super::log::{CommitLog, Gap, Logged};
+use super::parts::PartList;
+use crate::error::JobError;
+use crate::sink::{PartName, WAYS_ON, cause, describe_part, open_committed};
+
+/// Where a job keeps what is not results.
+pub(crate) const OWN_DIRECTORY: &str = "_headgate";
+/// Contents of results are compared with their checksums up to this size: some 0.1 s from memory. To do so with more is asked for.
+const CHECKED_BYTES: u64 = 1 << 30;
+/// How often, and how long apart, a directory is looked at again that another process changes meanwhile.
+const LOOKS: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// The results of a job as of its newest commit, all of which are there.
+#[derive(Debug)]
+pub(super) struct Results {
+    pub(super) newest: Commit,
+    pub(super) parts: PartList,
+    /// Where each part is: not in its place yet, after a kill or for an instant.
+    pub(super) files: Vec<ResultFile>,
+    /// A commit that is damaged or gone, where the files themselves told what it said.
+    pub(super) damaged_commit: Option<PathBuf>,
+    /// Commits since the newest checkpoint.
+    pub(super) since_checkpoint: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct ResultFile {
+    pub(super) path: PathBuf,
+    pub(super) record: PartRecord,
+    pub(super) is_in_place: bool,
+}
+
+/// Which contents are compared with their checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contents {
+    /// None: whoever reads them does that.
+    None,
+    /// All, if they are few enough and the job does not run, whose progress is asked for every now and then.
+    Some,
+    All,
+}
+
+impl Results {
+    /// Looks at a directory that others may write to.
+    ///
+    /// # Errors
+    /// `Output`: a part is missing, has another length or content than was committed, or is there uncommitted; or the log cannot
+    /// be read.
+    pub(super) fn look(root: &Path, contents: Contents) -> Result<Self, JobError> {
+        let lock = root.join(OWN_DIRECTORY).join("lock");
+        let is_running = || lock::look(&lock) != Holder::Nobody;
+        let log = log_of(root);
+        let mut looks = 1;
+        loop {
+            let (was_running, newest) = (is_running(), log.newest_number()?);
+            let is_last = looks == LOOKS;
+            // What another process changes meanwhile looks like damage. While there is no new commit, the content of a part is
+            // certain, and of a job that does not run, everything.
+            let found = match Self::of(root) {
+                Ok(results) if was_running && contents == Contents::Some => return Ok(results),
+                Ok(results) => match results.compared(contents) {
+                    Err(_) if !is_last && log.newest_number()? != newest => None,
+                    compared => Some(compared),
+                },
+                Err(_) if !is_last && (was_running || is_running() || log.newest_number()? != newest) => None,
+                Err(error) => Some(Err(error)),
+            };
+            if let Some(found) = found {
+                return found;
+            }
+            looks += 1;
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+
+    /// Looks at a directory that nobody else writes to.
+    ///
+    /// # Errors
+    /// As [`Results::look`].
+    pub(super) fn claimed(root: &Path) -> Result<Self, JobError> {
+        let results = Self::of(root)?;
+        // What the newest commit adds may be about to take the place of what it removes.
+        let is_new = |file: &&ResultFile| results.newest.adds.iter().any(|added| added.name == file.record.name);
+        results.files.iter().filter(is_new).try_for_each(ResultFile::compare)?;
+        results.compared(Contents::Some)
+    }
+
+    fn of(root: &Path) -> Result<Self, JobError> {
+        // Before the log: what is committed in between is not taken for foreign then.
+        let mut there = part_files(root)?;
+        let log = log_of(root);
+        let Logged { newest, parts, since_checkpoint } = log.read()?.unwrap_or_else(|| Logged {
+            newest: Commit::zero(),
+            parts: Ok(PartList::default()),
+            since_checkpoint: 0,
+        });
+        for name in &newest.removes {
+            // Its removal is the first of the commit's last steps, which may be missing.
+            there.remove(name);
+        }
+        let (parts, damaged_commit) = match parts {
+            Ok(parts) => (parts, None),
+            Err(gap) => (rebuilt(root, &newest, &there, &gap)?, Some(gap.commit)),
+        };
+        let mut files = Vec::new();
+        for record in parts.iter() {
+            let found = there.remove(&record.name);
+            files.push(locate(root, &newest, record, found)?);
+        }
+        if let Some(name) = there.into_keys().next() {
+            let path = root.join(name);
+            let trouble = if newest.number == 0 {
+                format!("{} has no commits; {WAYS_ON}", log.path().display())
+            } else {
+                "no commit of this job names it: move it out of the directory".to_owned()
+            };
+            return Err(JobError::output(format!("{} is there, but {trouble}", path.display())));
+        }
+        Ok(Self { newest, parts, files, damaged_commit, since_checkpoint })
+    }
+
+    /// What the user is told of a log that has a damaged commit.
+    pub(super) fn note(&self) -> Option<String> {
+        let damaged = self.damaged_commit.as_ref()?.display();
+        Some(format!("{damaged} is damaged or missing; the results themselves are whole, and nothing is lost by it"))
+    }
+
+    fn compared(self, contents: Contents) -> Result<Self, JobError> {
+        if contents == Contents::All || contents == Contents::Some && self.parts.bytes() <= CHECKED_BYTES {
+            self.files.iter().try_for_each(ResultFile::compare)?;
+        }
+        Ok(self)
+    }
+}
+
+impl ResultFile {
+    fn compare(&self) -> Result<(), JobError> {
+        open_committed(&self.path, self.record.crc32).map(drop)
+    }
+}
+
+fn log_of(root: &Path) -> CommitLog {
+    CommitLog::new(root.join(OWN_DIRECTORY).join("log"))
+}
+
+/// `found`: how long the file is that stands in its place.
+fn locate(root: &Path, newest: &Commit, record: &PartRecord, found: Option<u64>) -> Result<ResultFile, JobError> {
+    let place = root.join(&record.name);
+    let file = |path, is_in_place| Ok(ResultFile { path, record: record.clone(), is_in_place });
+    if found == Some(record.bytes) {
+        return file(place, true);
+    }
+    let written = root.join(OWN_DIRECTORY).join("tmp").join(&record.name);
+    let is_whole = |path: &Path| {
+        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == record.bytes)
+    };
+    if newest.adds.iter().any(|added| added.name == record.name) && is_whole(&written) {
+        return file(written, false);
+    }
+    // It may have been put there since the directory was listed.
+    if found.is_none() && is_whole(&place) {
+        return file(place, true);
+    }
+    let (shown, bytes, rows) = (place.display(), record.bytes, record.rows);
+    Err(JobError::output(match found {
+        None => format!("{shown} is missing, and with it {rows} rows; {WAYS_ON}"),
+        Some(found) => format!("{shown} is damaged: it has {found} bytes and should have {bytes}; {WAYS_ON}"),
+    }))
+}
+
+/// The list of parts, made from the files themselves where a commit cannot say it. It is the committed one.
+///
+/// # Errors
+/// `Output`: it is not; names that commit.
+fn rebuilt(root: &Path, newest: &Commit, there: &BTreeMap<String, u64>, gap: &Gap) -> Result<PartList, JobError> {
+    let place = |name: &String| (name.clone(), root.join(name));
+    let tmp = root.join(OWN_DIRECTORY).join("tmp");
+    let mut paths: BTreeMap<String, PathBuf> = there.keys().map(place).collect();
+    for part in &newest.adds {
+        paths.entry(part.name.clone()).or_insert_with(|| tmp.join(&part.name));
+    }
+    let found = paths.len();
+    let record = |(name, path): (String, PathBuf)| match gap.known.get(&name) {
+        Some(known) => Some(known.clone()),
+        None => describe_part(&path).map(|(rows, bytes, crc32)| PartRecord { name, rows, bytes, crc32 }).ok(),
+    };
+    let records: Option<Vec<PartRecord>> = paths.into_iter().map(record).collect();
+    let list = records.and_then(|records| PartList::new(records).ok());
+    list.filter(|list| list.is_that_of(newest)).ok_or_else(|| {
+        let counted = newest.totals.parts;
+        JobError::output(format!(
+            "{}; nor do the files of results say what was in it: they are not those that the newest commit counts ({found} are there, it counts {counted})",
+            gap.trouble.message
+        ))
+    })
+}
+
+/// Files with the names of parts, and their sizes. A directory or a link with such a name is not one of ours.
+///
+/// # Errors
+/// `Output`: the directory cannot be read.
+pub(super) fn part_files(root: &Path) -> Result<BTreeMap<String, u64>, JobError> {
+    let looked = || -> io::Result<BTreeMap<String, u64>> {
+        let mut files = BTreeMap::new();
+        for entry in fs::read_dir(root)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str().filter(|name| PartName::parse(name).is_some()) else { continue };
+            if entry.file_type()?.is_file() {
+                match entry.metadata() {
+                    // It was removed since the directory was listed.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    metadata => drop(files.insert(name.to_owned(), metadata?.len())),
+                }
+            }
+        }
+        Ok(files)
+    };
+    looked().map_err(|error| JobError::output(format!("cannot read {}: {}", root.display(), cause(&error))))
+}

@@ -1,0 +1,77 @@
+//! The log: it does not grow with the job, and that of an older headgate is understood.
+
+use std::fs;
+use std::time::Instant;
+
+use headgate_engine::job::RunningJob;
+use headgate_engine::job::status::{parts, status};
+use headgate_engine::options::Format;
+use headgate_engine::sink::Ending;
+use serde_json::{Value, json};
+
+use crate::check::check_finished;
+use crate::harness::{Bench, ROWS};
+use crate::power::files_below;
+use crate::storage::Recorder;
+
+#[test]
+fn the_log_of_a_job_has_a_bounded_number_of_commits_however_many_were_made() {
+    let bench = Bench::new(Format::Ndjson);
+    let commits = || files_below(&bench.out().join("_headgate/log")).len();
+    let mut most = 0;
+    let mut next = 0_u64;
+    // Now and then it begins anew, which changes nothing about that.
+    for run in 0..4 {
+        let job = bench.open(Recorder::new()).unwrap();
+        assert_eq!((next, run), (job.last_commit().done, job.last_commit().runs.len()));
+        let RunningJob { mut sink, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
+        for row in next..next + 50 {
+            assert!(sink.write(bench.batch(&[row])).unwrap().is_continue());
+            most = most.max(commits());
+        }
+        next += 50;
+        drop(sink);
+        assert_eq!((next, next), (status(&bench.out()).unwrap().done, parts(&bench.out()).unwrap().rows));
+    }
+    assert_eq!(32, most);
+
+    let job = bench.open(Recorder::new()).unwrap();
+    let RunningJob { mut sink, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
+    sink.finish(&Ending { input_rows: Some(next), stopped: &|| false }).unwrap();
+    drop(sink);
+    assert_eq!(1, commits());
+    let status = status(&bench.out()).unwrap();
+    assert_eq!((true, next, 2), (status.finished, parts(&bench.out()).unwrap().rows, status.parts));
+}
+
+/// A record as version 2 of the format had it: without checkpoints, and with a checksum over the record alone.
+fn as_version_2(bytes: &[u8]) -> Vec<u8> {
+    let mut envelope: Value = serde_json::from_slice(bytes).unwrap();
+    let record = envelope["record"].as_object_mut().unwrap();
+    record.remove("parts");
+    record.remove("parts_sum");
+    let record = envelope["record"].to_string();
+    let crc32 = crc32fast::hash(record.as_bytes());
+    format!("{}\n", json!({ "format_version": 2, "crc32": crc32, "record": envelope["record"] })).into_bytes()
+}
+
+#[test]
+fn a_job_that_an_older_headgate_began_goes_on() {
+    for batches in [1, 2, usize::MAX] {
+        let bench = Bench::new(Format::Parquet);
+        let disk = Recorder::new();
+        bench.run_batches(disk.clone(), batches).result.unwrap();
+        // It kept all commits.
+        for (path, bytes) in disk.linked() {
+            fs::write(path, as_version_2(&bytes)).unwrap();
+        }
+        let job = bench.out().join("_headgate/job.json");
+        fs::write(&job, as_version_2(&fs::read(&job).unwrap())).unwrap();
+
+        let done = status(&bench.out()).unwrap().done;
+        assert_eq!(done, parts(&bench.out()).unwrap().rows);
+        assert_eq!(batches.min(3) as u64 * ROWS / 3, done);
+        bench.run(Recorder::new()).result.unwrap();
+        check_finished(&bench);
+    }
+}

@@ -1,0 +1,69 @@
+"""Bits of a finished job flip, one after the other: each is noticed, or changes nothing that is given out."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import headgate
+from headgate._native import job_rows, job_status
+from headgate._options import Format
+from support.origin import changing
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.parametrize("form", ["parquet", "ndjson"])]
+
+ALL_BITS = range(8)
+LARGE_STEP = 97
+LARGE_ROWS: dict[Format, int] = {"parquet": 20_000, "ndjson": 1_500}
+"""Some megabytes, but for what Parquet makes of texts that are alike."""
+
+
+def given(out: Path) -> tuple[str, pa.Table]:
+    """All that somebody gets who asks."""
+    return job_status(str(out), check_all=False), pa.table(job_rows(str(out)))
+
+
+def unnoticed_flips(out: Path, *, step: int, bits: Iterable[int]) -> int:
+    """Flips these bits of every so many bytes; gives how many were not noticed, none of which changed anything."""
+    before = given(out)
+    unnoticed = 0
+    for path in [path for path in out.rglob("*") if path.is_file()]:
+        content = path.read_bytes()
+        with path.open("r+b", buffering=0) as file:
+            for at in range(0, len(content), step):
+                for bit in bits:
+                    os.pwrite(file.fileno(), bytes([content[at] ^ 1 << bit]), at)
+                    try:
+                        now = given(out)
+                    except headgate.OutputError as error:
+                        assert path.name in str(error)  # noqa: PT017 - most flips raise, not all
+                    else:
+                        assert before == now, f"bit {bit} of byte {at} of {path}"
+                        unnoticed += 1
+                os.pwrite(file.fileno(), content[at : at + 1], at)
+    assert before == given(out)
+    return unnoticed
+
+
+def test_each_bit_of_a_small_job_is_noticed_or_changes_nothing_that_is_given_out(form: Format, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with changing() as origin:
+        origin.statuses["/2"] = 503
+        headgate.fetch(f"{origin.url}/[1-3]", out, format=form)
+    # Only what the lock says and the ends of two lines do not count.
+    most = 8 * (2 + (out / "_headgate" / "lock").stat().st_size)
+    assert unnoticed_flips(out, step=1, bits=ALL_BITS) <= most
+
+
+def test_every_97th_byte_of_a_large_job_is_noticed_or_changes_nothing_that_is_given_out(
+    form: Format, server: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    urls = tmp_path / "urls.txt"
+    rows = range(LARGE_ROWS[form])
+    urls.write_text("".join(f"{server}/bytes/{row % 3_001}?{row:x}{row * 7_919:x}\n" for row in rows))
+    headgate.fetch(urls, out, format=form, part_bytes=200_000)
+    assert sum(part.stat().st_size for part in out.glob("*.*")) > 500_000
+    assert unnoticed_flips(out, step=LARGE_STEP, bits=[3]) <= 2 + (out / "_headgate" / "lock").stat().st_size
