@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use crate::row::Row;
+use crate::model::row::Row;
 
 /// As many places as there ever were lanes at a time.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use crate::error::JobError;
 use crate::job::OWN_DIRECTORY;
 use crate::job::status::{self, Parts};
+use crate::model::error::JobError;
 use crate::sink::{PartFile, PartName, cause, open_committed};
 
 /// The first rows of a result.

@@ -20,20 +20,21 @@ use tokio::task::spawn_local;
 use tokio::time::timeout_at;
 
 use self::guards::{EndRowsOnPanic, LaneGuard, Waiting};
-use crate::clock::Clock;
-use crate::error::JobError;
-use crate::failure::FirstFailure;
+use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
+use crate::engine::failure::FirstFailure;
 use crate::http::client::{Client, ClientOptions, Line};
 use crate::http::request::{Defaults, Preparer};
 use crate::http::target::TargetParser;
 use crate::in_flight::{InFlight, Place};
-use crate::limit::rows::{NoRows, RowReceiver};
-use crate::limit::window::Window;
-use crate::outcome::{Answer, Outcome, OutcomeBatch, OutcomeBuilder};
-use crate::row::Row;
+use crate::model::clock::Clock;
+use crate::model::error::JobError;
+use crate::model::outcome::{Answer, Outcome};
+use crate::model::row::Row;
+use crate::model::status_set::StatusSet;
+use crate::queue::rows::{NoRows, RowReceiver};
+use crate::queue::window::Window;
 use crate::stats::lanes::Wait;
 use crate::stats::worker::{SlowRow, WorkerStats};
-use crate::status_set::StatusSet;
 
 /// Outcomes that have waited this long go to the sink, however few.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);

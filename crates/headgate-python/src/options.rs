@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headgate_engine::error::JobError;
 use headgate_engine::job::retry;
-use headgate_engine::options::{
+use headgate_engine::model::error::JobError;
+use headgate_engine::model::options::{
     DEFAULT_BODY_MEMORY_BYTES, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
 };
 use pyo3::prelude::*;

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use tokio::task::unconstrained;
 use tokio::time::timeout_at;
 
-use crate::error::{ErrorKind, Failure};
 use crate::http::connect::Connector;
 use crate::http::deadline::Deadline;
 use crate::http::exchange::{Reply, ResponseLimits, Scratch};
 use crate::http::pool::{Pool, Pooled};
 use crate::http::request::Prepared;
 use crate::http::target::Origin;
+use crate::model::error::{ErrorKind, Failure};
 
 /// What the clients of all workers have in common.
 #[derive(Debug)]

@@ -15,9 +15,9 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::error::{ErrorKind, Failure};
 use crate::http::resolve::Resolver;
 use crate::http::target::{Host, Origin};
+use crate::model::error::{ErrorKind, Failure};
 
 /// How long one address may take before the next is tried beside it (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);

@@ -16,15 +16,15 @@ use bytes::{Buf, Bytes};
 use http::Method;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::error::{ErrorKind, Failure};
 use crate::http::connect::{Connection, Stream};
 use crate::http::deadline::Deadline;
 use crate::http::decode::decode;
 use crate::http::head::Head;
 use crate::http::request::Prepared;
 use crate::http::response::ResponseReader;
-use crate::limit::memory::{MemoryBudget, Reservation};
-use crate::outcome::Body;
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::memory::{MemoryBudget, Reservation};
+use crate::model::outcome::Body;
 
 /// What one read takes in at the most.
 const READ_BYTES: usize = 128 * 1024;

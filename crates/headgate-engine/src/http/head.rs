@@ -8,8 +8,8 @@ use std::mem::MaybeUninit;
 
 use http::Version;
 
-use crate::error::{ErrorKind, Failure};
-use crate::headers::Headers;
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::headers::Headers;
 
 /// A head may be this long.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;

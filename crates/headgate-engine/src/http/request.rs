@@ -11,10 +11,10 @@ use http::header::{
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use crate::error::{ErrorKind, Failure, JobError};
 use crate::http::target::{Origin, TargetParser};
-use crate::options::RequestOptions;
-use crate::row::Row;
+use crate::model::error::{ErrorKind, Failure, JobError};
+use crate::model::options::RequestOptions;
+use crate::model::row::Row;
 
 /// Headers that are not for others to set.
 const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
@@ -199,7 +199,7 @@ fn method(text: &str) -> Result<Method, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::RowExtra;
+    use crate::model::row::RowExtra;
 
     fn prepare(options: &RequestOptions, row: &Row) -> Result<Prepared, Failure> {
         Preparer::new(Defaults::new(options).expect("good options")).prepare(row)

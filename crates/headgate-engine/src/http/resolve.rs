@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 use tokio::sync::{OnceCell, Semaphore};
 
-use crate::error::{ErrorKind, Failure};
 use crate::http::target::{Host, Origin};
+use crate::model::error::{ErrorKind, Failure};
 
 /// Names remembered at the most; the least recently used go first.
 const MAX_NAMES: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");

@@ -10,8 +10,8 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use crate::error::JobError;
-use crate::options::RequestOptions;
+use crate::model::error::JobError;
+use crate::model::options::RequestOptions;
 
 /// Sessions remembered for resumption, over all hosts.
 const MAX_SESSIONS: usize = 4096;

@@ -18,7 +18,7 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-use crate::error::JobError;
+use crate::model::error::JobError;
 use crate::sink::cause;
 
 /// Somebody who only looks whether the lock is held, holds it for an instant; a writer asks again.

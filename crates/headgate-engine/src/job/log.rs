@@ -13,7 +13,7 @@ use super::commit::{Commit, PartRecord};
 use super::parts::PartList;
 use super::record;
 use super::storage::{Storage, remove_if_there, write_file};
-use crate::error::JobError;
+use crate::model::error::JobError;
 use crate::sink::{WAYS_ON, cause};
 
 /// A commit of so many is a checkpoint. Each has a bitmap of half a megabyte at the most, and is read when the job is opened.

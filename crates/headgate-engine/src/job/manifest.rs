@@ -11,8 +11,8 @@ use aws_lc_rs::digest::{Context, SHA256};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 
-use crate::error::JobError;
-use crate::options::{DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions};
+use crate::model::error::JobError;
+use crate::model::options::{DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions};
 use crate::source::fingerprint::Fingerprint;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

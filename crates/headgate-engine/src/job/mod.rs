@@ -30,9 +30,9 @@ use self::manifest::Manifest;
 use self::sink::DurableSink;
 use self::storage::Storage;
 use self::writer::{Form, JobWriter, Standing};
-use crate::error::JobError;
-use crate::limit::window::Window;
-use crate::options::JobOptions;
+use crate::model::error::JobError;
+use crate::model::options::JobOptions;
+use crate::queue::window::Window;
 use crate::sink::{Clock, Sink, check_names, now_text};
 use crate::source::fingerprint::Fingerprint;
 

@@ -16,7 +16,7 @@ use super::commit::{Commit, PartRecord};
 use super::lock::{self, Holder};
 use super::log::{CommitLog, Gap, Logged};
 use super::parts::PartList;
-use crate::error::JobError;
+use crate::model::error::JobError;
 use crate::sink::{PartName, WAYS_ON, cause, describe_part, open_committed};
 
 /// Where a job keeps what is not results.

@@ -28,9 +28,10 @@ use super::status;
 use super::storage::Storage;
 use super::writer::{Change, Form, JobWriter, Standing, kinds};
 use super::{RunningJob, progress_of};
-use crate::error::JobError;
-use crate::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
-use crate::outcome::{self, OutcomeBatch};
+use crate::columns::builder::OutcomeBatch;
+use crate::columns::schema::schema;
+use crate::model::error::JobError;
+use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
 use crate::sink::{Clock, Ending, PartKind, PartName, Sink, read_part};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
@@ -95,7 +96,7 @@ impl OpenRetry {
         let progress = progress_of(&results.newest)?;
         let first = open_input(&job.source, fingerprint.as_ref()).map_err(|error| moved(&error, &output))?;
         let kept = first.kept_fields();
-        let schema = outcome::schema(&kept);
+        let schema = schema(&kept);
         let form = Form::new(job.sink.format, &schema)?;
 
         let parts: Vec<_> = results.parts.iter().filter(|part| is_failed(part)).cloned().collect();
@@ -214,7 +215,7 @@ struct RetrySource {
 }
 
 impl Source for RetrySource {
-    fn next_batch(&mut self) -> Result<Option<crate::row::RowBatch>, JobError> {
+    fn next_batch(&mut self) -> Result<Option<crate::model::row::RowBatch>, JobError> {
         loop {
             if self.in_turn {
                 if let Some(batch) = self.input.next_batch()? {

@@ -13,9 +13,9 @@ use arrow_select::filter::filter_record_batch;
 use super::manifest::Manifest;
 use super::progress::Progress;
 use super::writer::{Change, JobWriter};
-use crate::error::JobError;
-use crate::limit::window::Window;
-use crate::outcome::OutcomeBatch;
+use crate::columns::builder::OutcomeBatch;
+use crate::model::error::JobError;
+use crate::queue::window::Window;
 use crate::sink::{Ending, Sink};
 
 pub(super) struct DurableSink {

@@ -12,7 +12,7 @@ use super::directory::read_manifest;
 use super::lock::{self, Holder};
 use super::manifest::Manifest;
 use super::results::{Contents, OWN_DIRECTORY, ResultFile, Results};
-use crate::error::JobError;
+use crate::model::error::JobError;
 use crate::sink::PartFile;
 
 /// A job as of its newest commit.

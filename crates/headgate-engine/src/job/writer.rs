@@ -20,8 +20,8 @@ use super::parts::PartList;
 use super::progress::Progress;
 use super::results::Results;
 use super::watched::Watched;
-use crate::error::JobError;
-use crate::options::{Format, SinkOptions};
+use crate::model::error::JobError;
+use crate::model::options::{Format, SinkOptions};
 use crate::sink::{
     Clock, FinishedPart, LineEncoder, NdjsonPart, ParquetPart, PartKind, PartName, PartWriter, cause, now_text,
 };

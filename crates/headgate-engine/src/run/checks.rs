@@ -1,9 +1,9 @@
 //! What of a job can be refused before anything is opened.
 
-use crate::error::JobError;
+use crate::engine::machine;
 use crate::http::target::TargetParser;
-use crate::limit::machine;
-use crate::options::{JobOptions, RunOptions};
+use crate::model::error::JobError;
+use crate::model::options::{JobOptions, RunOptions};
 
 /// The largest body that fits a column of a batch, with room for others beside it.
 const MAX_MAX_BODY_BYTES: u64 = 1 << 30;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::{spawn, stop_at};
-use crate::error::JobError;
-use crate::failure::FirstFailure;
-use crate::limit::rows::RowReceiver;
-use crate::limit::window::Window;
-use crate::outcome::OutcomeBatch;
+use crate::columns::builder::OutcomeBatch;
+use crate::engine::failure::FirstFailure;
+use crate::model::error::JobError;
+use crate::queue::rows::RowReceiver;
+use crate::queue::window::Window;
 use crate::sink::{Ending, Sink};
 use crate::worker::{self, Phase};
 

@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::spawn;
-use crate::error::JobError;
-use crate::failure::FirstFailure;
+use crate::engine::failure::FirstFailure;
 use crate::job::Progress;
-use crate::limit::rows::RowSender;
-use crate::limit::window::Window;
-use crate::row::RowBatch;
+use crate::model::error::JobError;
+use crate::model::row::RowBatch;
+use crate::queue::rows::RowSender;
+use crate::queue::window::Window;
 use crate::source::{Source, SourceSize};
 
 /// Rows skipped before somebody is asked whether to go on.

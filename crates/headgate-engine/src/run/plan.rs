@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use arrow_schema::{Fields, SchemaRef};
 
-use crate::error::JobError;
+use crate::columns::schema::schema;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
 use crate::job::{OpenJob, Progress, RunningJob, Watched, no_rows_for};
-use crate::limit::window::Window;
-use crate::options::JobOptions;
-use crate::outcome;
+use crate::model::error::JobError;
+use crate::model::options::JobOptions;
+use crate::queue::window::Window;
 use crate::sink::{self, Sink};
 use crate::source::peek::Peeked;
 use crate::source::{self, Source, SourceSize};
@@ -56,7 +56,7 @@ impl Plan {
     pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
         let source = Peeked::new(source::open(&options.source)?)?;
         let kept = source.kept_fields();
-        let sink = sink::open(&options.sink, &outcome::schema(&kept))?;
+        let sink = sink::open(&options.sink, &schema(&kept))?;
         Ok(Self {
             size: source.size(),
             source: Some(Box::new(source)),
@@ -71,7 +71,7 @@ impl Plan {
         let source = source::open(&options.source)?;
         let kept = source.kept_fields();
         let size = source.size();
-        let schema: SchemaRef = outcome::schema(&kept);
+        let schema: SchemaRef = schema(&kept);
         let job = OpenJob::open(path, options, &schema, source.fingerprint(), size.rows, storage)?;
         let done = job.progress().clone();
         let commit = job.last_commit();

@@ -20,9 +20,9 @@ use std::time::Instant;
 
 use arrow_schema::SchemaRef;
 
-use crate::error::JobError;
-use crate::options::{Format, Output, SinkOptions};
-use crate::outcome::OutcomeBatch;
+use crate::columns::builder::OutcomeBatch;
+use crate::model::error::JobError;
+use crate::model::options::{Format, Output, SinkOptions};
 
 pub(crate) use self::ndjson::{LineEncoder, NdjsonPart};
 pub(crate) use self::parquet::ParquetPart;

@@ -25,7 +25,7 @@ use super::checksum::{Checksummed, open_verified};
 use super::part::{FinishedPart, PartWriter};
 use super::read::LineDecoder;
 use super::time::{TimeText, UTC_OFFSET, in_utc};
-use crate::error::JobError;
+use crate::model::error::JobError;
 
 /// Written to a file, or read from it, at once.
 pub(super) const BUFFER_BYTES: usize = 256 * 1024;

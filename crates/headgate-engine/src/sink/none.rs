@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use super::{Ending, Sink};
-use crate::error::JobError;
-use crate::outcome::OutcomeBatch;
+use crate::columns::builder::OutcomeBatch;
+use crate::model::error::JobError;
 
 pub(super) struct NoneSink;
 

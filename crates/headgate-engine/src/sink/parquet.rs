@@ -23,7 +23,7 @@ use super::copy;
 use super::pages::PageKeeper;
 use super::part::{FinishedPart, PartWriter};
 use super::read;
-use crate::error::JobError;
+use crate::model::error::JobError;
 
 /// Rows in a row group at the most.
 pub(super) const MAX_GROUP_ROWS: usize = 131_072;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use arrow_array::RecordBatch;
 
-use crate::options::Format;
+use crate::model::options::Format;
 
 /// Which rows a part holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -19,8 +19,8 @@ use self::ndjson::NdjsonBatches;
 use self::parquet::ParquetBatches;
 use super::cause;
 use super::checksum::{open_summed, open_verified};
-use crate::error::JobError;
-use crate::outcome;
+use crate::columns::schema::schema;
+use crate::model::error::JobError;
 
 /// What to do about results that were damaged from outside.
 pub(crate) const WAYS_ON: &str =
@@ -86,7 +86,7 @@ pub(crate) fn part_schema(path: &Path) -> Result<SchemaRef, JobError> {
 pub fn schema_of_parts(paths: &[PathBuf]) -> Result<SchemaRef, JobError> {
     match paths.iter().find(|path| is_parquet(path)) {
         Some(path) => part_schema(path),
-        None => Ok(outcome::schema(&Fields::empty())),
+        None => Ok(schema(&Fields::empty())),
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::ndjson::{BUFFER_BYTES, LineEncoder};
 use super::{Ending, Sink, cause};
-use crate::error::JobError;
-use crate::outcome::OutcomeBatch;
+use crate::columns::builder::OutcomeBatch;
+use crate::model::error::JobError;
 
 /// Writes answered and given-up rows alike, as they come.
 pub(super) struct StreamSink<W: Write + Send> {
@@ -66,8 +66,10 @@ mod tests {
     use arrow_schema::Fields;
 
     use super::*;
-    use crate::outcome::{Outcome, OutcomeBuilder, schema};
-    use crate::row::Row;
+    use crate::columns::builder::OutcomeBuilder;
+    use crate::columns::schema::schema;
+    use crate::model::outcome::Outcome;
+    use crate::model::row::Row;
 
     fn sink<W: Write + Send>(out: W) -> StreamSink<W> {
         let encoder = LineEncoder::new(&schema(&Fields::empty())).expect("plain columns");

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::header_json::Headers;
-use crate::row::{MAX_URL_BYTES, Row};
+use crate::model::row::{MAX_URL_BYTES, Row};
 
 /// Of a URL that is too long, so much is shown.
 const SHOWN_URL_BYTES: usize = 256;

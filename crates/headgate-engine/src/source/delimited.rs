@@ -12,9 +12,9 @@ use super::input::{Input, Reader};
 use super::keep::KeptText;
 use super::records::{Fields, Record, Records};
 use super::{MAX_RECORD_BYTES, SourceSize};
-use crate::error::JobError;
-use crate::options::SourceOptions;
-use crate::row::{Row, RowBatch};
+use crate::model::error::JobError;
+use crate::model::options::SourceOptions;
+use crate::model::row::{Row, RowBatch};
 
 pub(super) struct Delimited {
     input: Input,

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
 use super::form::Form;
-use crate::error::JobError;
-use crate::options::SourceOptions;
+use crate::model::error::JobError;
+use crate::model::options::SourceOptions;
 
 /// How much of either end of a file is hashed. Messages name it.
 const END_BYTES: u64 = 64 * 1024;

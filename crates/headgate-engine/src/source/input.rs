@@ -12,7 +12,7 @@ use super::form::Form;
 use super::opened::{Changed, Opened, OpenedReader};
 use super::whole_lines::{HalfLine, WholeLines};
 use super::{READ_BYTES, SourceSize};
-use crate::error::JobError;
+use crate::model::error::JobError;
 
 pub(super) type Reader = Box<dyn Read + Send>;
 

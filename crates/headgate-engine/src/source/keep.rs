@@ -4,18 +4,18 @@ use arrow_array::ArrayRef;
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_schema::{DataType, Field, Fields};
 
-use crate::error::JobError;
-use crate::kept::{KeptCodec, with_leaves};
-use crate::options::SourceOptions;
-use crate::outcome;
-use crate::row::{Row, RowBatch};
+use crate::columns::kept::{KeptCodec, with_leaves};
+use crate::columns::schema::schema;
+use crate::model::error::JobError;
+use crate::model::options::SourceOptions;
+use crate::model::row::{Row, RowBatch};
 
 /// The names to keep, each once.
 ///
 /// # Errors
 /// `Input`: a name that the result has already.
 pub(super) fn names(options: &SourceOptions) -> Result<Vec<String>, JobError> {
-    let result = outcome::schema(&Fields::empty());
+    let result = schema(&Fields::empty());
     let mut names: Vec<String> = Vec::new();
     for name in &options.keep {
         if result.column_with_name(name).is_some() {

@@ -36,9 +36,9 @@ use self::batches::Batches;
 use self::fingerprint::Fingerprint;
 use self::form::Form;
 use self::input::Input;
-use crate::error::JobError;
-use crate::options::SourceOptions;
-use crate::row::RowBatch;
+use crate::model::error::JobError;
+use crate::model::options::SourceOptions;
+use crate::model::row::RowBatch;
 
 /// Bytes asked of the operating system at a time.
 const READ_BYTES: usize = 256 * 1024;
@@ -48,7 +48,7 @@ const MAX_RECORD_BYTES: usize = 16 * 1024 * 1024;
 /// A stream of rows in ordinals 0, 1, 2, …
 pub trait Source: Send {
     /// The next rows, or `None` at the end of the input. Blocks. A batch is never empty, and holds at most
-    /// [`crate::row::MAX_BATCH_ROWS`] rows and little more than [`crate::row::MAX_BATCH_BYTES`].
+    /// [`crate::model::row::MAX_BATCH_ROWS`] rows and little more than [`crate::model::row::MAX_BATCH_BYTES`].
     ///
     /// # Errors
     /// The input cannot be read further: the message names the file and the place. Rows before the place have

@@ -19,9 +19,9 @@ use super::input::{Input, Reader};
 use super::keep::KeptText;
 use super::lines::{Line, Lines};
 use super::{MAX_RECORD_BYTES, SourceSize};
-use crate::error::JobError;
-use crate::options::SourceOptions;
-use crate::row::{Row, RowBatch};
+use crate::model::error::JobError;
+use crate::model::options::SourceOptions;
+use crate::model::row::{Row, RowBatch};
 
 pub(super) struct Ndjson {
     input: Input,

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::fingerprint::{Ends, Stamp, grouped};
 use super::form::Form;
-use crate::error::JobError;
+use crate::model::error::JobError;
 
 #[derive(Debug)]
 pub(super) struct Opened {

@@ -25,10 +25,10 @@ use super::form::Form;
 use super::keep;
 use super::opened::{Changed, Opened};
 use super::stored;
-use crate::error::JobError;
-use crate::kept::KeptCodec;
-use crate::options::SourceOptions;
-use crate::row::{Row, RowBatch, rows_of_a_batch};
+use crate::columns::kept::KeptCodec;
+use crate::model::error::JobError;
+use crate::model::options::SourceOptions;
+use crate::model::row::{Row, RowBatch, rows_of_a_batch};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// A skip of no more record batches than this reads them: that costs less than to open the row group anew.

@@ -11,8 +11,8 @@ use super::SourceSize;
 use super::batches::Rows;
 use super::cells::{Place, url_row};
 use super::fingerprint::Fingerprint;
-use crate::error::JobError;
-use crate::row::Row;
+use crate::model::error::JobError;
+use crate::model::row::Row;
 
 #[derive(Debug)]
 pub(super) struct Pattern {

@@ -3,8 +3,8 @@
 
 use arrow_schema::Fields;
 
-use crate::error::JobError;
-use crate::row::RowBatch;
+use crate::model::error::JobError;
+use crate::model::row::RowBatch;
 use crate::source::batches::passed;
 use crate::source::fingerprint::Fingerprint;
 use crate::source::{Source, SourceSize};

@@ -8,8 +8,8 @@ use arrow_schema::Fields;
 use super::batches::passed;
 use super::fingerprint::Fingerprint;
 use super::{Source, SourceSize};
-use crate::error::JobError;
-use crate::row::{MAX_BATCH_ROWS, Row, RowBatch};
+use crate::model::error::JobError;
+use crate::model::row::{MAX_BATCH_ROWS, Row, RowBatch};
 
 /// Reads on over a gap of so many rows: a skip may cost as much as reading a batch.
 const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;

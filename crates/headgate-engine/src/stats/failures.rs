@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use http::StatusCode;
 
-use crate::error::{ErrorKind, Failure};
-use crate::outcome::{Answer, Outcome};
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::outcome::{Answer, Outcome};
 
 /// Status codes there can be: three digits.
 pub const STATUS_CODES: usize = 1000;
@@ -121,8 +121,8 @@ mod tests {
     use http::Version;
 
     use super::*;
-    use crate::headers::Headers;
-    use crate::row::Row;
+    use crate::model::headers::Headers;
+    use crate::model::row::Row;
 
     fn answered(ordinal: u64, status: u16) -> Outcome {
         let answer = Answer {

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::limit::machine::{CoreTime, Usage};
-use crate::limit::window::Window;
+use crate::queue::window::Window;
 use crate::source::SourceSize;
 use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;
 use crate::stats::report::{Latency, Snapshot, Summary};
+use crate::stats::usage::{CoreTime, Usage};
 use crate::stats::worker::{Figures, WorkerStats};
 
 /// What "recent" means.

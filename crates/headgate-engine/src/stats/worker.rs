@@ -6,10 +6,10 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use tokio::runtime::RuntimeMetrics;
 
-use crate::outcome::Outcome;
+use crate::model::outcome::Outcome;
+use crate::model::status_set::StatusSet;
 use crate::stats::failures::{Failures, STATUS_CODES};
 use crate::stats::lanes::LaneClock;
-use crate::status_set::StatusSet;
 
 /// The longest latency told apart, in microseconds: one hour.
 const MAX_LATENCY_US: u64 = 3_600_000_000;

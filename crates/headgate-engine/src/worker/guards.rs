@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use super::{Shared, Worker};
-use crate::failure::PanicGuard;
+use crate::engine::failure::PanicGuard;
 use crate::in_flight::Place;
 use crate::stats::lanes::Wait;
 

@@ -8,10 +8,10 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int16Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
 use arrow_schema::Fields;
-use headgate_engine::error::JobError;
+use headgate_engine::columns::schema::schema;
 use headgate_engine::job::Progress;
 use headgate_engine::job::status::{parts, status};
-use headgate_engine::outcome;
+use headgate_engine::model::error::JobError;
 use headgate_engine::sink::PartRows;
 
 use crate::harness::{Bench, Expected, ROWS, Run, expected};
@@ -29,7 +29,7 @@ fn rows_in(paths: impl IntoIterator<Item = PathBuf>) -> BTreeMap<u64, Expected> 
     let mut found = BTreeMap::new();
     for path in paths {
         let failed = path.file_name().unwrap().to_str().unwrap().starts_with("failed-");
-        for batch in PartRows::new(vec![path.clone().into()], outcome::schema(&Fields::empty())) {
+        for batch in PartRows::new(vec![path.clone().into()], schema(&Fields::empty())) {
             for (row, result) in rows_of(&batch.unwrap(), failed) {
                 assert_eq!(None, found.insert(row, result), "row {row} is there twice");
             }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use headgate_engine::job::RunningJob;
-use headgate_engine::options::Format;
+use headgate_engine::model::options::Format;
 use headgate_engine::sink::{Ending, Sink};
 use proptest::prelude::*;
 use proptest::sample::Index;

@@ -6,9 +6,11 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headgate_engine::error::JobErrorKind;
 use headgate_engine::job::status::status;
-use headgate_engine::options::{Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions};
+use headgate_engine::model::error::JobErrorKind;
+use headgate_engine::model::options::{
+    Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
+};
 use headgate_engine::run::Job;
 use headgate_engine::stats::report::{JobFigures, Summary};
 use headgate_testserver::{Config, Server};

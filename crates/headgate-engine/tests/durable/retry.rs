@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headgate_engine::error::{JobError, JobErrorKind};
 use headgate_engine::job::RunningJob;
 use headgate_engine::job::retry::{Only, RetryOptions};
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::job::storage::Storage;
-use headgate_engine::options::{Format, JobOptions, RunOptions};
+use headgate_engine::model::error::{JobError, JobErrorKind};
+use headgate_engine::model::options::{Format, JobOptions, RunOptions};
 use headgate_engine::run::Job;
 use headgate_engine::sink::{Ending, PartRows};
 use headgate_testserver::{Config, Server};

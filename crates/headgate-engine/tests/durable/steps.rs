@@ -1,6 +1,6 @@
 //! A crash between any two steps, and whoever comes after it.
 
-use headgate_engine::options::Format;
+use headgate_engine::model::options::Format;
 
 use crate::check::{check_finished, check_goes_on, check_kept, check_readable, rows};
 use crate::harness::Bench;

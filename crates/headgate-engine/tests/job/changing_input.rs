@@ -6,7 +6,7 @@ use std::sync::Once;
 use std::time::{Duration, SystemTime};
 
 use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::options::{Format, Output};
+use headgate_engine::model::options::{Format, Output};
 use headgate_engine::run::Job;
 
 use crate::harness::{Rig, eventually, ordinals};

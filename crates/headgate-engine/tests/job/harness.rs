@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use headgate_engine::options::{Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions};
+use headgate_engine::model::options::{
+    Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
+};
+use headgate_engine::model::status_set::StatusSet;
 use headgate_engine::run::Job;
 use headgate_engine::stats::report::Summary;
-use headgate_engine::status_set::StatusSet;
 use headgate_testserver::{Config, Server};
 use serde::Deserialize;
 use tempfile::TempDir;

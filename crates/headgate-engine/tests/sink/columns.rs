@@ -7,12 +7,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int16Type, Int64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use arrow_schema::{DataType, Field, Fields};
-use headgate_engine::error::JobErrorKind;
-use headgate_engine::kept::KeptCodec;
-use headgate_engine::options::Format;
-use headgate_engine::outcome::{OutcomeBuilder, schema};
+use headgate_engine::columns::builder::OutcomeBuilder;
+use headgate_engine::columns::kept::KeptCodec;
+use headgate_engine::columns::schema::schema;
+use headgate_engine::model::error::JobErrorKind;
+use headgate_engine::model::options::Format;
+use headgate_engine::model::row::RowExtra;
 use headgate_engine::preview::preview;
-use headgate_engine::row::RowExtra;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::outcomes::{STARTED_AT_US, answered, batch, end, failed, names, open_with, options, refusal, write};

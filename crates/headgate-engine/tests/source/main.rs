@@ -16,9 +16,9 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-use headgate_engine::error::{JobError, JobErrorKind};
-use headgate_engine::options::SourceOptions;
-use headgate_engine::row::{MAX_BATCH_ROWS, Row};
+use headgate_engine::model::error::{JobError, JobErrorKind};
+use headgate_engine::model::options::SourceOptions;
+use headgate_engine::model::row::{MAX_BATCH_ROWS, Row};
 use headgate_engine::source::{self, Source};
 use tempfile::TempDir;
 

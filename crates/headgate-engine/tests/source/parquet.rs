@@ -9,8 +9,8 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
-use headgate_engine::options::SourceOptions;
-use headgate_engine::row::MAX_BATCH_BYTES;
+use headgate_engine::model::options::SourceOptions;
+use headgate_engine::model::row::MAX_BATCH_BYTES;
 use headgate_engine::source::SourceSize;
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};

@@ -1,4 +1,4 @@
-use headgate_engine::options::SourceOptions;
+use headgate_engine::model::options::SourceOptions;
 use headgate_engine::source::SourceSize;
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::error::{ErrorKind, JobError};
+use crate::model::error::{ErrorKind, JobError};
 
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

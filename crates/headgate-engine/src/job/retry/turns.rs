@@ -4,8 +4,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use roaring::RoaringTreemap;
 
-use crate::error::JobError;
 use crate::job::commit::PartRecord;
+use crate::model::error::JobError;
 
 /// Parts whose rows are asked again together.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::io;
 use std::mem;
 
 use super::{Change, JobWriter, MAX_FAILED_ROWS};
-use crate::error::JobError;
 use crate::job::commit::PartRecord;
 use crate::job::progress::Progress;
+use crate::model::error::JobError;
 use crate::sink::{PartKind, PartName, WAYS_ON, cause};
 
 /// A part of less than this share of the size of a full one is small: 32 MiB of 128.

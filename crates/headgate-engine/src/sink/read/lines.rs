@@ -15,8 +15,8 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use crate::error::JobError;
-use crate::row::MAX_BATCH_ROWS;
+use crate::model::error::JobError;
+use crate::model::row::MAX_BATCH_ROWS;
 use crate::sink::ndjson::{base64_name, headers_of};
 use crate::sink::time::UTC_OFFSET;
 

@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 use memchr::memchr;
 
 use super::lines::LineDecoder;
-use crate::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS};
+use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS};
 use crate::sink::cause;
 use crate::sink::ndjson::BUFFER_BYTES;
 

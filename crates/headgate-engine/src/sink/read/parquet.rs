@@ -9,7 +9,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 
-use crate::row::rows_of_a_batch;
+use crate::model::row::rows_of_a_batch;
 
 pub(super) struct ParquetBatches {
     file: File,

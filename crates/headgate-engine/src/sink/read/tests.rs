@@ -17,8 +17,8 @@ use arrow_schema::{DataType, Fields, SchemaRef};
 use arrow_select::concat::concat_batches;
 
 use super::PartRows;
-use crate::error::JobError;
-use crate::outcome;
+use crate::columns::schema::schema;
+use crate::model::error::JobError;
 use crate::sink::ndjson::NdjsonPart;
 use crate::sink::parquet::ParquetPart;
 use crate::sink::part::{FinishedPart, PartWriter};
@@ -70,7 +70,7 @@ struct ResultRow {
 
 /// Results with these kept columns, which are as long.
 fn results(rows: &[ResultRow], kept: &Fields, kept_columns: Vec<ArrayRef>) -> RecordBatch {
-    let schema = outcome::schema(kept);
+    let schema = schema(kept);
     let text =
         |of: fn(&ResultRow) -> Option<&str>| -> ArrayRef { Arc::new(StringArray::from_iter(rows.iter().map(of))) };
     let number =

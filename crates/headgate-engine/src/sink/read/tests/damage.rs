@@ -4,7 +4,7 @@ use std::os::unix::fs::FileExt as _;
 use arrow_schema::Field;
 
 use super::*;
-use crate::error::JobErrorKind;
+use crate::model::error::JobErrorKind;
 use crate::sink::read::{PartRows, part_schema};
 
 /// The error of reading the part, and how many rows came before it.
@@ -105,7 +105,7 @@ fn whichever_byte_of_a_part_is_changed_reading_it_does_not_panic() {
 #[test]
 fn a_part_with_other_columns_is_not_one_of_the_job() {
     let records = answered([b"Hello".to_vec()]);
-    let other = outcome::schema(&vec![Field::new("id", DataType::Int64, true)].into());
+    let other = schema(&vec![Field::new("id", DataType::Int64, true)].into());
     let directory = tempfile::tempdir().unwrap();
     let path = &paths(directory.path())[0];
     write(path, &records);

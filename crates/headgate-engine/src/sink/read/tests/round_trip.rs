@@ -204,7 +204,7 @@ fn headers_that_may_be_null_are_not_taken_for_those_of_a_response() {
 fn ndjson_does_not_keep_what_could_not_be_read_back() {
     let refused = |name: &str, data_type: DataType| {
         let kept = Fields::from(vec![Field::new(name, data_type, true)]);
-        NdjsonPart::checked_encoder(&outcome::schema(&kept)).err().expect("refused").message
+        NdjsonPart::checked_encoder(&schema(&kept)).err().expect("refused").message
     };
     assert_eq!(
         "the input column \"body_base64\" cannot be kept in NDJSON: what is no text of \"body\" stands under that name; use --format parquet",

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use crate::error::JobError;
+use crate::model::error::JobError;
 
 /// Three digits, the first of which names the class (RFC 9110 section 15). Codes beyond 599 are no standard, but are sent.
 const CODES: RangeInclusive<u16> = 100..=999;
@@ -118,7 +118,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::options::DEFAULT_FAIL_ON;
+    use crate::model::options::DEFAULT_FAIL_ON;
 
     fn set(text: &str) -> StatusSet {
         text.parse().expect("a set of statuses")

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::status_set::StatusSet;
+use crate::model::status_set::StatusSet;
 
 pub const DEFAULT_CONCURRENCY: usize = 256;
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! What became of requests: one [`Outcome`] at a time from the exchange, columns of them ([`OutcomeBatch`]) for the sink.
+//! Outcomes one at a time from the exchange, columns of them ([`OutcomeBatch`]) for the sink.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use arrow_array::builder::{
 };
 use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch, StructArray};
 use arrow_buffer::{NullBuffer, OffsetBuffer};
-use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, Fields, SchemaRef};
 use http::Version;
 
-use crate::error::Failure;
-use crate::headers::Headers;
-use crate::kept::{KeptCodec, hydrated};
-use crate::limit::memory::Reservation;
-use crate::row::Row;
-use crate::status_set::StatusSet;
+use super::kept::KeptCodec;
+use super::schema::{header_fields, headers_item, schema};
+use crate::model::headers::Headers;
+use crate::model::memory::Reservation;
+use crate::model::outcome::Outcome;
+use crate::model::status_set::StatusSet;
 
 /// Rows after which a batch goes to the sink.
 pub const BATCH_ROWS: usize = 1024;
@@ -24,48 +24,6 @@ pub const BATCH_ROWS: usize = 1024;
 pub const BATCH_BYTES: usize = 1024 * 1024;
 /// Headers that a batch has room for from the start.
 const HEADERS_ROOM: usize = BATCH_ROWS * 8;
-
-/// What became of one row.
-#[derive(Debug)]
-pub struct Outcome {
-    pub row: Row,
-    /// The method that was asked with: the row's, or the job's default.
-    pub method: Box<str>,
-    /// Attempts made; 0 where nothing could be sent.
-    pub attempts: u16,
-    pub started_at_us: i64,
-    pub elapsed_us: u64,
-    pub answer: Option<Answer>,
-    pub failure: Option<Failure>,
-}
-
-impl Outcome {
-    /// Whether the row is given up: no whole answer, or one whose status is among `fail_on`.
-    pub fn is_failed(&self, fail_on: &StatusSet) -> bool {
-        self.failure.is_some() || self.answer.as_ref().is_some_and(|answer| fail_on.contains(answer.status))
-    }
-}
-
-/// What of a response arrived.
-#[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub version: Version,
-    pub headers: Headers,
-    pub remote_addr: Arc<str>,
-    pub ttfb_us: u64,
-    /// Decoded; `None` where it did not arrive whole.
-    pub body: Option<Body>,
-    /// As received, before decoding.
-    pub body_bytes: u64,
-}
-
-/// A whole body, with the memory that was set aside for it.
-#[derive(Debug, Default)]
-pub struct Body {
-    pub bytes: Vec<u8>,
-    pub reservation: Reservation,
-}
 
 /// Outcomes as columns.
 #[derive(Debug)]
@@ -75,39 +33,6 @@ pub struct OutcomeBatch {
     pub failed: Option<BooleanArray>,
     /// The memory of the bodies in `records`, given back when the batch is dropped.
     pub reservation: Reservation,
-}
-
-fn header_fields() -> Fields {
-    Fields::from(vec![Field::new("name", DataType::Utf8, false), Field::new("value", DataType::Binary, false)])
-}
-
-fn headers_item() -> Field {
-    Field::new("item", DataType::Struct(header_fields()), false)
-}
-
-/// The columns of a result, the kept ones last.
-pub fn schema(kept: &Fields) -> SchemaRef {
-    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-    let mut fields = vec![
-        Arc::new(Field::new("row", DataType::Int64, false)),
-        Arc::new(Field::new("url", DataType::Utf8, false)),
-        Arc::new(Field::new("method", DataType::Utf8, false)),
-        Arc::new(Field::new("status", DataType::Int16, true)),
-        Arc::new(Field::new("error", DataType::Utf8, true)),
-        Arc::new(Field::new("error_message", DataType::Utf8, true)),
-        Arc::new(Field::new("attempts", DataType::Int16, false)),
-        Arc::new(Field::new("final_url", DataType::Utf8, true)),
-        Arc::new(Field::new("headers", DataType::List(Arc::new(headers_item())), true)),
-        Arc::new(Field::new("body", DataType::Binary, true)),
-        Arc::new(Field::new("body_bytes", DataType::Int64, false)),
-        Arc::new(Field::new("started_at", utc, false)),
-        Arc::new(Field::new("elapsed_us", DataType::Int64, false)),
-        Arc::new(Field::new("ttfb_us", DataType::Int64, true)),
-        Arc::new(Field::new("http_version", DataType::Utf8, true)),
-        Arc::new(Field::new("remote_addr", DataType::Utf8, true)),
-    ];
-    fields.extend(hydrated(kept).iter().cloned());
-    Arc::new(Schema::new(fields))
 }
 
 /// Gathers outcomes into an [`OutcomeBatch`]. One for each worker.

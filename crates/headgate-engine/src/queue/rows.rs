@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::row::{MAX_BATCH_ROWS, Row, RowBatch};
+use crate::model::row::{MAX_BATCH_ROWS, Row, RowBatch};
 
 /// Rows that may wait.
 const MAX_ROWS: usize = 4 * MAX_BATCH_ROWS;
@@ -158,7 +158,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::row::RowExtra;
+    use crate::model::row::RowExtra;
 
     fn heavy(ordinal: u64) -> Row {
         let extra = RowExtra { body: Some(vec![0; 10 << 20].into()), ..RowExtra::default() };

@@ -35,7 +35,7 @@ pub struct RowExtra {
     pub headers: Vec<(Box<str>, Box<[u8]>)>,
     /// `None`: the job's default body.
     pub body: Option<Bytes>,
-    /// The columns to carry into the result, encoded by [`crate::kept::KeptCodec::encode`].
+    /// The columns to carry into the result, encoded by [`crate::columns::kept::KeptCodec::encode`].
     pub kept: Option<Box<[u8]>>,
     /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are
     /// no object): the row becomes an `invalid_request` with this message, the job goes on.

@@ -1,0 +1,4 @@
+//! What outlives a run.
+
+pub mod failure;
+pub mod machine;

@@ -1,0 +1,11 @@
+//! The words of the engine as plain data: a row, what became of it, what was asked. It knows no Arrow, and of HTTP only
+//! the names.
+
+pub mod clock;
+pub mod error;
+pub mod headers;
+pub mod memory;
+pub mod options;
+pub mod outcome;
+pub mod row;
+pub mod status_set;
