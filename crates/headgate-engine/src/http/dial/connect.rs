@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::error::{ErrorKind, Failure};
-use crate::http::resolve::Resolver;
+use crate::http::dial::resolve::Resolver;
 use crate::http::target::{Host, Origin};
 
 /// How long one address may take before the next is tried beside it (RFC 8305 section 5).
