@@ -16,9 +16,9 @@ use bytes::{Buf, Bytes};
 use http::Method;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::http::connect::{Connection, Stream};
 use crate::http::deadline::Deadline;
 use crate::http::decode::decode;
+use crate::http::dial::connect::{Connection, Stream};
 use crate::http::head::Head;
 use crate::http::request::Prepared;
 use crate::http::response::ResponseReader;

@@ -2,14 +2,12 @@
 
 pub mod chunked;
 pub mod client;
-pub mod connect;
 pub mod deadline;
 pub mod decode;
+pub mod dial;
 pub mod exchange;
 pub mod head;
 pub mod pool;
 pub mod request;
-pub mod resolve;
 pub mod response;
 pub mod target;
-pub mod tls;
