@@ -22,7 +22,7 @@ use crate::http::client::ClientOptions;
 use crate::http::dial::connect::Connector;
 use crate::http::dial::resolve::Resolver;
 use crate::http::dial::tls;
-use crate::http::exchange::ResponseLimits;
+use crate::http::h1::exchange::ResponseLimits;
 use crate::http::request::Defaults;
 use crate::job::retry::{OpenRetry, Retry, RetryOptions};
 use crate::job::storage::{Disk, Storage};

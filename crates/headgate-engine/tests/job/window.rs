@@ -10,7 +10,7 @@ use headgate_engine::http::client::ClientOptions;
 use headgate_engine::http::dial::connect::Connector;
 use headgate_engine::http::dial::resolve::Resolver;
 use headgate_engine::http::dial::tls;
-use headgate_engine::http::exchange::ResponseLimits;
+use headgate_engine::http::h1::exchange::ResponseLimits;
 use headgate_engine::http::request::Defaults;
 use headgate_engine::model::clock::Clock;
 use headgate_engine::model::memory::MemoryBudget;
