@@ -43,6 +43,7 @@ error_kinds! {
     Protocol = "protocol": "what the server sent is not HTTP, or breaks its framing rules",
     BodyTooLarge = "body_too_large": "the body passed the limit of bytes, as received or while decoding it",
     Decode = "decode": "the body is not what its content-encoding says, or ends in the middle of it",
+    Cancelled = "cancelled": "it was cancelled by whoever asked for it, before it had an answer",
 }
 
 impl fmt::Display for ErrorKind {

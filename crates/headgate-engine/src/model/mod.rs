@@ -6,6 +6,7 @@ pub mod error;
 pub mod headers;
 pub mod memory;
 pub mod options;
+pub mod origin;
 pub mod outcome;
 pub mod row;
 pub mod status_set;

@@ -165,6 +165,11 @@ impl Schedule {
         self.taken = self.taken.saturating_sub(1);
     }
 
+    /// Whether more than one row could be started.
+    pub fn has_places_to_spare(&self) -> bool {
+        self.taken + 1 < self.places
+    }
+
     /// How many places are in use.
     pub fn taken(&self) -> usize {
         self.taken

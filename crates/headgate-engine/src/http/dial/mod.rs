@@ -2,4 +2,5 @@
 
 pub mod connect;
 pub mod resolve;
+pub mod route;
 pub mod tls;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use lru::LruCache;
 use tokio::sync::{OnceCell, Semaphore};
 
-use crate::http::target::{Host, Origin};
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::origin::{HostName, Origin};
 
 /// Names remembered at the most; the least recently used go first.
 const MAX_NAMES: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");
@@ -66,10 +66,10 @@ impl Resolver {
     ///
     /// Cancelling it leaves a lookup that others wait for to one of them.
     pub async fn resolve(&self, origin: &Origin) -> Result<Vec<SocketAddr>, Failure> {
-        let name = match &origin.host {
-            Host::V4(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
-            Host::V6(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
-            Host::Name(name) => name,
+        let name = match &origin.name {
+            HostName::V4(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
+            HostName::V6(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
+            HostName::Domain(name) => name,
         };
         let lookup = self.entry(name).lookup;
         let (lookup, _) = lookup.get_or_init(async || (self.look_up(name.clone()).await, Instant::now())).await;
