@@ -9,6 +9,7 @@ pub mod http;
 pub mod in_flight;
 pub mod job;
 pub mod model;
+pub mod parts;
 pub mod preview;
 pub mod queue;
 pub mod run;

@@ -10,8 +10,9 @@ use std::path::Path;
 
 use crate::job::OWN_DIRECTORY;
 use crate::job::status::{self, Parts};
-use crate::model::error::JobError;
-use crate::sink::{PartFile, PartName, cause, open_committed};
+use crate::model::error::{JobError, cause};
+use crate::parts::name::PartName;
+use crate::parts::read::{PartFile, open_committed};
 
 /// The first rows of a result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

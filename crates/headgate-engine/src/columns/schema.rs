@@ -1,10 +1,12 @@
 //! The columns of a result.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use super::kept::hydrated;
+use crate::model::error::JobError;
 
 pub(super) fn header_fields() -> Fields {
     Fields::from(vec![Field::new("name", DataType::Utf8, false), Field::new("value", DataType::Binary, false)])
@@ -37,4 +39,16 @@ pub fn schema(kept: &Fields) -> SchemaRef {
     ];
     fields.extend(hydrated(kept).iter().cloned());
     Arc::new(Schema::new(fields))
+}
+
+/// A kept column beside a result column of the same name would make files that no reader takes.
+pub(crate) fn check_names(schema: &SchemaRef) -> Result<(), JobError> {
+    let mut names = HashSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        None => Ok(()),
+        Some(field) => Err(JobError::usage(format!(
+            "the input column {:?} cannot be kept: the results have a column of that name",
+            field.name()
+        ))),
+    }
 }

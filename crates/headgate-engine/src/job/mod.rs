@@ -30,10 +30,12 @@ use self::manifest::Manifest;
 use self::sink::DurableSink;
 use self::storage::Storage;
 use self::writer::{Form, JobWriter, Standing};
+use crate::columns::schema::check_names;
 use crate::model::error::JobError;
 use crate::model::options::JobOptions;
+use crate::parts::time::now_text;
 use crate::queue::window::Window;
-use crate::sink::{Clock, Sink, check_names, now_text};
+use crate::sink::Sink;
 use crate::source::fingerprint::Fingerprint;
 
 pub use self::commit::{Commit, PartRecord, RowRange, RunRecord, Totals};
@@ -41,6 +43,7 @@ pub use self::progress::Progress;
 pub(crate) use self::results::OWN_DIRECTORY;
 pub(crate) use self::sink::no_rows_for;
 pub use self::watched::Watched;
+pub use self::writer::MonotonicClock;
 
 /// A job's directory, taken by this process, that holds the job which the options ask for, or none.
 pub struct OpenJob {
@@ -144,7 +147,12 @@ impl OpenJob {
 
     /// Begins the run. What an earlier job left is removed now; if it is results, and nobody knows yet whether the input has
     /// a row, when there is the first outcome.
-    pub fn start(self, options: &JobOptions, window: Arc<Window>, clock: Clock) -> Result<RunningJob, JobError> {
+    pub fn start(
+        self,
+        options: &JobOptions,
+        window: Arc<Window>,
+        clock: MonotonicClock,
+    ) -> Result<RunningJob, JobError> {
         let waits = self.replaces && !self.is_resumable();
         if self.is_new && !waits {
             self.directory.begin(&self.manifest)?;

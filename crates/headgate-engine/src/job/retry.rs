@@ -27,12 +27,14 @@ use super::sink::{rows, select};
 use super::status;
 use super::storage::Storage;
 use super::writer::{Change, Form, JobWriter, Standing, kinds};
-use super::{RunningJob, progress_of};
+use super::{MonotonicClock, RunningJob, progress_of};
 use crate::columns::builder::OutcomeBatch;
 use crate::columns::schema::schema;
 use crate::model::error::JobError;
 use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
-use crate::sink::{Clock, Ending, PartKind, PartName, Sink, read_part};
+use crate::parts::name::{PartKind, PartName};
+use crate::parts::read::read_part;
+use crate::sink::{Ending, Sink};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
 use crate::source::{self, Source, SourceSize};
@@ -125,7 +127,7 @@ impl OpenRetry {
         self.note.as_deref()
     }
 
-    pub(crate) fn start(self, options: &JobOptions, clock: Clock) -> Result<RunningJob, JobError> {
+    pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
         let writer = JobWriter::new(self.directory, self.form, &options.sink, self.standing, "retry", clock)?;
         let watched = writer.watched();
         let sink = RetrySink {

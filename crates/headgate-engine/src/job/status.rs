@@ -13,7 +13,7 @@ use super::lock::{self, Holder};
 use super::manifest::Manifest;
 use super::results::{Contents, OWN_DIRECTORY, ResultFile, Results};
 use crate::model::error::JobError;
-use crate::sink::PartFile;
+use crate::parts::read::PartFile;
 
 /// A job as of its newest commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

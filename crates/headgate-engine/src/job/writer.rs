@@ -20,16 +20,23 @@ use super::parts::PartList;
 use super::progress::Progress;
 use super::results::Results;
 use super::watched::Watched;
-use crate::model::error::JobError;
+use crate::model::error::{JobError, cause};
 use crate::model::options::{Format, SinkOptions};
-use crate::sink::{
-    Clock, FinishedPart, LineEncoder, NdjsonPart, ParquetPart, PartKind, PartName, PartWriter, cause, now_text,
-};
+use crate::parts::checksum::FinishedPart;
+use crate::parts::name::{PartKind, PartName};
+use crate::parts::ndjson::encode::LineEncoder;
+use crate::parts::ndjson::write::NdjsonPart;
+use crate::parts::parquet::write::ParquetPart;
+use crate::parts::time::now_text;
+use crate::parts::writer::PartWriter;
 
 /// Rows of a `failed-*` part at the most: a retry holds 16 bytes of memory for each, and commits them together.
 const MAX_FAILED_ROWS: u64 = 262_144;
 /// Parts that a checkpoint may list: what is written must be read again. They are those of months, with a commit every 10 s.
 const MAX_LISTED_PARTS: u64 = 1_000_000;
+
+/// Tells the time by which commits are due.
+pub type MonotonicClock = Box<dyn Fn() -> Instant + Send>;
 
 /// Writes the parts of a job, at most one of each kind at a time, and commits them.
 pub(super) struct JobWriter {
@@ -37,7 +44,7 @@ pub(super) struct JobWriter {
     form: Form,
     max_bytes: u64,
     commit_every: Duration,
-    clock: Clock,
+    clock: MonotonicClock,
     answered: Series,
     failed: Series,
     /// Finished since the last commit, and synced.
@@ -118,7 +125,7 @@ impl JobWriter {
         options: &SinkOptions,
         standing: Standing,
         command: &str,
-        clock: Clock,
+        clock: MonotonicClock,
     ) -> Result<Self, JobError> {
         let Standing { mut last, parts, until_checkpoint } = standing;
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;

@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::{Preview, text};
-use crate::sink::in_utc;
+use crate::parts::time::in_utc;
 
 /// Plain bytes of rows that are decoded at once, about.
 const BATCH_BYTES: u64 = 8 * 1024 * 1024;

@@ -13,7 +13,8 @@ use crate::job::{OpenJob, Progress, RunningJob, Watched, no_rows_for};
 use crate::model::error::JobError;
 use crate::model::options::JobOptions;
 use crate::queue::window::Window;
-use crate::sink::{self, Sink};
+use crate::sink;
+use crate::sink::Sink;
 use crate::source::peek::Peeked;
 use crate::source::{self, Source, SourceSize};
 use crate::stats::report::JobFigures;
@@ -56,7 +57,7 @@ impl Plan {
     pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
         let source = Peeked::new(source::open(&options.source)?)?;
         let kept = source.kept_fields();
-        let sink = sink::open(&options.sink, &schema(&kept))?;
+        let sink = sink::open::open(&options.sink, &schema(&kept))?;
         Ok(Self {
             size: source.size(),
             source: Some(Box::new(source)),

@@ -12,7 +12,7 @@ use headgate_engine::columns::schema::schema;
 use headgate_engine::job::Progress;
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::model::error::JobError;
-use headgate_engine::sink::PartRows;
+use headgate_engine::parts::read::PartRows;
 
 use crate::harness::{Bench, Expected, ROWS, Run, expected};
 use crate::power::files_below;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use arrow_schema::Fields;
 use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use headgate_engine::columns::schema::schema;
+use headgate_engine::job::MonotonicClock;
 use headgate_engine::job::storage::Storage;
 use headgate_engine::job::{OpenJob, Progress, RunningJob};
 use headgate_engine::model::error::{ErrorKind, Failure, JobError};
@@ -18,7 +19,7 @@ use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, S
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
 use headgate_engine::queue::window::Window;
-use headgate_engine::sink::{Clock, Ending};
+use headgate_engine::sink::Ending;
 use headgate_engine::source::fingerprint::Fingerprint;
 use http::Version;
 
@@ -102,7 +103,7 @@ impl Bench {
         OpenJob::open(&self.out(), &self.options, &schema(&Fields::empty()), fingerprint, Some(ROWS), storage)
     }
 
-    pub fn start(&self, job: OpenJob, clock: Clock) -> Result<RunningJob, JobError> {
+    pub fn start(&self, job: OpenJob, clock: MonotonicClock) -> Result<RunningJob, JobError> {
         let window = Arc::new(Window::new(self.options.run.window, job.progress().watermark()));
         job.start(&self.options, window, clock)
     }

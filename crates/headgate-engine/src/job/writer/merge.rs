@@ -6,8 +6,9 @@ use std::mem;
 use super::{Change, JobWriter, MAX_FAILED_ROWS};
 use crate::job::commit::PartRecord;
 use crate::job::progress::Progress;
-use crate::model::error::JobError;
-use crate::sink::{PartKind, PartName, WAYS_ON, cause};
+use crate::model::error::{JobError, cause};
+use crate::parts::name::{PartKind, PartName};
+use crate::parts::read::WAYS_ON;
 
 /// A part of less than this share of the size of a full one is small: 32 MiB of 128.
 const SMALL_SHARE: u64 = 4;

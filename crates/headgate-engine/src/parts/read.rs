@@ -1,10 +1,6 @@
 //! Parts read back: the same columns, of the same types, as were written. A batch is as large as those of the engine,
 //! or one row where a row is larger.
 
-mod lines;
-mod ndjson;
-mod parquet;
-
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,13 +10,12 @@ use arrow_array::RecordBatch;
 use arrow_schema::{Fields, SchemaRef};
 use memchr::memchr_iter;
 
-pub(super) use self::lines::LineDecoder;
-use self::ndjson::NdjsonBatches;
-use self::parquet::ParquetBatches;
-use super::cause;
 use super::checksum::{open_summed, open_verified};
+use super::ndjson::decode::LineDecoder;
+use super::ndjson::read::NdjsonBatches;
+use super::parquet::read::{self as parquet, ParquetBatches};
 use crate::columns::schema::schema;
-use crate::model::error::JobError;
+use crate::model::error::{JobError, cause};
 
 /// What to do about results that were damaged from outside.
 pub(crate) const WAYS_ON: &str =
@@ -211,6 +206,3 @@ fn damaged(path: &Path, trouble: &str) -> JobError {
     let more = if trouble.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
     JobError::output(format!("{}: damaged: {shown}{more}; {WAYS_ON}", path.display()))
 }
-
-#[cfg(test)]
-mod tests;
