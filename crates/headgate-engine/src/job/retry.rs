@@ -22,22 +22,23 @@ use arrow_schema::{Fields, SchemaRef};
 use super::commit::PartRecord;
 use super::directory::JobDirectory;
 use super::manifest::Manifest;
+use super::open::{RunningJob, progress_of};
 use super::progress::Progress;
 use super::sink::{rows, select};
 use super::status;
 use super::storage::Storage;
-use super::writer::{Change, Form, JobWriter, Standing, kinds};
-use super::{MonotonicClock, RunningJob, progress_of};
+use super::writer::{Change, Form, JobWriter, MonotonicClock, Standing, kinds};
 use crate::columns::builder::OutcomeBatch;
 use crate::columns::schema::schema;
 use crate::model::error::JobError;
 use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
+use crate::model::source_size::SourceSize;
 use crate::parts::name::{PartKind, PartName};
 use crate::parts::read::read_part;
 use crate::sink::{Ending, Sink};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
-use crate::source::{self, Source, SourceSize};
+use crate::source::{self, Source};
 
 pub use self::only::Only;
 use self::turns::{Outcomes, Turn, Turns};
@@ -182,7 +183,7 @@ fn moved(error: &JobError, output: &Path) -> JobError {
 
 /// The input, if it is still the one of the job.
 fn open_input(options: &SourceOptions, fingerprint: Option<&Fingerprint>) -> Result<Box<dyn Source>, JobError> {
-    let source = source::open(options)?;
+    let source = source::open::open(options)?;
     if source.fingerprint().as_ref() == fingerprint {
         return Ok(source);
     }

@@ -8,4 +8,5 @@ pub mod memory;
 pub mod options;
 pub mod outcome;
 pub mod row;
+pub mod source_size;
 pub mod status_set;

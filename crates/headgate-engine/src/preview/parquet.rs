@@ -9,7 +9,8 @@ use arrow_schema::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::{Preview, text};
+use super::table::Preview;
+use super::text;
 use crate::parts::time::in_utc;
 
 /// Plain bytes of rows that are decoded at once, about.

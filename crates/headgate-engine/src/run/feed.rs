@@ -8,9 +8,10 @@ use crate::engine::failure::FirstFailure;
 use crate::job::Progress;
 use crate::model::error::JobError;
 use crate::model::row::RowBatch;
+use crate::model::source_size::SourceSize;
 use crate::queue::rows::RowSender;
 use crate::queue::window::Window;
-use crate::source::{Source, SourceSize};
+use crate::source::Source;
 
 /// Rows skipped before somebody is asked whether to go on.
 const SKIP_STEP: u64 = 1_000_000;

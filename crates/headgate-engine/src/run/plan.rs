@@ -12,11 +12,12 @@ use crate::job::storage::Storage;
 use crate::job::{OpenJob, Progress, RunningJob, Watched, no_rows_for};
 use crate::model::error::JobError;
 use crate::model::options::JobOptions;
+use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
 use crate::sink;
 use crate::sink::Sink;
 use crate::source::peek::Peeked;
-use crate::source::{self, Source, SourceSize};
+use crate::source::{self, Source};
 use crate::stats::report::JobFigures;
 
 pub(super) struct Plan {
@@ -55,7 +56,7 @@ pub(super) struct JobState {
 impl Plan {
     /// A job whose outcomes pass through to a pipe, or nowhere.
     pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
-        let source = Peeked::new(source::open(&options.source)?)?;
+        let source = Peeked::new(source::open::open(&options.source)?)?;
         let kept = source.kept_fields();
         let sink = sink::open::open(&options.sink, &schema(&kept))?;
         Ok(Self {
@@ -69,7 +70,7 @@ impl Plan {
 
     /// A job with a directory that remembers it.
     pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
-        let source = source::open(&options.source)?;
+        let source = source::open::open(&options.source)?;
         let kept = source.kept_fields();
         let size = source.size();
         let schema: SchemaRef = schema(&kept);
