@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::task::unconstrained;
 use tokio::time::timeout_at;
 
-use crate::http::connect::Connector;
 use crate::http::deadline::Deadline;
-use crate::http::exchange::{Reply, ResponseLimits, Scratch};
+use crate::http::dial::connect::Connector;
+use crate::http::h1::exchange::{Reply, ResponseLimits, Scratch};
 use crate::http::pool::{Pool, Pooled};
 use crate::http::request::Prepared;
 use crate::http::target::Origin;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::http::connect::Connection;
+use crate::http::dial::connect::Connection;
 use crate::http::target::Origin;
 
 /// Servers commonly close an idle connection after 60 to 75 s; we do it first.

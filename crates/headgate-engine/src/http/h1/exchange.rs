@@ -16,12 +16,12 @@ use bytes::{Buf, Bytes};
 use http::Method;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::http::connect::{Connection, Stream};
 use crate::http::deadline::Deadline;
 use crate::http::decode::decode;
-use crate::http::head::Head;
+use crate::http::dial::connect::{Connection, Stream};
+use crate::http::h1::head::Head;
+use crate::http::h1::response::ResponseReader;
 use crate::http::request::Prepared;
-use crate::http::response::ResponseReader;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::outcome::Body;

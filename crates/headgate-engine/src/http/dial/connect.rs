@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::http::resolve::Resolver;
+use crate::http::dial::resolve::Resolver;
 use crate::http::target::{Host, Origin};
 use crate::model::error::{ErrorKind, Failure};
 

@@ -4,8 +4,8 @@
 //! waiting connection has no buffer of its own, which is most of the memory, and of the cache misses, of ten thousand
 //! of them.
 
-use crate::http::chunked;
-use crate::http::head::{self, Framing, Head, MAX_HEAD_BYTES};
+use crate::http::h1::chunked;
+use crate::http::h1::head::{self, Framing, Head, MAX_HEAD_BYTES};
 use crate::model::error::{ErrorKind, Failure};
 
 /// Interim responses (1xx) before the final one.

@@ -1,0 +1,5 @@
+//! From an origin to a connection: its name's addresses, TCP, TLS.
+
+pub mod connect;
+pub mod resolve;
+pub mod tls;
