@@ -20,8 +20,7 @@ STILL_IN_A_CIRCLE = {"run", "run::drain", "run::feed", "worker", "worker::guards
 PURE = {"model": ("std::net", "std::fs", "arrow"), "schedule": ("tokio", "std::net", "std::fs", "std::thread", "arrow")}
 ADDRESSES = {"std::net::IpAddr", "std::net::SocketAddr"}
 
-COMMENT = re.compile(r"//[^\n]*")
-TEXT = re.compile(r'r#".*?"#|"(?:\\.|[^"\\])*"', re.DOTALL)
+COMMENT_OR_TEXT = re.compile(r"""//[^\n]*|r#".*?"#|"(?:\\.|[^"\\])*"|'\\?"'""", re.DOTALL)
 TESTS_BELOW = re.compile(r"#\[cfg\(test\)\]\s*mod \w+ \{")
 TEST_FILE = re.compile(r"#\[cfg\(test\)\]\s*mod (\w+);")
 USE = re.compile(r"\buse\s+([^;]+);")
@@ -39,7 +38,7 @@ def crate(source: Path) -> Crate:
     for path in source.rglob("*.rs"):
         *folders, name = path.relative_to(source).with_suffix("").parts
         module = tuple(folders) if name in {"mod", "lib"} else (*folders, name)
-        text = TESTS_BELOW.split(TEXT.sub('""', COMMENT.sub("", path.read_text(encoding="utf-8"))))[0]
+        text = TESTS_BELOW.split(COMMENT_OR_TEXT.sub('""', path.read_text(encoding="utf-8")))[0]
         texts[module] = text
     tests = {(*module, name) for module, text in texts.items() for name in TEST_FILE.findall(text)}
     return {module: text for module, text in texts.items() if not is_below(module, tests)}
