@@ -1,17 +1,17 @@
 //! What makes a run durable: the job's directory, its commits, and what goes on from them.
 //!
-//! `storage` is the seam to the disk; `record`, `commit`, `parts`, `log`, `progress` and `manifest` are what is written down;
+//! `storage` is the seam to the disk; `record`, `commit`, `parts`, `log`, `done_rows` and `manifest` are what is written down;
 //! `results` compares it with what is there; `directory` is the order in which that happens; `writer` and `sink` bring outcomes
 //! there; `retry` asks failed rows again; `status` looks.
 
 mod commit;
 mod directory;
+mod done_rows;
 mod lock;
 mod log;
 mod manifest;
 mod open;
 mod parts;
-mod progress;
 mod record;
 mod results;
 pub mod retry;
@@ -22,8 +22,8 @@ mod watched;
 mod writer;
 
 pub use self::commit::{Commit, PartRecord, RowRange, RunRecord, Totals};
+pub use self::done_rows::DoneRows;
 pub use self::open::{OpenJob, RunningJob};
-pub use self::progress::Progress;
 pub(crate) use self::results::OWN_DIRECTORY;
 pub(crate) use self::sink::no_rows_for;
 pub use self::watched::Watched;

@@ -7,12 +7,12 @@ use arrow_schema::SchemaRef;
 
 use super::commit::Commit;
 use super::directory::JobDirectory;
+use super::done_rows::DoneRows;
 use super::manifest::Manifest;
-use super::progress::Progress;
 use super::sink::DurableSink;
 use super::storage::Storage;
 use super::watched::Watched;
-use super::writer::{Form, JobWriter, MonotonicClock, Standing};
+use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
 use crate::columns::schema::check_names;
 use crate::model::error::JobError;
 use crate::model::options::JobOptions;
@@ -24,13 +24,13 @@ use crate::source::fingerprint::Fingerprint;
 /// A job's directory, taken by this process, that holds the job which the options ask for, or none.
 pub struct OpenJob {
     directory: JobDirectory,
-    form: Form,
+    part_format: PartFormat,
     manifest: Manifest,
     is_new: bool,
     /// It takes the place of results that are there.
     replaces: bool,
     standing: Standing,
-    progress: Progress,
+    done_rows: DoneRows,
     /// What its user is told.
     note: Option<String>,
 }
@@ -59,7 +59,7 @@ impl OpenJob {
         storage: Arc<dyn Storage>,
     ) -> Result<Self, JobError> {
         check_names(schema)?;
-        let form = Form::new(options.sink.format, schema)?;
+        let part_format = PartFormat::new(options.sink.format, schema)?;
         let fresh = options.sink.fresh;
         let directory = JobDirectory::claim(path, fresh, storage)?;
         let found = if fresh { None } else { directory.manifest()? };
@@ -67,19 +67,19 @@ impl OpenJob {
             let results = directory.recover()?;
             if results.newest.number > 0 {
                 check_resume(path, &manifest, options, fingerprint.as_ref())?;
-                let progress = progress_of(&results.newest)?;
+                let done_rows = done_rows_of(&results.newest)?;
                 let manifest = manifest.with_input_at(&options.source.input);
                 directory.renew(&manifest)?;
                 let note = results.note();
                 let standing = results.into();
                 return Ok(Self {
                     directory,
-                    form,
+                    part_format,
                     manifest,
                     is_new: false,
                     replaces: false,
                     standing,
-                    progress,
+                    done_rows,
                     note,
                 });
             }
@@ -88,8 +88,8 @@ impl OpenJob {
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at);
         let replaces = fresh && directory.holds_rows()?;
-        let (standing, progress) = (Standing::zero(), Progress::default());
-        Ok(Self { directory, form, manifest, is_new: true, replaces, standing, progress, note: None })
+        let (standing, done_rows) = (Standing::zero(), DoneRows::default());
+        Ok(Self { directory, part_format, manifest, is_new: true, replaces, standing, done_rows, note: None })
     }
 
     /// Whether nothing of it was done before.
@@ -117,8 +117,8 @@ impl OpenJob {
     }
 
     /// Which rows are done.
-    pub fn progress(&self) -> &Progress {
-        &self.progress
+    pub fn done_rows(&self) -> &DoneRows {
+        &self.done_rows
     }
 
     /// Begins the run. What an earlier job left is removed now; if it is results, and nobody knows yet whether the input has
@@ -134,14 +134,14 @@ impl OpenJob {
             self.directory.begin(&self.manifest)?;
         }
         let begins_with = waits.then_some(self.manifest);
-        let writer = JobWriter::new(self.directory, self.form, &options.sink, self.standing, "fetch", clock)?;
+        let writer = JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "fetch", clock)?;
         let watched = writer.watched();
-        Ok(RunningJob { sink: Box::new(DurableSink::new(writer, self.progress, window, begins_with)), watched })
+        Ok(RunningJob { sink: Box::new(DurableSink::new(writer, self.done_rows, window, begins_with)), watched })
     }
 }
 
-pub(super) fn progress_of(commit: &Commit) -> Result<Progress, JobError> {
-    commit.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))
+pub(super) fn done_rows_of(commit: &Commit) -> Result<DoneRows, JobError> {
+    commit.done_rows().map_err(|error| JobError::internal(format!("a commit: {error}")))
 }
 
 fn check_resume(

@@ -1,12 +1,12 @@
 //! Asking failed rows again: one `failed-*` part after another is read, its rows are asked, and it is replaced by one commit. Rows
 //! answered this time move to a `part-*`; the others keep their history: their attempts add up.
 //!
-//! Source and sink of such a run take turns: the source gives the rows of one part, or of a few small ones, and those of the
-//! next only when the sink has replaced the first. What is held is the numbers of a turn's rows. A turn may take long; so
+//! Source and sink of such a run take rounds: the source gives the rows of one part, or of a few small ones, and those of the
+//! next only when the sink has replaced the first. What is held is the numbers of a round's rows. A round may take long; so
 //! that a crash costs no more of it than of any run, its parts are replaced every now and then, with what is known by then.
 
 mod only;
-mod turns;
+mod rounds;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -21,13 +21,13 @@ use arrow_schema::{Fields, SchemaRef};
 
 use super::commit::PartRecord;
 use super::directory::JobDirectory;
+use super::done_rows::DoneRows;
 use super::manifest::Manifest;
-use super::open::{RunningJob, progress_of};
-use super::progress::Progress;
+use super::open::{RunningJob, done_rows_of};
 use super::sink::{rows, select};
 use super::status;
 use super::storage::Storage;
-use super::writer::{Change, Form, JobWriter, MonotonicClock, Standing, kinds};
+use super::writer::{Change, JobWriter, MonotonicClock, PartFormat, Standing, kinds};
 use crate::columns::builder::OutcomeBatch;
 use crate::columns::schema::schema;
 use crate::model::error::JobError;
@@ -41,10 +41,10 @@ use crate::source::selected::Selected;
 use crate::source::{self, Source};
 
 pub use self::only::Only;
-use self::turns::{Outcomes, Turn, Turns};
+use self::rounds::{Round, RoundOutcomes, Rounds};
 
-/// Rows of the parts of a turn, asked or not: all are written anew with each commit. The last part may go beyond.
-const TURN_ROWS: u64 = 65_536;
+/// Rows of the parts of a round, asked or not: all are written anew with each commit. The last part may go beyond.
+const ROUND_ROWS: u64 = 65_536;
 /// Parts are written anew for a tenth of the time at the most.
 const REPLACE_SHARE: u32 = 9;
 
@@ -63,11 +63,11 @@ pub struct RetryOptions {
 /// A job's directory, taken by this process, with rows to be asked again.
 pub struct OpenRetry {
     directory: JobDirectory,
-    form: Form,
+    part_format: PartFormat,
     schema: SchemaRef,
     standing: Standing,
-    progress: Progress,
-    turns: Arc<Turns>,
+    done_rows: DoneRows,
+    rounds: Arc<Rounds>,
     note: Option<String>,
 }
 
@@ -96,14 +96,14 @@ impl OpenRetry {
         let fingerprint = Fingerprint::of(&job.source).map_err(|error| moved(&error, &output))?;
         let results = directory.recover()?;
         manifest.check_retry(&job, fingerprint.as_ref(), &output)?;
-        let progress = progress_of(&results.newest)?;
+        let done_rows = done_rows_of(&results.newest)?;
         let first = open_input(&job.source, fingerprint.as_ref()).map_err(|error| moved(&error, &output))?;
         let kept = first.kept_fields();
         let schema = schema(&kept);
-        let form = Form::new(job.sink.format, &schema)?;
+        let part_format = PartFormat::new(job.sink.format, &schema)?;
 
         let parts: Vec<_> = results.parts.iter().filter(|part| is_failed(part)).cloned().collect();
-        let turns = Arc::<Turns>::default();
+        let rounds = Arc::<Rounds>::default();
         let source = RetrySource {
             options: job.source.clone(),
             fingerprint,
@@ -114,12 +114,12 @@ impl OpenRetry {
             kept,
             parts: parts.into_iter(),
             input: Selected::new(first, &job.source.input, Vec::new()),
-            in_turn: false,
-            turn_bytes: job.sink.part_bytes,
-            turns: turns.clone(),
+            in_round: false,
+            round_bytes: job.sink.part_bytes,
+            rounds: rounds.clone(),
         };
         let note = results.note();
-        let open = Self { directory, form, schema, standing: results.into(), progress, turns, note };
+        let open = Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, note };
         Ok(Retry { job: open, source: Box::new(source), options: job })
     }
 
@@ -129,13 +129,13 @@ impl OpenRetry {
     }
 
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
-        let writer = JobWriter::new(self.directory, self.form, &options.sink, self.standing, "retry", clock)?;
+        let writer = JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "retry", clock)?;
         let watched = writer.watched();
         let sink = RetrySink {
             writer,
-            progress: self.progress,
+            done_rows: self.done_rows,
             schema: self.schema,
-            turns: self.turns,
+            rounds: self.rounds,
             not_before: Instant::now(),
             failed: false,
         };
@@ -152,22 +152,22 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
             manifest.input.name
         )));
     }
-    let asked = &manifest.asked;
+    let spec = &manifest.spec;
     let path = manifest.input.path.as_ref().map(|path| path.display().to_string());
     job.source = SourceOptions {
         input: path.unwrap_or_else(|| manifest.input.name.clone()),
-        url_column: asked.url_column.clone(),
-        method_column: asked.method_column.clone(),
-        headers_column: asked.headers_column.clone(),
-        body_column: asked.body_column.clone(),
-        keep: asked.keep.clone(),
-        head: asked.head,
+        url_column: spec.url_column.clone(),
+        method_column: spec.method_column.clone(),
+        headers_column: spec.headers_column.clone(),
+        body_column: spec.body_column.clone(),
+        keep: spec.keep.clone(),
+        head: spec.head,
     };
     job.sink.output = Output::Directory(output.to_owned());
     job.sink.format = manifest.format();
-    job.request.method.clone_from(&asked.method);
-    job.request.fail_on = asked.fail_on.parse()?;
-    job.request.user_agent = asked.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
+    job.request.method.clone_from(&spec.method);
+    job.request.fail_on = spec.fail_on.parse()?;
+    job.request.user_agent = spec.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
     Ok(job)
 }
 
@@ -211,26 +211,26 @@ struct RetrySource {
     parts: std::vec::IntoIter<PartRecord>,
     input: Selected,
     /// The rows of a part were begun.
-    in_turn: bool,
-    /// Bytes of the parts of a turn; the last one may go beyond.
-    turn_bytes: u64,
-    turns: Arc<Turns>,
+    in_round: bool,
+    /// Bytes of the parts of a round; the last one may go beyond.
+    round_bytes: u64,
+    rounds: Arc<Rounds>,
 }
 
 impl Source for RetrySource {
     fn next_batch(&mut self) -> Result<Option<crate::model::row::RowBatch>, JobError> {
         loop {
-            if self.in_turn {
+            if self.in_round {
                 if let Some(batch) = self.input.next_batch()? {
                     return Ok(Some(batch));
                 }
-                if !self.turns.wait_until_replaced() {
+                if !self.rounds.wait_until_replaced() {
                     return Ok(None);
                 }
-                self.in_turn = false;
+                self.in_round = false;
             }
-            let turn = self.next_turn()?;
-            let rows = turn.rows();
+            let round = self.next_round()?;
+            let rows = round.rows();
             let Some(first) = rows.first() else { return Ok(None) };
             if *first < self.input.position() {
                 // Parts are not in the order of the input, and a source goes forward only.
@@ -241,8 +241,8 @@ impl Source for RetrySource {
                 );
             }
             self.input.select(rows)?;
-            self.turns.begin(turn);
-            self.in_turn = true;
+            self.rounds.begin(round);
+            self.in_round = true;
         }
     }
 
@@ -269,10 +269,10 @@ impl Source for RetrySource {
 
 impl RetrySource {
     /// The next parts with rows that are to be asked again. No rows: there are no more.
-    fn next_turn(&mut self) -> Result<Turn, JobError> {
+    fn next_round(&mut self) -> Result<Round, JobError> {
         let (mut parts, mut attempts, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
-        while rows < TURN_ROWS
-            && bytes < self.turn_bytes
+        while rows < ROUND_ROWS
+            && bytes < self.round_bytes
             && let Some(part) = self.parts.next()
         {
             let before = attempts.len();
@@ -283,7 +283,7 @@ impl RetrySource {
                 parts.push(part);
             }
         }
-        Ok(Turn::new(parts, attempts))
+        Ok(Round::new(parts, attempts))
     }
 
     fn add_attempts(&self, part: &PartRecord, attempts: &mut Vec<(u64, i16)>) -> Result<(), JobError> {
@@ -301,9 +301,9 @@ impl RetrySource {
 
 struct RetrySink {
     writer: JobWriter,
-    progress: Progress,
+    done_rows: DoneRows,
     schema: SchemaRef,
-    turns: Arc<Turns>,
+    rounds: Arc<Rounds>,
     /// When parts may be replaced again before all their rows have an outcome.
     not_before: Instant,
     /// Something could not be written, and nothing may be committed any more.
@@ -313,7 +313,7 @@ struct RetrySink {
 impl RetrySink {
     fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
         let rows = rows(&batch.records)?;
-        let tried = self.turns.record(&rows)?;
+        let tried = self.rounds.record(&rows)?;
         let records = with_attempts(&batch.records, &tried)?;
         match &batch.failed {
             None => self.writer.write_answered(&records)?,
@@ -328,12 +328,12 @@ impl RetrySink {
 
     fn replace_if_due(&mut self) -> Result<(), JobError> {
         let is_time = || self.writer.is_due() && Instant::now() >= self.not_before;
-        if self.turns.is_complete() || is_time() { self.replace() } else { Ok(()) }
+        if self.rounds.is_complete() || is_time() { self.replace() } else { Ok(()) }
     }
 
     /// Commits what became of rows, replacing the parts they were in: other rows of those stay as they are.
     fn replace(&mut self) -> Result<(), JobError> {
-        let Some(Outcomes { parts, rows: asked }) = self.turns.take_outcomes() else { return Ok(()) };
+        let Some(RoundOutcomes { parts, rows: asked }) = self.rounds.take_outcomes() else { return Ok(()) };
         let began = Instant::now();
         for part in &parts {
             // Its rows are written anew: damage must not get a checksum of its own.
@@ -344,8 +344,8 @@ impl RetrySink {
                 self.writer.carry_failed(&select(&batch, &stays)?)?;
             }
         }
-        self.writer.commit(&self.progress, &Change { removes: parts, ..Change::default() })?;
-        self.turns.replaced(self.writer.last_commit().adds.iter().filter(|part| is_failed(part)).cloned().collect());
+        self.writer.commit(&self.done_rows, &Change { removes: parts, ..Change::default() })?;
+        self.rounds.replaced(self.writer.last_commit().adds.iter().filter(|part| is_failed(part)).cloned().collect());
         self.not_before = Instant::now() + REPLACE_SHARE * began.elapsed();
         Ok(())
     }
@@ -353,13 +353,13 @@ impl RetrySink {
     fn end(&mut self, ending: &Ending) -> Result<(), JobError> {
         let last = self.writer.last_commit();
         let (input_rows, is_finished) = (last.range.end, last.finished);
-        let waits_to_finish = !is_finished && input_rows == Some(self.progress.watermark());
+        let waits_to_finish = !is_finished && input_rows == Some(self.done_rows.watermark());
         if self.writer.run_rows() == 0 && !waits_to_finish {
             // Nothing was asked, and nothing is to be remembered.
             return Ok(());
         }
         self.replace()?;
-        self.writer.end(&self.progress, input_rows, ending.stopped)
+        self.writer.end(&self.done_rows, input_rows, ending.stopped)
     }
 }
 
@@ -381,7 +381,7 @@ impl Sink for RetrySink {
         if self.failed || ended.is_err() {
             self.writer.give_up();
         }
-        self.turns.close();
+        self.rounds.close();
         ended
     }
 }

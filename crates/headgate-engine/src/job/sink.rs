@@ -10,8 +10,8 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::ArrowError;
 use arrow_select::filter::filter_record_batch;
 
+use super::done_rows::DoneRows;
 use super::manifest::Manifest;
-use super::progress::Progress;
 use super::writer::{Change, JobWriter};
 use crate::columns::builder::OutcomeBatch;
 use crate::model::error::JobError;
@@ -20,7 +20,7 @@ use crate::sink::{Ending, Sink};
 
 pub(super) struct DurableSink {
     writer: JobWriter,
-    progress: Progress,
+    done_rows: DoneRows,
     window: Arc<Window>,
     /// What the job begins with, when its first outcome is there: until then, results are kept that it takes the place of.
     begins_with: Option<Manifest>,
@@ -31,11 +31,11 @@ pub(super) struct DurableSink {
 impl DurableSink {
     pub(super) fn new(
         writer: JobWriter,
-        progress: Progress,
+        done_rows: DoneRows,
         window: Arc<Window>,
         begins_with: Option<Manifest>,
     ) -> Self {
-        Self { writer, progress, window, begins_with, failed: false }
+        Self { writer, done_rows, window, begins_with, failed: false }
     }
 
     fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
@@ -43,7 +43,7 @@ impl DurableSink {
             self.writer.directory.begin(&manifest)?;
         }
         let rows = rows(&batch.records)?;
-        self.progress.finish(&rows).map_err(|row| JobError::internal(format!("row {row} ended twice")))?;
+        self.done_rows.add(&rows).map_err(|row| JobError::internal(format!("row {row} ended twice")))?;
         match &batch.failed {
             None => self.writer.write_answered(&batch.records)?,
             Some(failed) => {
@@ -52,12 +52,12 @@ impl DurableSink {
                 self.writer.write_failed(&select(&batch.records, failed)?)?;
             }
         }
-        self.window.advance(self.progress.watermark());
+        self.window.advance(self.done_rows.watermark());
         self.commit_if_due()
     }
 
     fn commit_if_due(&mut self) -> Result<(), JobError> {
-        if self.writer.is_due() { self.writer.commit(&self.progress, &Change::default()) } else { Ok(()) }
+        if self.writer.is_due() { self.writer.commit(&self.done_rows, &Change::default()) } else { Ok(()) }
     }
 }
 
@@ -84,7 +84,7 @@ impl Sink for DurableSink {
             let input = &manifest.input.name;
             return if is_empty { Err(no_rows_for(input, self.writer.directory.root())) } else { Ok(()) };
         }
-        self.writer.end(&self.progress, ending.input_rows, ending.stopped)
+        self.writer.end(&self.done_rows, ending.input_rows, ending.stopped)
     }
 }
 

@@ -81,7 +81,7 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         output: path.display().to_string(),
         rows: commit.range.end.or(manifest.input.rows),
         input: manifest.input.name,
-        format: manifest.asked.format,
+        format: manifest.spec.format,
         done: commit.done,
         watermark: commit.watermark,
         answered: commit.totals.answered,

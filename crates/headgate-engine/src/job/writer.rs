@@ -15,9 +15,9 @@ use arrow_schema::SchemaRef;
 
 use super::commit::{Commit, PartRecord, RunRecord, Totals};
 use super::directory::JobDirectory;
+use super::done_rows::DoneRows;
 use super::log::CHECKPOINT_EVERY;
 use super::parts::PartList;
-use super::progress::Progress;
 use super::results::Results;
 use super::watched::Watched;
 use crate::model::error::{JobError, cause};
@@ -41,7 +41,7 @@ pub type MonotonicClock = Box<dyn Fn() -> Instant + Send>;
 /// Writes the parts of a job, at most one of each kind at a time, and commits them.
 pub(super) struct JobWriter {
     pub(super) directory: JobDirectory,
-    form: Form,
+    part_format: PartFormat,
     max_bytes: u64,
     commit_every: Duration,
     clock: MonotonicClock,
@@ -64,7 +64,7 @@ pub(super) struct JobWriter {
 }
 
 /// How results are written.
-pub(super) enum Form {
+pub(super) enum PartFormat {
     Parquet(SchemaRef),
     Ndjson(Arc<LineEncoder>),
 }
@@ -121,7 +121,7 @@ impl From<Results> for Standing {
 impl JobWriter {
     pub(super) fn new(
         directory: JobDirectory,
-        form: Form,
+        part_format: PartFormat,
         options: &SinkOptions,
         standing: Standing,
         command: &str,
@@ -133,7 +133,7 @@ impl JobWriter {
         last.begin_run(RunRecord { command: command.into(), started_at, committed_at, rows: 0, ended: false });
         Ok(Self {
             directory,
-            form,
+            part_format,
             max_bytes: options.part_bytes,
             commit_every: options.commit_every,
             clock,
@@ -203,8 +203,8 @@ impl JobWriter {
             || waits_since.is_some_and(|since| (self.clock)().saturating_duration_since(since) >= self.commit_every)
     }
 
-    /// Closes the open parts and makes them count, together with the progress that goes with them.
-    pub(super) fn commit(&mut self, progress: &Progress, change: &Change) -> Result<(), JobError> {
+    /// Closes the open parts and makes them count, together with the rows that are done with them.
+    pub(super) fn commit(&mut self, done_rows: &DoneRows, change: &Change) -> Result<(), JobError> {
         self.close(PartKind::Answered)?;
         self.close(PartKind::Failed)?;
         let mut next = self.last.clone();
@@ -221,7 +221,7 @@ impl JobWriter {
         next.totals = self.totals.clone();
         next.range.end = change.input_rows.or(next.range.end);
         next.finished = change.finished;
-        let noted = next.set_progress(progress).and_then(|()| now_text());
+        let noted = next.set_done_rows(done_rows).and_then(|()| now_text());
         let now = noted.map_err(|error| JobError::internal(format!("a commit: {error}")))?;
         if let Some(run) = next.runs.last_mut() {
             run.rows = self.run_rows;
@@ -266,11 +266,11 @@ impl JobWriter {
     }
 
     fn open(&mut self, kind: PartKind) -> Result<&mut OpenPart, JobError> {
-        let Self { directory, form, answered, failed, .. } = self;
+        let Self { directory, part_format, answered, failed, .. } = self;
         let series = if kind == PartKind::Answered { answered } else { failed };
         if series.open.is_none() {
-            let name = PartName::new(kind, series.next_number, form.format()).to_string();
-            let writer = directory.create_part(&name).and_then(|file| form.writer(file));
+            let name = PartName::new(kind, series.next_number, part_format.format()).to_string();
+            let writer = directory.create_part(&name).and_then(|file| part_format.writer(file));
             let writer = writer.map_err(|error| cannot_write(directory, &name, &error))?;
             series.next_number += 1;
             series.open = Some(OpenPart { name, writer, rows: 0 });
@@ -345,27 +345,27 @@ pub(super) fn kinds(records: &RecordBatch) -> Vec<String> {
     (0..records.num_rows()).map(kind).collect()
 }
 
-impl Form {
+impl PartFormat {
     /// # Errors
     /// `Usage`: an input column to keep cannot be held.
     pub(super) fn new(format: Format, schema: &SchemaRef) -> Result<Self, JobError> {
         Ok(match format {
-            Format::Ndjson => Form::Ndjson(NdjsonPart::checked_encoder(schema)?),
-            Format::Parquet | Format::None => Form::Parquet(ParquetPart::checked_schema(schema)?),
+            Format::Ndjson => PartFormat::Ndjson(NdjsonPart::checked_encoder(schema)?),
+            Format::Parquet | Format::None => PartFormat::Parquet(ParquetPart::checked_schema(schema)?),
         })
     }
 
     fn format(&self) -> Format {
         match self {
-            Form::Parquet(_) => Format::Parquet,
-            Form::Ndjson(_) => Format::Ndjson,
+            PartFormat::Parquet(_) => Format::Parquet,
+            PartFormat::Ndjson(_) => Format::Ndjson,
         }
     }
 
     fn writer(&self, file: File) -> io::Result<Box<dyn PartWriter>> {
         Ok(match self {
-            Form::Parquet(schema) => Box::new(ParquetPart::new(file, schema)?),
-            Form::Ndjson(encoder) => Box::new(NdjsonPart::new(file, encoder.clone())),
+            PartFormat::Parquet(schema) => Box::new(ParquetPart::new(file, schema)?),
+            PartFormat::Ndjson(encoder) => Box::new(NdjsonPart::new(file, encoder.clone())),
         })
     }
 }

@@ -26,10 +26,10 @@ pub(crate) struct PartBatches {
     path: PathBuf,
     /// Read so far.
     rows: u64,
-    form: Form,
+    batches: FormatBatches,
 }
 
-enum Form {
+enum FormatBatches {
     Parquet(ParquetBatches),
     Ndjson(Box<NdjsonBatches>),
     Ended,
@@ -47,8 +47,8 @@ fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, J
     if is_parquet(path) {
         return parquet_batches(file, path, schema);
     }
-    let form = Form::Ndjson(Box::new(NdjsonBatches::new(file, LineDecoder::new(schema)?)));
-    Ok(PartBatches { path: path.to_owned(), rows: 0, form })
+    let batches = FormatBatches::Ndjson(Box::new(NdjsonBatches::new(file, LineDecoder::new(schema)?)));
+    Ok(PartBatches { path: path.to_owned(), rows: 0, batches })
 }
 
 /// Rows, bytes and CRC-32 of a part, as a commit says them.
@@ -88,17 +88,17 @@ pub fn schema_of_parts(paths: &[PathBuf]) -> Result<SchemaRef, JobError> {
 /// As [`read_part`], from a file that is open.
 pub(super) fn parquet_batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
     let batches = ParquetBatches::new(file, schema).map_err(|trouble| damaged(path, &trouble))?;
-    Ok(PartBatches { path: path.to_owned(), rows: 0, form: Form::Parquet(batches) })
+    Ok(PartBatches { path: path.to_owned(), rows: 0, batches: FormatBatches::Parquet(batches) })
 }
 
 impl Iterator for PartBatches {
     type Item = Result<RecordBatch, JobError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = match &mut self.form {
-            Form::Parquet(batches) => batches.next_batch(),
-            Form::Ndjson(batches) => batches.next_batch(),
-            Form::Ended => Ok(None),
+        let batch = match &mut self.batches {
+            FormatBatches::Parquet(batches) => batches.next_batch(),
+            FormatBatches::Ndjson(batches) => batches.next_batch(),
+            FormatBatches::Ended => Ok(None),
         };
         match batch {
             Ok(Some(batch)) => {
@@ -107,7 +107,7 @@ impl Iterator for PartBatches {
             }
             Ok(None) => None,
             Err(trouble) => {
-                self.form = Form::Ended;
+                self.batches = FormatBatches::Ended;
                 Some(Err(damaged(&self.path, &format!("after {} rows: {trouble}", self.rows))))
             }
         }

@@ -9,7 +9,7 @@ use arrow_schema::{Fields, SchemaRef};
 use crate::columns::schema::schema;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
-use crate::job::{OpenJob, Progress, RunningJob, Watched, no_rows_for};
+use crate::job::{DoneRows, OpenJob, RunningJob, Watched, no_rows_for};
 use crate::model::error::JobError;
 use crate::model::options::JobOptions;
 use crate::model::source_size::SourceSize;
@@ -27,7 +27,7 @@ pub(super) struct Plan {
     /// The columns of the input that are carried into the results.
     pub(super) kept: Fields,
     /// Rows that earlier runs have done.
-    pub(super) done: Progress,
+    pub(super) done: DoneRows,
     pub(super) output: PlannedOutput,
 }
 
@@ -63,7 +63,7 @@ impl Plan {
             size: source.size(),
             source: Some(Box::new(source)),
             kept,
-            done: Progress::default(),
+            done: DoneRows::default(),
             output: PlannedOutput::Passing(sink),
         })
     }
@@ -75,7 +75,7 @@ impl Plan {
         let size = source.size();
         let schema: SchemaRef = schema(&kept);
         let job = OpenJob::open(path, options, &schema, source.fingerprint(), size.rows, storage)?;
-        let done = job.progress().clone();
+        let done = job.done_rows().clone();
         let commit = job.last_commit();
         let input = &options.source.input;
         let source: Option<Box<dyn Source>> = if job.is_new() {
@@ -100,7 +100,7 @@ impl Plan {
             size: source.size(),
             kept: source.kept_fields(),
             source: Some(source),
-            done: Progress::default(),
+            done: DoneRows::default(),
             output: PlannedOutput::Retry(Box::new(retry)),
         }
     }
@@ -120,7 +120,7 @@ impl PlannedOutput {
     /// How far rows may be read beyond those that are done. Where nothing is remembered of each, as far as may be.
     pub(super) fn window(&self, options: &JobOptions) -> Window {
         match self {
-            Self::Durable(job) => Window::new(options.run.window, job.progress().watermark()),
+            Self::Durable(job) => Window::new(options.run.window, job.done_rows().watermark()),
             Self::Passing(_) | Self::Retry(_) => Window::new(u64::MAX, 0),
         }
     }

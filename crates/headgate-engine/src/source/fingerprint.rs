@@ -42,7 +42,7 @@ pub struct Ends {
     /// What it is read as, which a new name may change: the rows of a `.txt` are not those of a `.csv`.
     form: String,
     bytes: u64,
-    changed: Changed,
+    changed: ModifiedAt,
     /// Hash of the first 64 KiB.
     head: String,
     /// Hash of the last 64 KiB, so far as they are not among the first.
@@ -58,7 +58,7 @@ pub struct ParquetFile {
 
 /// When a file was changed last, since 1970 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Changed {
+struct ModifiedAt {
     /// Negative before 1970.
     seconds: i64,
     /// After that second.
@@ -112,13 +112,13 @@ impl Fingerprint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) bytes: u64,
-    changed: Changed,
+    changed: ModifiedAt,
 }
 
 impl Stamp {
     pub(super) fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
-        let changed = Changed { seconds: metadata.mtime(), nanoseconds: metadata.mtime_nsec() as u32 };
+        let changed = ModifiedAt { seconds: metadata.mtime(), nanoseconds: metadata.mtime_nsec() as u32 };
         Ok(Self { bytes: metadata.len(), changed })
     }
 }
@@ -185,7 +185,7 @@ impl ParquetFile {
     }
 }
 
-impl Changed {
+impl ModifiedAt {
     fn difference(self, now: Self) -> String {
         // Tools that copy a file may round its time; then only nanoseconds tell the two apart.
         let same_microsecond = self.seconds == now.seconds && self.nanoseconds / 1000 == now.nanoseconds / 1000;

@@ -93,7 +93,7 @@ pub fn open_with(options: &SinkOptions, schema: &SchemaRef, clock: MonotonicCloc
     let job = JobOptions { sink: options.clone(), source, ..JobOptions::default() };
     let fingerprint = Fingerprint::of(&job.source)?;
     let open = OpenJob::open(path, &job, schema, fingerprint, None, Arc::new(Disk))?;
-    let window = Arc::new(Window::new(job.run.window, open.progress().watermark()));
+    let window = Arc::new(Window::new(job.run.window, open.done_rows().watermark()));
     Ok(open.start(&job, window, clock)?.sink)
 }
 

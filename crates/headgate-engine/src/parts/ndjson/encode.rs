@@ -41,12 +41,12 @@ enum Values<'a> {
     Text(&'a StringArray),
     Bytes(&'a BinaryArray),
     Time(&'a TimestampMicrosecondArray, TimeText),
-    Headers(Headers<'a>),
+    Headers(HeaderLists<'a>),
     /// What only input columns can be.
     Other(NullableEncoder<'a>, Vec<u8>),
 }
 
-struct Headers<'a> {
+struct HeaderLists<'a> {
     lists: &'a ListArray,
     names: &'a StringArray,
     values: &'a BinaryArray,
@@ -107,7 +107,7 @@ impl LineEncoder {
 
 impl<'a> Values<'a> {
     fn of(field: &'a FieldRef, array: &'a dyn Array, options: &'a EncoderOptions) -> Result<Self, ArrowError> {
-        if let Some(headers) = Headers::of(array) {
+        if let Some(headers) = HeaderLists::of(array) {
             return Ok(Values::Headers(headers));
         }
         Ok(match array.data_type() {
@@ -163,7 +163,7 @@ impl<'a> Values<'a> {
     }
 }
 
-impl<'a> Headers<'a> {
+impl<'a> HeaderLists<'a> {
     /// `None`: not a column of headers.
     fn of(array: &'a dyn Array) -> Option<Self> {
         headers_of(array.data_type())?;
