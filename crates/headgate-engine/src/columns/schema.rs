@@ -6,7 +6,6 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use super::kept::hydrated;
-use crate::model::error::JobError;
 
 pub(super) fn header_fields() -> Fields {
     Fields::from(vec![Field::new("name", DataType::Utf8, false), Field::new("value", DataType::Binary, false)])
@@ -42,13 +41,17 @@ pub fn schema(kept: &Fields) -> SchemaRef {
 }
 
 /// A kept column beside a result column of the same name would make files that no reader takes.
-pub(crate) fn check_names(schema: &SchemaRef) -> Result<(), JobError> {
+///
+/// # Errors
+/// Which column cannot be kept, for a person.
+pub(crate) fn check_names(with_kept: &Schema) -> Result<(), String> {
     let mut names = HashSet::new();
-    match schema.fields().iter().find(|field| !names.insert(field.name())) {
-        None => Ok(()),
-        Some(field) => Err(JobError::usage(format!(
-            "the input column {:?} cannot be kept: the results have a column of that name",
-            field.name()
-        ))),
-    }
+    let Some(twice) = with_kept.fields().iter().find(|field| !names.insert(field.name())) else { return Ok(()) };
+    let own = schema(&Fields::empty());
+    let taken: Vec<&str> = own.fields().iter().map(|field| field.name().as_str()).collect();
+    Err(format!(
+        "the column {:?} cannot be kept: the result has one of its own by that name (taken are {})",
+        twice.name(),
+        taken.join(", ")
+    ))
 }

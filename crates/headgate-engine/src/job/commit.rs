@@ -6,6 +6,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 
 use super::done_rows::DoneRows;
+use crate::parts::name::{PartKind, PartName};
 
 /// Runs that are remembered one by one; of older ones only how many there were.
 const MAX_RUNS: usize = 32;
@@ -26,6 +27,12 @@ pub struct PartRecord {
     pub bytes: u64,
     /// Of all its bytes.
     pub crc32: u32,
+}
+
+impl PartRecord {
+    pub(super) fn is_failed(&self) -> bool {
+        PartName::parse(&self.name).is_some_and(|name| name.kind == PartKind::Failed)
+    }
 }
 
 /// What all runs of a job did together.

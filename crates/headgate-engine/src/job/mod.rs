@@ -13,6 +13,7 @@ mod manifest;
 mod open;
 mod parts;
 mod record;
+mod records;
 mod results;
 pub mod retry;
 mod sink;

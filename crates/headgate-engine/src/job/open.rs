@@ -58,7 +58,7 @@ impl OpenJob {
         input_rows: Option<u64>,
         storage: Arc<dyn Storage>,
     ) -> Result<Self, JobError> {
-        check_names(schema)?;
+        check_names(schema).map_err(JobError::usage)?;
         let part_format = PartFormat::new(options.sink.format, schema)?;
         let fresh = options.sink.fresh;
         let directory = JobDirectory::claim(path, fresh, storage)?;

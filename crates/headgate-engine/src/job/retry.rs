@@ -7,16 +7,12 @@
 
 mod only;
 mod rounds;
+mod sink;
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
-use arrow_array::cast::AsArray as _;
-use arrow_array::types::Int16Type;
-use arrow_array::{ArrayRef, BooleanArray, Int16Array, RecordBatch};
 use arrow_schema::{Fields, SchemaRef};
 
 use super::commit::PartRecord;
@@ -24,29 +20,25 @@ use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::manifest::Manifest;
 use super::open::{RunningJob, done_rows_of};
-use super::sink::{rows, select};
+use super::records::{attempts_of, kinds, rows};
 use super::status;
 use super::storage::Storage;
-use super::writer::{Change, JobWriter, MonotonicClock, PartFormat, Standing, kinds};
-use crate::columns::builder::OutcomeBatch;
+use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
 use crate::columns::schema::schema;
 use crate::model::error::JobError;
 use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
 use crate::model::source_size::SourceSize;
-use crate::parts::name::{PartKind, PartName};
 use crate::parts::read::read_part;
-use crate::sink::{Ending, Sink};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
 use crate::source::{self, Source};
 
 pub use self::only::Only;
-use self::rounds::{Round, RoundOutcomes, Rounds};
+use self::rounds::{Round, Rounds};
+use self::sink::RetrySink;
 
 /// Rows of the parts of a round, asked or not: all are written anew with each commit. The last part may go beyond.
 const ROUND_ROWS: u64 = 65_536;
-/// Parts are written anew for a tenth of the time at the most.
-const REPLACE_SHARE: u32 = 9;
 
 /// Which rows to ask again, and how.
 #[derive(Debug, Clone, Default)]
@@ -102,7 +94,7 @@ impl OpenRetry {
         let schema = schema(&kept);
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
-        let parts: Vec<_> = results.parts.iter().filter(|part| is_failed(part)).cloned().collect();
+        let parts: Vec<_> = results.parts.iter().filter(|part| part.is_failed()).cloned().collect();
         let rounds = Arc::<Rounds>::default();
         let source = RetrySource {
             options: job.source.clone(),
@@ -131,14 +123,7 @@ impl OpenRetry {
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
         let writer = JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "retry", clock)?;
         let watched = writer.watched();
-        let sink = RetrySink {
-            writer,
-            done_rows: self.done_rows,
-            schema: self.schema,
-            rounds: self.rounds,
-            not_before: Instant::now(),
-            failed: false,
-        };
+        let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds);
         Ok(RunningJob { sink: Box::new(sink), watched })
     }
 }
@@ -290,119 +275,11 @@ impl RetrySource {
         let path = self.root.join(&part.name);
         for batch in read_part(&path, part.crc32, &self.schema)? {
             let batch = batch?;
-            let tried = attempts_column(&batch)?.values().to_vec();
+            let tried = attempts_of(&batch)?.values().to_vec();
             let wanted = kinds(&batch).into_iter().map(|kind| Only::any(&self.only, &kind));
             let rows = rows(&batch)?.into_iter().zip(tried).zip(wanted);
             attempts.extend(rows.filter(|(_, wanted)| *wanted).map(|((row, tried), _)| (row as u64, tried)));
         }
         Ok(())
     }
-}
-
-struct RetrySink {
-    writer: JobWriter,
-    done_rows: DoneRows,
-    schema: SchemaRef,
-    rounds: Arc<Rounds>,
-    /// When parts may be replaced again before all their rows have an outcome.
-    not_before: Instant,
-    /// Something could not be written, and nothing may be committed any more.
-    failed: bool,
-}
-
-impl RetrySink {
-    fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
-        let rows = rows(&batch.records)?;
-        let tried = self.rounds.record(&rows)?;
-        let records = with_attempts(&batch.records, &tried)?;
-        match &batch.failed {
-            None => self.writer.write_answered(&records)?,
-            Some(failed) => {
-                let answered = BooleanArray::new(!failed.values(), None);
-                self.writer.write_answered(&select(&records, &answered)?)?;
-                self.writer.write_failed(&select(&records, failed)?)?;
-            }
-        }
-        self.replace_if_due()
-    }
-
-    fn replace_if_due(&mut self) -> Result<(), JobError> {
-        let is_time = || self.writer.is_due() && Instant::now() >= self.not_before;
-        if self.rounds.is_complete() || is_time() { self.replace() } else { Ok(()) }
-    }
-
-    /// Commits what became of rows, replacing the parts they were in: other rows of those stay as they are.
-    fn replace(&mut self) -> Result<(), JobError> {
-        let Some(RoundOutcomes { parts, rows: asked }) = self.rounds.take_outcomes() else { return Ok(()) };
-        let began = Instant::now();
-        for part in &parts {
-            // Its rows are written anew: damage must not get a checksum of its own.
-            for batch in read_part(&self.writer.directory.path_of(&part.name), part.crc32, &self.schema)? {
-                let batch = batch?;
-                self.writer.forget_failed(&batch);
-                let stays: BooleanArray = rows(&batch)?.iter().map(|row| Some(!asked.contains(*row as u64))).collect();
-                self.writer.carry_failed(&select(&batch, &stays)?)?;
-            }
-        }
-        self.writer.commit(&self.done_rows, &Change { removes: parts, ..Change::default() })?;
-        self.rounds.replaced(self.writer.last_commit().adds.iter().filter(|part| is_failed(part)).cloned().collect());
-        self.not_before = Instant::now() + REPLACE_SHARE * began.elapsed();
-        Ok(())
-    }
-
-    fn end(&mut self, ending: &Ending) -> Result<(), JobError> {
-        let last = self.writer.last_commit();
-        let (input_rows, is_finished) = (last.range.end, last.finished);
-        let waits_to_finish = !is_finished && input_rows == Some(self.done_rows.watermark());
-        if self.writer.run_rows() == 0 && !waits_to_finish {
-            // Nothing was asked, and nothing is to be remembered.
-            return Ok(());
-        }
-        self.replace()?;
-        self.writer.end(&self.done_rows, input_rows, ending.stopped)
-    }
-}
-
-impl Sink for RetrySink {
-    fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
-        let added = self.add(&batch);
-        self.failed |= added.is_err();
-        added.map(|()| ControlFlow::Continue(()))
-    }
-
-    fn tick(&mut self) -> Result<(), JobError> {
-        let replaced = self.replace_if_due();
-        self.failed |= replaced.is_err();
-        replaced
-    }
-
-    fn finish(&mut self, ending: &Ending) -> Result<(), JobError> {
-        let ended = if self.failed { Ok(()) } else { self.end(ending) };
-        if self.failed || ended.is_err() {
-            self.writer.give_up();
-        }
-        self.rounds.close();
-        ended
-    }
-}
-
-fn is_failed(part: &PartRecord) -> bool {
-    PartName::parse(&part.name).is_some_and(|name| name.kind == PartKind::Failed)
-}
-
-fn attempts_column(records: &RecordBatch) -> Result<&Int16Array, JobError> {
-    let column = records.column_by_name("attempts").and_then(|column| column.as_primitive_opt::<Int16Type>());
-    column.ok_or_else(|| JobError::internal("results have no column of attempts"))
-}
-
-/// The records with so many attempts more in each row.
-fn with_attempts(records: &RecordBatch, tried: &[i16]) -> Result<RecordBatch, JobError> {
-    let now = attempts_column(records)?;
-    let sum: Int16Array = now.values().iter().zip(tried).map(|(now, before)| now.saturating_add(*before)).collect();
-    let schema = records.schema();
-    let columns = schema.fields().iter().zip(records.columns()).map(|(field, column)| {
-        if field.name() == "attempts" { Arc::new(sum.clone()) as ArrayRef } else { column.clone() }
-    });
-    RecordBatch::try_new(schema.clone(), columns.collect())
-        .map_err(|error| JobError::internal(format!("attempts cannot be added up: {error}")))
 }

@@ -4,14 +4,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray as _;
-use arrow_array::types::Int64Type;
-use arrow_array::{BooleanArray, RecordBatch};
-use arrow_schema::ArrowError;
-use arrow_select::filter::filter_record_batch;
-
 use super::done_rows::DoneRows;
 use super::manifest::Manifest;
+use super::records::rows;
 use super::writer::{Change, JobWriter};
 use crate::columns::builder::OutcomeBatch;
 use crate::model::error::JobError;
@@ -44,14 +39,7 @@ impl DurableSink {
         }
         let rows = rows(&batch.records)?;
         self.done_rows.add(&rows).map_err(|row| JobError::internal(format!("row {row} ended twice")))?;
-        match &batch.failed {
-            None => self.writer.write_answered(&batch.records)?,
-            Some(failed) => {
-                let answered = BooleanArray::new(!failed.values(), None);
-                self.writer.write_answered(&select(&batch.records, &answered)?)?;
-                self.writer.write_failed(&select(&batch.records, failed)?)?;
-            }
-        }
+        self.writer.write(&batch.records, batch.failed.as_ref())?;
         self.window.advance(self.done_rows.watermark());
         self.commit_if_due()
     }
@@ -94,17 +82,4 @@ pub(crate) fn no_rows_for(input: &str, output: &Path) -> JobError {
     JobError::input(format!(
         "{input} has no rows, and --fresh would remove the results in {output} for it: nothing was removed; delete {output} if that is meant"
     ))
-}
-
-pub(super) fn rows(records: &RecordBatch) -> Result<Vec<i64>, JobError> {
-    let rows = records.column_by_name("row").and_then(|column| column.as_primitive_opt::<Int64Type>());
-    rows.map(|rows| rows.values().to_vec()).ok_or_else(|| JobError::internal("results have no column of rows"))
-}
-
-pub(super) fn select(records: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch, JobError> {
-    if mask.true_count() == records.num_rows() {
-        return Ok(records.clone());
-    }
-    filter_record_batch(records, mask)
-        .map_err(|error: ArrowError| JobError::internal(format!("a batch of results cannot be split: {error}")))
 }

@@ -8,9 +8,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int16Type;
-use arrow_array::{Array as _, RecordBatch};
+use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 
 use super::commit::{Commit, PartRecord, RunRecord, Totals};
@@ -18,6 +16,7 @@ use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::log::CHECKPOINT_EVERY;
 use super::parts::PartList;
+use super::records::{kinds, select};
 use super::results::Results;
 use super::watched::Watched;
 use crate::model::error::{JobError, cause};
@@ -163,15 +162,21 @@ impl JobWriter {
         self.watched.clone()
     }
 
-    /// Rows that were answered.
-    pub(super) fn write_answered(&mut self, records: &RecordBatch) -> Result<(), JobError> {
-        self.totals.answered += records.num_rows() as u64;
-        self.run_rows += records.num_rows() as u64;
-        self.write(PartKind::Answered, records)
+    /// Rows with an outcome; `failed`: which of them were given up, `None`: no row was.
+    pub(super) fn write(&mut self, records: &RecordBatch, failed: Option<&BooleanArray>) -> Result<(), JobError> {
+        let Some(failed) = failed else { return self.write_answered(records) };
+        let answered = BooleanArray::new(!failed.values(), None);
+        self.write_answered(&select(records, &answered)?)?;
+        self.write_failed(&select(records, failed)?)
     }
 
-    /// Rows that were given up.
-    pub(super) fn write_failed(&mut self, records: &RecordBatch) -> Result<(), JobError> {
+    fn write_answered(&mut self, records: &RecordBatch) -> Result<(), JobError> {
+        self.totals.answered += records.num_rows() as u64;
+        self.run_rows += records.num_rows() as u64;
+        self.write_to(PartKind::Answered, records)
+    }
+
+    fn write_failed(&mut self, records: &RecordBatch) -> Result<(), JobError> {
         self.run_rows += records.num_rows() as u64;
         self.carry_failed(records)
     }
@@ -182,7 +187,7 @@ impl JobWriter {
         for kind in kinds(records) {
             *self.totals.errors.entry(kind).or_default() += 1;
         }
-        self.write(PartKind::Failed, records)
+        self.write_to(PartKind::Failed, records)
     }
 
     /// Rows of a `failed-*` part that the next commit removes.
@@ -246,7 +251,7 @@ impl JobWriter {
         self.totals.parts == 0 && self.answered.open.is_none() && self.failed.open.is_none()
     }
 
-    fn write(&mut self, kind: PartKind, records: &RecordBatch) -> Result<(), JobError> {
+    fn write_to(&mut self, kind: PartKind, records: &RecordBatch) -> Result<(), JobError> {
         if records.num_rows() == 0 {
             return Ok(());
         }
@@ -331,18 +336,6 @@ impl Series {
     fn new(next_number: u64) -> Self {
         Self { next_number, open: None }
     }
-}
-
-/// Why each row was given up: its kind of error, or its status as `status:503`.
-pub(super) fn kinds(records: &RecordBatch) -> Vec<String> {
-    let error = records.column_by_name("error").map(AsArray::as_string::<i32>);
-    let status = records.column_by_name("status").map(AsArray::as_primitive::<Int16Type>);
-    let kind = |row: usize| match (error, status) {
-        (Some(error), _) if error.is_valid(row) => error.value(row).to_owned(),
-        (_, Some(status)) if status.is_valid(row) => format!("status:{}", status.value(row)),
-        _ => "unknown".to_owned(),
-    };
-    (0..records.num_rows()).map(kind).collect()
 }
 
 impl PartFormat {

@@ -3,6 +3,8 @@
 
 pub mod clock;
 pub mod error;
+pub(crate) mod failed_by;
+pub(crate) mod grouped;
 pub mod headers;
 pub mod memory;
 pub mod options;

@@ -17,7 +17,7 @@ use crate::parts::ndjson::encode::LineEncoder;
 /// # Errors
 /// `Usage`: a format that does not go with the output, or input columns that cannot be kept.
 pub fn open(options: &SinkOptions, schema: &SchemaRef) -> Result<Box<dyn Sink>, JobError> {
-    check_names(schema)?;
+    check_names(schema).map_err(JobError::usage)?;
     match (&options.output, options.format) {
         (_, Format::None) => Ok(Box::new(NoneSink)),
         (Output::Stdout, Format::Ndjson) => {

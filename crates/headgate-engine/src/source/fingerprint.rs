@@ -18,6 +18,7 @@ use twox_hash::XxHash3_128;
 
 use super::form::Form;
 use crate::model::error::JobError;
+use crate::model::grouped::grouped;
 use crate::model::options::SourceOptions;
 
 /// How much of either end of a file is hashed. Messages name it.
@@ -225,19 +226,6 @@ fn form_difference(then: &str, now: &str) -> String {
 
 fn size_difference(then: u64, now: u64) -> String {
     format!("size: {} bytes then, {} now", grouped(then), grouped(now))
-}
-
-/// `1,024`
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A path as one word of a command, that a person may copy.
