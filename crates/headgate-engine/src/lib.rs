@@ -8,6 +8,7 @@ pub mod engine;
 pub mod http;
 pub mod job;
 pub mod model;
+pub mod parts;
 pub mod preview;
 pub mod queue;
 pub mod run;

@@ -1,6 +1,6 @@
 //! What can go wrong: with one request ([`Failure`]) and with the whole job ([`JobError`]).
 
-use std::fmt;
+use std::{fmt, io};
 
 /// Defines [`ErrorKind`] and everything that must name each kind, so that a new kind is one line.
 macro_rules! error_kinds {
@@ -108,6 +108,18 @@ impl JobError {
 
     pub fn internal(message: impl Into<String>) -> Self {
         Self { kind: JobErrorKind::Internal, message: message.into() }
+    }
+}
+
+/// The cause of an I/O error as the end of a sentence: `no space left on device`.
+pub(crate) fn cause(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    match (letters.next(), letters.clone().next()) {
+        // An acronym keeps its capitals.
+        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(letters).collect(),
+        _ => text.to_owned(),
     }
 }
 

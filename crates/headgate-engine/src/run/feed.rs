@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::spawn;
 use crate::engine::failure::FirstFailure;
-use crate::job::Progress;
+use crate::job::DoneRows;
 use crate::model::error::JobError;
 use crate::model::row::RowBatch;
+use crate::model::source_size::SourceSize;
 use crate::queue::rows::RowSender;
 use crate::queue::window::Window;
-use crate::source::{Source, SourceSize};
+use crate::source::Source;
 
 /// Rows skipped before somebody is asked whether to go on.
 const SKIP_STEP: u64 = 1_000_000;
@@ -19,7 +20,7 @@ const SKIP_STEP: u64 = 1_000_000;
 pub(super) struct Feed {
     pub(super) source: Box<dyn Source>,
     /// Rows that earlier runs have done.
-    pub(super) done: Progress,
+    pub(super) done: DoneRows,
     pub(super) rows: RowSender,
     pub(super) window: Arc<Window>,
     pub(super) size: Arc<Mutex<SourceSize>>,

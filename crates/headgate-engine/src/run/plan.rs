@@ -9,13 +9,15 @@ use arrow_schema::{Fields, SchemaRef};
 use crate::columns::schema::schema;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
-use crate::job::{OpenJob, Progress, RunningJob, Watched, no_rows_for};
+use crate::job::{DoneRows, OpenJob, RunningJob, Watched, no_rows_for};
 use crate::model::error::JobError;
 use crate::model::options::JobOptions;
+use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
-use crate::sink::{self, Sink};
+use crate::sink;
+use crate::sink::Sink;
 use crate::source::peek::Peeked;
-use crate::source::{self, Source, SourceSize};
+use crate::source::{self, Source};
 use crate::stats::report::JobFigures;
 
 pub(super) struct Plan {
@@ -25,7 +27,7 @@ pub(super) struct Plan {
     /// The columns of the input that are carried into the results.
     pub(super) kept: Fields,
     /// Rows that earlier runs have done.
-    pub(super) done: Progress,
+    pub(super) done: DoneRows,
     pub(super) output: PlannedOutput,
 }
 
@@ -54,26 +56,26 @@ pub(super) struct JobState {
 impl Plan {
     /// A job whose outcomes pass through to a pipe, or nowhere.
     pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
-        let source = Peeked::new(source::open(&options.source)?)?;
+        let source = Peeked::new(source::open::open(&options.source)?)?;
         let kept = source.kept_fields();
-        let sink = sink::open(&options.sink, &schema(&kept))?;
+        let sink = sink::open::open(&options.sink, &schema(&kept))?;
         Ok(Self {
             size: source.size(),
             source: Some(Box::new(source)),
             kept,
-            done: Progress::default(),
+            done: DoneRows::default(),
             output: PlannedOutput::Passing(sink),
         })
     }
 
     /// A job with a directory that remembers it.
     pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
-        let source = source::open(&options.source)?;
+        let source = source::open::open(&options.source)?;
         let kept = source.kept_fields();
         let size = source.size();
         let schema: SchemaRef = schema(&kept);
         let job = OpenJob::open(path, options, &schema, source.fingerprint(), size.rows, storage)?;
-        let done = job.progress().clone();
+        let done = job.done_rows().clone();
         let commit = job.last_commit();
         let input = &options.source.input;
         let source: Option<Box<dyn Source>> = if job.is_new() {
@@ -98,7 +100,7 @@ impl Plan {
             size: source.size(),
             kept: source.kept_fields(),
             source: Some(source),
-            done: Progress::default(),
+            done: DoneRows::default(),
             output: PlannedOutput::Retry(Box::new(retry)),
         }
     }
@@ -118,7 +120,7 @@ impl PlannedOutput {
     /// How far rows may be read beyond those that are done. Where nothing is remembered of each, as far as may be.
     pub(super) fn window(&self, options: &JobOptions) -> Window {
         match self {
-            Self::Durable(job) => Window::new(options.run.window, job.progress().watermark()),
+            Self::Durable(job) => Window::new(options.run.window, job.done_rows().watermark()),
             Self::Passing(_) | Self::Retry(_) => Window::new(u64::MAX, 0),
         }
     }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
-use crate::source::SourceSize;
 use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;

@@ -12,8 +12,9 @@ use headgate_engine::job::status::{parts, status};
 use headgate_engine::job::storage::Storage;
 use headgate_engine::model::error::{JobError, JobErrorKind};
 use headgate_engine::model::options::{Format, JobOptions, RunOptions};
+use headgate_engine::parts::read::PartRows;
 use headgate_engine::run::Job;
-use headgate_engine::sink::{Ending, PartRows};
+use headgate_engine::sink::Ending;
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};

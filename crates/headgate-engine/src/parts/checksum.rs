@@ -6,9 +6,18 @@ use std::path::Path;
 
 use crc32fast::Hasher;
 
-use super::cause;
-use super::ndjson::BUFFER_BYTES;
-use super::part::FinishedPart;
+use crate::model::error::cause;
+
+/// Written to a file, or read from it, at once.
+pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
+
+/// A part that is whole.
+pub(crate) struct FinishedPart {
+    pub(crate) file: File,
+    pub(crate) bytes: u64,
+    /// Of the whole file.
+    pub(crate) crc32: u32,
+}
 
 /// A file that counts and sums up what is written to it, so that it need not be read again.
 pub(super) struct Checksummed {

@@ -5,7 +5,7 @@ use arrow_schema::Field;
 
 use super::*;
 use crate::model::error::JobErrorKind;
-use crate::sink::read::{PartRows, part_schema};
+use crate::parts::read::{PartRows, part_schema};
 
 /// The error of reading the part, and how many rows came before it.
 fn failure(path: &Path, schema: &SchemaRef) -> (JobError, usize) {

@@ -1,4 +1,4 @@
-//! A part of lines.
+//! A part of lines, read back.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -6,22 +6,22 @@ use std::io::{BufRead as _, BufReader};
 use arrow_array::RecordBatch;
 use memchr::memchr;
 
-use super::lines::LineDecoder;
+use super::decode::LineDecoder;
+use crate::model::error::cause;
 use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS};
-use crate::sink::cause;
-use crate::sink::ndjson::BUFFER_BYTES;
+use crate::parts::checksum::BUFFER_BYTES;
 
-pub(super) struct NdjsonBatches {
+pub(in crate::parts) struct NdjsonBatches {
     lines: BufReader<File>,
     decoder: LineDecoder,
 }
 
 impl NdjsonBatches {
-    pub(super) fn new(file: File, decoder: LineDecoder) -> Self {
+    pub(in crate::parts) fn new(file: File, decoder: LineDecoder) -> Self {
         Self { lines: BufReader::with_capacity(BUFFER_BYTES, file), decoder }
     }
 
-    pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
+    pub(in crate::parts) fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
         let mut bytes = 0;
         while bytes < MAX_BATCH_BYTES || self.decoder.is_within_row() {
             let buffer = self.lines.fill_buf().map_err(|error| cause(&error))?;

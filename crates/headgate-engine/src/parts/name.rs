@@ -1,11 +1,6 @@
-//! One output file: how it is named, and what can write it.
+//! How an output file is named.
 
 use std::fmt;
-use std::fs::File;
-use std::io;
-use std::path::Path;
-
-use arrow_array::RecordBatch;
 
 use crate::model::options::Format;
 
@@ -55,32 +50,6 @@ impl fmt::Display for PartName {
         };
         write!(f, "{prefix}-{:08}.{}", self.number, self.extension)
     }
-}
-
-/// Writes one part in one format.
-pub(crate) trait PartWriter: Send {
-    fn write(&mut self, records: &RecordBatch) -> io::Result<()>;
-
-    /// The size of the file, were it finished now; about.
-    fn bytes(&self) -> u64;
-
-    /// Adds all rows of a finished part of the same format and columns, in little memory however large it is. The
-    /// answer is how many they are.
-    ///
-    /// # Errors
-    /// `InvalidData`: the part is not the one that was committed; nothing of it was added.
-    fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64>;
-
-    /// Writes what is still buffered. The file is complete, but not yet on the disk for certain.
-    fn finish(self: Box<Self>) -> io::Result<FinishedPart>;
-}
-
-/// A part that is whole.
-pub(crate) struct FinishedPart {
-    pub(crate) file: File,
-    pub(crate) bytes: u64,
-    /// Of the whole file.
-    pub(crate) crc32: u32,
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::sink::read::{PartRows, part_schema};
+use crate::parts::read::{PartRows, part_schema};
 
 fn names<const N: usize>(columns: [(&str, ArrayRef); N]) -> (Fields, Vec<ArrayRef>) {
     let field = |(name, column): &(&str, ArrayRef)| Field::new(*name, column.data_type().clone(), true);

@@ -5,29 +5,14 @@ use std::fs::File;
 
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::writer::SerializedFileWriter;
 
-use super::checksum::Checksummed;
-use super::parquet::MAX_GROUP_ROWS;
-
-/// With this share of the rows of a full one, a row group is worth keeping; so it is with so many bytes.
-const LARGE_SHARE: i64 = 4;
-const LARGE_BYTES: i64 = 4 * 1024 * 1024;
+use crate::parts::checksum::Checksummed;
 
 pub(super) fn row_groups(file: &File) -> Result<ParquetMetaData, String> {
     let reader = ParquetMetaDataReader::new().with_offset_index_policy(PageIndexPolicy::Optional);
     reader.parse_and_finish(file).map_err(|error| error.to_string())
-}
-
-/// Whether its row groups are, taken together, such that readers like them as they are.
-pub(super) fn are_large(part: &ParquetMetaData) -> bool {
-    let groups = part.row_groups();
-    let sum = |of: fn(&RowGroupMetaData) -> i64| groups.iter().map(of).sum::<i64>();
-    let count = groups.len() as i64;
-    count > 0
-        && (sum(RowGroupMetaData::num_rows) >= count * (MAX_GROUP_ROWS as i64 / LARGE_SHARE)
-            || sum(RowGroupMetaData::compressed_size) >= count * LARGE_BYTES)
 }
 
 /// The answer is how many rows there are.

@@ -11,7 +11,7 @@ use parquet::arrow::arrow_reader::{
 
 use crate::model::row::rows_of_a_batch;
 
-pub(super) struct ParquetBatches {
+pub(in crate::parts) struct ParquetBatches {
     file: File,
     metadata: ArrowReaderMetadata,
     next_group: usize,
@@ -19,16 +19,16 @@ pub(super) struct ParquetBatches {
 }
 
 /// The columns as they were written.
-pub(super) fn schema(file: &File) -> Result<SchemaRef, String> {
+pub(in crate::parts) fn schema(file: &File) -> Result<SchemaRef, String> {
     caught(|| Ok(Schema::new(load(file)?.schema().fields().clone()).into()))
 }
 
-pub(super) fn rows(file: &File) -> Result<u64, String> {
+pub(in crate::parts) fn rows(file: &File) -> Result<u64, String> {
     caught(|| Ok(load(file)?.metadata().file_metadata().num_rows().max(0) as u64))
 }
 
 impl ParquetBatches {
-    pub(super) fn new(file: File, schema: &SchemaRef) -> Result<Self, String> {
+    pub(in crate::parts) fn new(file: File, schema: &SchemaRef) -> Result<Self, String> {
         let as_asked = ArrowReaderOptions::new().with_schema(schema.clone());
         let stored = caught(|| load(&file))?;
         let metadata = ArrowReaderMetadata::try_new(stored.metadata().clone(), as_asked)
@@ -37,7 +37,7 @@ impl ParquetBatches {
     }
 
     /// Not to be called again after an error.
-    pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
+    pub(in crate::parts) fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
         caught(|| {
             loop {
                 if let Some(batch) = self.group.as_mut().and_then(Iterator::next) {

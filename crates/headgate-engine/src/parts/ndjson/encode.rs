@@ -4,10 +4,7 @@
 //! under the key with `_base64` at its end. Values are written straight to the output, so that a row costs no
 //! memory however long its body is.
 
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, BufWriter, Write};
-use std::path::Path;
-use std::sync::Arc;
+use std::io::{self, Write};
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int16Type, Int64Type, TimestampMicrosecondType};
@@ -16,19 +13,13 @@ use arrow_array::{
     new_empty_array,
 };
 use arrow_json::writer::{EncoderOptions, NullableEncoder, make_encoder};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Fields, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef, TimeUnit};
 use base64::prelude::BASE64_STANDARD;
 use base64::write::EncoderWriter;
-use memchr::memchr_iter;
 
-use super::checksum::{Checksummed, open_verified};
-use super::part::{FinishedPart, PartWriter};
-use super::read::LineDecoder;
-use super::time::{TimeText, UTC_OFFSET, in_utc};
+use super::keys::{base64_name, headers_of};
 use crate::model::error::JobError;
-
-/// Written to a file, or read from it, at once.
-pub(super) const BUFFER_BYTES: usize = 256 * 1024;
+use crate::parts::time::{TimeText, UTC_OFFSET, in_utc};
 
 /// Turns batches of one schema into lines.
 pub(crate) struct LineEncoder {
@@ -50,12 +41,12 @@ enum Values<'a> {
     Text(&'a StringArray),
     Bytes(&'a BinaryArray),
     Time(&'a TimestampMicrosecondArray, TimeText),
-    Headers(Headers<'a>),
+    Headers(HeaderLists<'a>),
     /// What only input columns can be.
     Other(NullableEncoder<'a>, Vec<u8>),
 }
 
-struct Headers<'a> {
+struct HeaderLists<'a> {
     lists: &'a ListArray,
     names: &'a StringArray,
     values: &'a BinaryArray,
@@ -97,7 +88,7 @@ impl LineEncoder {
 
     /// # Errors
     /// Those of `out`.
-    pub(super) fn write(&self, records: &RecordBatch, out: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write(&self, records: &RecordBatch, out: &mut impl Write) -> io::Result<()> {
         let arrays = records.columns().iter().map(in_utc).collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
         let columns = self.columns.iter().zip(&arrays);
         let mut values = columns
@@ -114,24 +105,9 @@ impl LineEncoder {
     }
 }
 
-/// Where bytes of this column stand that are no text.
-pub(super) fn base64_name(field: &Field) -> String {
-    format!("{}_base64", field.name())
-}
-
-/// The item of a list of headers, and the fields of one header: nothing else is written as headers are.
-pub(super) fn headers_of(data_type: &DataType) -> Option<(&FieldRef, &Fields)> {
-    let DataType::List(item) = data_type else { return None };
-    let DataType::Struct(fields) = item.data_type() else { return None };
-    let expected = [("name", &DataType::Utf8), ("value", &DataType::Binary)];
-    let found = fields.iter().map(|field| (field.name().as_str(), field.data_type()));
-    let has_nulls = item.is_nullable() || fields.iter().any(|field| field.is_nullable());
-    (found.eq(expected) && !has_nulls).then_some((item, fields))
-}
-
 impl<'a> Values<'a> {
     fn of(field: &'a FieldRef, array: &'a dyn Array, options: &'a EncoderOptions) -> Result<Self, ArrowError> {
-        if let Some(headers) = Headers::of(array) {
+        if let Some(headers) = HeaderLists::of(array) {
             return Ok(Values::Headers(headers));
         }
         Ok(match array.data_type() {
@@ -187,7 +163,7 @@ impl<'a> Values<'a> {
     }
 }
 
-impl<'a> Headers<'a> {
+impl<'a> HeaderLists<'a> {
     /// `None`: not a column of headers.
     fn of(array: &'a dyn Array) -> Option<Self> {
         headers_of(array.data_type())?;
@@ -229,56 +205,4 @@ fn write_bytes(bytes: &[u8], key: &str, base64_key: &str, out: &mut impl Write) 
     encoder.finish()?;
     drop(encoder);
     out.write_all(b"\"")
-}
-
-/// A part as lines.
-pub(crate) struct NdjsonPart {
-    out: BufWriter<Checksummed>,
-    encoder: Arc<LineEncoder>,
-}
-
-impl NdjsonPart {
-    /// An encoder for parts, all of which can be read back.
-    ///
-    /// # Errors
-    /// `Usage`: an input column to keep has a type that JSON cannot hold, or from which it does not come back.
-    pub(crate) fn checked_encoder(schema: &SchemaRef) -> Result<Arc<LineEncoder>, JobError> {
-        let encoder = LineEncoder::new(schema)?;
-        LineDecoder::new(schema)?;
-        Ok(Arc::new(encoder))
-    }
-
-    pub(crate) fn new(file: File, encoder: Arc<LineEncoder>) -> Self {
-        Self { out: BufWriter::with_capacity(BUFFER_BYTES, Checksummed::new(file)), encoder }
-    }
-}
-
-impl PartWriter for NdjsonPart {
-    fn write(&mut self, records: &RecordBatch) -> io::Result<()> {
-        self.encoder.write(records, &mut self.out)
-    }
-
-    fn bytes(&self) -> u64 {
-        self.out.get_ref().bytes() + self.out.buffer().len() as u64
-    }
-
-    fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64> {
-        let mut lines = BufReader::with_capacity(BUFFER_BYTES, open_verified(part, crc32)?);
-        let mut rows = 0;
-        loop {
-            let bytes = lines.fill_buf()?;
-            if bytes.is_empty() {
-                return Ok(rows);
-            }
-            rows += memchr_iter(b'\n', bytes).count() as u64;
-            self.out.write_all(bytes)?;
-            let length = bytes.len();
-            lines.consume(length);
-        }
-    }
-
-    fn finish(mut self: Box<Self>) -> io::Result<FinishedPart> {
-        self.out.flush()?;
-        self.out.get_ref().finished()
-    }
 }

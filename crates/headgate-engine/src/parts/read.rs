@@ -1,10 +1,6 @@
 //! Parts read back: the same columns, of the same types, as were written. A batch is as large as those of the engine,
 //! or one row where a row is larger.
 
-mod lines;
-mod ndjson;
-mod parquet;
-
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,13 +10,12 @@ use arrow_array::RecordBatch;
 use arrow_schema::{Fields, SchemaRef};
 use memchr::memchr_iter;
 
-pub(super) use self::lines::LineDecoder;
-use self::ndjson::NdjsonBatches;
-use self::parquet::ParquetBatches;
-use super::cause;
 use super::checksum::{open_summed, open_verified};
+use super::ndjson::decode::LineDecoder;
+use super::ndjson::read::NdjsonBatches;
+use super::parquet::read::{self as parquet, ParquetBatches};
 use crate::columns::schema::schema;
-use crate::model::error::JobError;
+use crate::model::error::{JobError, cause};
 
 /// What to do about results that were damaged from outside.
 pub(crate) const WAYS_ON: &str =
@@ -31,10 +26,10 @@ pub(crate) struct PartBatches {
     path: PathBuf,
     /// Read so far.
     rows: u64,
-    form: Form,
+    batches: FormatBatches,
 }
 
-enum Form {
+enum FormatBatches {
     Parquet(ParquetBatches),
     Ndjson(Box<NdjsonBatches>),
     Ended,
@@ -52,8 +47,8 @@ fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, J
     if is_parquet(path) {
         return parquet_batches(file, path, schema);
     }
-    let form = Form::Ndjson(Box::new(NdjsonBatches::new(file, LineDecoder::new(schema)?)));
-    Ok(PartBatches { path: path.to_owned(), rows: 0, form })
+    let batches = FormatBatches::Ndjson(Box::new(NdjsonBatches::new(file, LineDecoder::new(schema)?)));
+    Ok(PartBatches { path: path.to_owned(), rows: 0, batches })
 }
 
 /// Rows, bytes and CRC-32 of a part, as a commit says them.
@@ -93,17 +88,17 @@ pub fn schema_of_parts(paths: &[PathBuf]) -> Result<SchemaRef, JobError> {
 /// As [`read_part`], from a file that is open.
 pub(super) fn parquet_batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
     let batches = ParquetBatches::new(file, schema).map_err(|trouble| damaged(path, &trouble))?;
-    Ok(PartBatches { path: path.to_owned(), rows: 0, form: Form::Parquet(batches) })
+    Ok(PartBatches { path: path.to_owned(), rows: 0, batches: FormatBatches::Parquet(batches) })
 }
 
 impl Iterator for PartBatches {
     type Item = Result<RecordBatch, JobError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = match &mut self.form {
-            Form::Parquet(batches) => batches.next_batch(),
-            Form::Ndjson(batches) => batches.next_batch(),
-            Form::Ended => Ok(None),
+        let batch = match &mut self.batches {
+            FormatBatches::Parquet(batches) => batches.next_batch(),
+            FormatBatches::Ndjson(batches) => batches.next_batch(),
+            FormatBatches::Ended => Ok(None),
         };
         match batch {
             Ok(Some(batch)) => {
@@ -112,7 +107,7 @@ impl Iterator for PartBatches {
             }
             Ok(None) => None,
             Err(trouble) => {
-                self.form = Form::Ended;
+                self.batches = FormatBatches::Ended;
                 Some(Err(damaged(&self.path, &format!("after {} rows: {trouble}", self.rows))))
             }
         }
@@ -211,6 +206,3 @@ fn damaged(path: &Path, trouble: &str) -> JobError {
     let more = if trouble.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
     JobError::output(format!("{}: damaged: {shown}{more}; {WAYS_ON}", path.display()))
 }
-
-#[cfg(test)]
-mod tests;

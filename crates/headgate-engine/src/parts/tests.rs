@@ -16,12 +16,13 @@ use arrow_array::{ArrayRef, BinaryArray, Int16Array, Int64Array, RecordBatch, St
 use arrow_schema::{DataType, Fields, SchemaRef};
 use arrow_select::concat::concat_batches;
 
-use super::PartRows;
 use crate::columns::schema::schema;
 use crate::model::error::JobError;
-use crate::sink::ndjson::NdjsonPart;
-use crate::sink::parquet::ParquetPart;
-use crate::sink::part::{FinishedPart, PartWriter};
+use crate::parts::checksum::FinishedPart;
+use crate::parts::ndjson::write::NdjsonPart;
+use crate::parts::parquet::write::ParquetPart;
+use crate::parts::read::PartRows;
+use crate::parts::writer::PartWriter;
 
 const FORMATS: [&str; 2] = ["parquet", "ndjson"];
 

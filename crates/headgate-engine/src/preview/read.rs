@@ -1,27 +1,16 @@
-//! A first look at results, for a person: a few rows, every value as short text.
-
-mod ndjson;
-mod parquet;
-mod text;
+//! Where the first rows are found.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use super::table::Preview;
+use super::{ndjson, parquet};
 use crate::job::OWN_DIRECTORY;
 use crate::job::status::{self, Parts};
-use crate::model::error::JobError;
-use crate::sink::{PartFile, PartName, cause, open_committed};
-
-/// The first rows of a result.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Preview {
-    pub columns: Vec<String>,
-    /// One value for each column; `None` is null.
-    pub rows: Vec<Vec<Option<String>>>,
-    /// Rows in all, where the files say so: Parquet does, NDJSON does not.
-    pub total_rows: Option<u64>,
-}
+use crate::model::error::{JobError, cause};
+use crate::parts::name::PartName;
+use crate::parts::read::{PartFile, open_committed};
 
 /// Reads the first `rows` rows of an output directory (answered ones first), or of one file of results. Memory is
 /// bounded by `rows` short texts and one batch of a file. Of a job, only what was committed is shown.
@@ -57,26 +46,6 @@ pub fn preview(path: &Path, rows: usize) -> Result<Preview, JobError> {
     let width = preview.columns.len();
     preview.rows.iter_mut().for_each(|row| row.resize(width, None));
     Ok(preview)
-}
-
-impl Preview {
-    /// Where values of that name go. Files of one result agree in their columns; lines may leave some out.
-    fn column(&mut self, name: &str) -> usize {
-        self.columns.iter().position(|known| known == name).unwrap_or_else(|| {
-            self.columns.push(name.to_owned());
-            self.columns.len() - 1
-        })
-    }
-
-    /// Sets a value of the last row.
-    fn set(&mut self, column: usize, value: Option<String>) {
-        if let Some(row) = self.rows.last_mut() {
-            if row.len() <= column {
-                row.resize(column + 1, None);
-            }
-            row[column] = value;
-        }
-    }
 }
 
 /// The files to read, in order.

@@ -14,23 +14,28 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions, compute_leaves};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
-use super::checksum::{Checksummed, open_verified};
 use super::copy;
 use super::pages::PageKeeper;
-use super::part::{FinishedPart, PartWriter};
-use super::read;
 use crate::model::error::JobError;
+use crate::parts::checksum::{Checksummed, FinishedPart, open_verified};
+use crate::parts::read;
+use crate::parts::writer::PartWriter;
 
 /// Rows in a row group at the most.
-pub(super) const MAX_GROUP_ROWS: usize = 131_072;
+const MAX_GROUP_ROWS: usize = 131_072;
 /// Bytes of a row group as encoded: what it costs us.
 const MAX_GROUP_ENCODED_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of a row group as plain values: what it costs a reader. Text shrinks tenfold and more.
 const MAX_GROUP_PLAIN_BYTES: usize = 64 * 1024 * 1024;
+
+/// With this share of the rows of a full one, a row group is worth keeping; so it is with so many bytes.
+const LARGE_SHARE: i64 = 4;
+const LARGE_BYTES: i64 = 4 * 1024 * 1024;
 
 /// The lowest level: a third of the CPU time of the default one, for files a tenth larger.
 const ZSTD_LEVEL: i32 = 1;
@@ -136,7 +141,7 @@ impl PartWriter for ParquetPart {
         let file = open_verified(part, crc32)?;
         let unreadable = |error: JobError| io::Error::new(io::ErrorKind::InvalidData, error.message);
         let groups = copy::row_groups(&file).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        if copy::are_large(&groups) {
+        if are_large(&groups) {
             return self.end_group().and_then(|()| copy::copy(&file, &groups, &mut self.writer)).map_err(io_error);
         }
         let mut rows = 0;
@@ -153,6 +158,16 @@ impl PartWriter for ParquetPart {
         self.end_group().and_then(|()| self.writer.finish()).map_err(io_error)?;
         self.writer.inner().finished()
     }
+}
+
+/// Whether its row groups are, taken together, such that readers like them as they are.
+fn are_large(part: &ParquetMetaData) -> bool {
+    let groups = part.row_groups();
+    let sum = |of: fn(&RowGroupMetaData) -> i64| groups.iter().map(of).sum::<i64>();
+    let count = groups.len() as i64;
+    count > 0
+        && (sum(RowGroupMetaData::num_rows) >= count * (MAX_GROUP_ROWS as i64 / LARGE_SHARE)
+            || sum(RowGroupMetaData::compressed_size) >= count * LARGE_BYTES)
 }
 
 fn plain_bytes(records: &RecordBatch) -> Result<usize, ArrowError> {

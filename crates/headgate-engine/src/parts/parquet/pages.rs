@@ -15,7 +15,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::writer::SerializedRowGroupWriter;
 
-use super::checksum::Checksummed;
+use crate::parts::checksum::Checksummed;
 
 /// The pages of the columns of one row group, in the order in which the columns were begun.
 #[derive(Debug, Default)]

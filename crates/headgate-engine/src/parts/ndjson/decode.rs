@@ -1,4 +1,4 @@
-//! Lines back into columns: the reverse of [`LineEncoder`](crate::sink::ndjson::LineEncoder).
+//! Lines back into columns: the reverse of [`LineEncoder`](super::encode::LineEncoder).
 //!
 //! arrow-json decodes into columns as JSON has them, bytes as two columns of text; from those, the columns of the
 //! result are made. What JSON has no number for is null: floats that are not finite.
@@ -15,12 +15,12 @@ use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
+use super::keys::{base64_name, headers_of};
 use crate::model::error::JobError;
 use crate::model::row::MAX_BATCH_ROWS;
-use crate::sink::ndjson::{base64_name, headers_of};
-use crate::sink::time::UTC_OFFSET;
+use crate::parts::time::UTC_OFFSET;
 
-pub(in crate::sink) struct LineDecoder {
+pub(in crate::parts) struct LineDecoder {
     decoder: Decoder,
     schema: SchemaRef,
 }
@@ -28,7 +28,7 @@ pub(in crate::sink) struct LineDecoder {
 impl LineDecoder {
     /// # Errors
     /// `Usage`: an input column that is kept has a type that does not come back from JSON.
-    pub(in crate::sink) fn new(schema: &SchemaRef) -> Result<Self, JobError> {
+    pub(in crate::parts) fn new(schema: &SchemaRef) -> Result<Self, JobError> {
         let mut fields = Vec::new();
         for field in schema.fields() {
             let as_json = as_json(field);
@@ -49,20 +49,20 @@ impl LineDecoder {
     }
 
     /// Takes bytes, of which no batch may have more rows than are allowed; the answer is how many were taken.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<usize, ArrowError> {
+    pub(in crate::parts) fn push(&mut self, bytes: &[u8]) -> Result<usize, ArrowError> {
         self.decoder.decode(bytes)
     }
 
-    pub(super) fn rows(&self) -> usize {
+    pub(in crate::parts) fn rows(&self) -> usize {
         self.decoder.len()
     }
 
-    pub(super) fn is_within_row(&self) -> bool {
+    pub(in crate::parts) fn is_within_row(&self) -> bool {
         self.decoder.has_partial_record()
     }
 
     /// The rows that were pushed, if any.
-    pub(super) fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+    pub(in crate::parts) fn take(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         let Some(decoded) = self.decoder.flush()? else { return Ok(None) };
         let mut decoded = decoded.columns().iter();
         let fields = self.schema.fields().iter();
