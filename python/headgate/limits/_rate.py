@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
-from headgate._line import Line, Turn
+from headgate.limits._wait_queue import Line, Turn
 
 MAX_LATE_S: Final = 0.010
 """How much of a timer's lateness is made good."""

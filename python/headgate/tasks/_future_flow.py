@@ -9,9 +9,9 @@ from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from headgate._errors import ClosedEarly
-from headgate._task_errors import shown
-from headgate._task_feed import END, NOT_YET, feed_of
-from headgate._task_flow import NO_MORE, Flow, cancellations
+from headgate.tasks._flow import NO_MORE, Flow, cancellations
+from headgate.tasks._raised import shown
+from headgate.tasks._source import END, NOT_YET, feed_of
 
 R = TypeVar("R")
 

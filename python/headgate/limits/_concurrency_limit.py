@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from types import TracebackType
 
-from headgate._line import Line
+from headgate.limits._wait_queue import Line
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

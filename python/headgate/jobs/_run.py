@@ -5,13 +5,13 @@ import signal
 from collections.abc import Iterable
 from typing import Final
 
-from headgate import _report
-from headgate._argument_names import named_as_arguments, naming_arguments
 from headgate._errors import HeadgateError, InputError, InternalError, Interrupted, OutputError, UsageError
 from headgate._native import Job
 from headgate._options import FetchOptions, RetryOptions
 from headgate._summary import Summary
-from headgate._watch import Display, watch
+from headgate.jobs import _report
+from headgate.jobs._argument_names import named_as_arguments, naming_arguments
+from headgate.jobs._watch import Display, watch
 
 _INSECURE_NOTE: Final = (
     "certificates were not verified (insecure): all of this may have been read and changed on the way"

@@ -5,14 +5,15 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterab
 from inspect import isawaitable
 from typing import Any, Literal, TypeVar, overload
 
-from headgate._limits import ConcurrencyLimit, Rate
-from headgate._retry import Retry
-from headgate._task_errors import shown
-from headgate._task_futures import close_all, wait_without_cancelling
-from headgate._task_map import LoopFactory, MapIterator
-from headgate._task_options import Errors, TaskOptions
-from headgate._task_outcome import TaskOutcome, TaskStatistics
-from headgate._tasks import amap, as_completed, flow_of
+from headgate.limits._concurrency_limit import ConcurrencyLimit
+from headgate.limits._rate import Rate
+from headgate.limits._retry import Retry
+from headgate.tasks._amap import amap, as_completed, flow_of
+from headgate.tasks._future_flow import close_all, wait_without_cancelling
+from headgate.tasks._map_iterator import LoopFactory, MapIterator
+from headgate.tasks._options import Errors, TaskOptions
+from headgate.tasks._outcome import TaskOutcome, TaskStatistics
+from headgate.tasks._raised import shown
 
 T = TypeVar("T")
 R = TypeVar("R")

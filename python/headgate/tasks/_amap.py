@@ -10,15 +10,16 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Hasha
 from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
-from headgate._limits import ConcurrencyLimit, Rate
-from headgate._retry import Retry
-from headgate._task_calls import CallFlow
-from headgate._task_feed import feed_of
-from headgate._task_flow import NO_MORE, Flow
-from headgate._task_futures import FutureFlow, close_all
-from headgate._task_options import Errors, TaskOptions, check_count, check_seconds
-from headgate._task_outcome import TaskOutcome, TaskStatistics
-from headgate._task_paced import PacedFlow
+from headgate.limits._concurrency_limit import ConcurrencyLimit
+from headgate.limits._rate import Rate
+from headgate.limits._retry import Retry
+from headgate.tasks._call_flow import CallFlow
+from headgate.tasks._flow import NO_MORE, Flow
+from headgate.tasks._future_flow import FutureFlow, close_all
+from headgate.tasks._options import Errors, TaskOptions, check_count, check_seconds
+from headgate.tasks._outcome import TaskOutcome, TaskStatistics
+from headgate.tasks._paced_flow import PacedFlow
+from headgate.tasks._source import feed_of
 
 T = TypeVar("T")
 R = TypeVar("R")

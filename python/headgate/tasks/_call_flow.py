@@ -7,12 +7,12 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from headgate._errors import TooManyErrors
-from headgate._line import OtherLoopError
-from headgate._task_errors import after, noted, shown, stray
-from headgate._task_feed import AsyncFeed, Feed
-from headgate._task_flow import Flow, cancellations
-from headgate._task_options import TaskOptions
-from headgate._task_outcome import TaskStatistics
+from headgate.limits._wait_queue import OtherLoopError
+from headgate.tasks._flow import Flow, cancellations
+from headgate.tasks._options import TaskOptions
+from headgate.tasks._outcome import TaskStatistics
+from headgate.tasks._raised import after, noted, shown, stray
+from headgate.tasks._source import AsyncFeed, Feed
 
 
 class NotAwaitableError(TypeError):

@@ -13,18 +13,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from headgate._limits import ConcurrencyLimit
-from headgate._retry import add_note
-from headgate._task_calls import CallFlow, ends_all, failing
-from headgate._task_entry import Entry, Keys
-from headgate._task_errors import noted, stray
-from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
-from headgate._task_options import TaskOptions
-from headgate._task_outcome import TaskOutcome, TaskStatistics, clear_locals
-from headgate._task_timers import Pauses, TimeLimit
+from headgate.limits._concurrency_limit import ConcurrencyLimit
+from headgate.limits._retry import add_note
+from headgate.tasks._call_flow import CallFlow, ends_all, failing
+from headgate.tasks._entry import Entry, Keys
+from headgate.tasks._options import TaskOptions
+from headgate.tasks._outcome import TaskOutcome, TaskStatistics, clear_locals
+from headgate.tasks._raised import noted, stray
+from headgate.tasks._source import END, NOT_YET, AsyncFeed, Feed
+from headgate.tasks._timers import Pauses, TimeLimit
 
 if TYPE_CHECKING:
-    from headgate._line import Turn
+    from headgate.limits._wait_queue import Turn
 
 _SKIPPED: Final = object()
 _MOST_REFUSED: Final = 1000

@@ -30,10 +30,10 @@ from typing import Any, Final, Generic, TypeVar
 from weakref import ref
 
 from headgate._errors import ClosedEarly
-from headgate._task_clock import LONGEST_TURN_S, CallClock
-from headgate._task_errors import after, stray, visible
-from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
-from headgate._task_maker import TaskMaker
+from headgate.tasks._clock import LONGEST_TURN_S, CallClock
+from headgate.tasks._maker import TaskMaker
+from headgate.tasks._raised import after, stray, visible
+from headgate.tasks._source import END, NOT_YET, AsyncFeed, Feed
 
 R = TypeVar("R")
 
