@@ -37,7 +37,7 @@ class FakeJob:
     def snapshot(self) -> str:
         return snapshot_json()
 
-    def finish(self) -> str:
+    def summary(self) -> str:
         self.calls.append("finish")
         return summary_json()
 

@@ -37,7 +37,7 @@ def run(
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
     job = Job(options) if isinstance(options, FetchOptions) else Job.retry(options)
-    greeting = _report.greeting(Summary.from_json(job.finish()))
+    greeting = _report.greeting(Summary.from_json(job.summary()))
     summary, stopped_by = watch(job, display, grace_s=options.grace_s, signals=signals, greeting=greeting)
     if options.insecure:
         summary = dataclasses.replace(summary, notes=(*summary.notes, _INSECURE_NOTE))

@@ -19,7 +19,7 @@ from headgate.tasks._future_flow import FutureFlow, close_all
 from headgate.tasks._options import Errors, TaskOptions, check_count, check_seconds
 from headgate.tasks._outcome import TaskOutcome, TaskStatistics
 from headgate.tasks._paced_flow import PacedFlow
-from headgate.tasks._source import feed_of
+from headgate.tasks._source import source_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -320,5 +320,5 @@ def amap(  # noqa: PLR0913 - each is worth its name
 
 def flow_of(items: object, options: TaskOptions) -> CallFlow:
     """What calls the function of the options with each item."""
-    feed = feed_of(items, "items")
-    return CallFlow(feed, options) if options.is_plain else PacedFlow(feed, options)
+    source = source_of(items, "items")
+    return CallFlow(source, options) if options.is_plain else PacedFlow(source, options)

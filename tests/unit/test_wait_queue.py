@@ -1,4 +1,4 @@
-"""The line of those who wait, as maps of tasks use it: turns that call back."""
+"""The wait queue, as maps of tasks use it: waiters that call back."""
 
 from collections.abc import Callable
 
