@@ -25,8 +25,9 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _flow                                    the loop
         _future_flow  _call_flow                 what is started in it: awaitables, calls
         _paced_flow  _map_iterator               calls that wait; a loop on a thread of its own
-        _amap                                    the faces
-        _map
+        _face                                    what a user holds
+        _as_completed  _amap                     the faces, and the small ones above them
+        _gather  _for_each  _map
 
     jobs/                                        a job of the engine, from its start to its end
         _arguments  _argument_names              what Python gives as options, and how messages name it
@@ -66,8 +67,11 @@ if TYPE_CHECKING:
     from headgate.limits._concurrency_limit import ConcurrencyLimit, ConcurrencyStatistics
     from headgate.limits._rate import Rate, RateStatistics
     from headgate.limits._retry import Retry, RetryStatistics
-    from headgate.tasks._amap import CompletedFutures, TaskResults, amap, as_completed, limited_as_completed
-    from headgate.tasks._map import for_each, gather, map  # noqa: A004 - it is `map`
+    from headgate.tasks._amap import TaskResults, amap
+    from headgate.tasks._as_completed import CompletedFutures, as_completed, limited_as_completed
+    from headgate.tasks._for_each import for_each
+    from headgate.tasks._gather import gather
+    from headgate.tasks._map import map  # noqa: A004 - it is `map`
     from headgate.tasks._map_iterator import MapIterator
     from headgate.tasks._outcome import TaskOutcome, TaskStatistics
 
@@ -111,7 +115,7 @@ __all__ = [
 # Imported when first used: `headgate --help` answers without loading the engine.
 _HOME_OF = {
     "ClosedEarly": "_errors",
-    "CompletedFutures": "tasks._amap",
+    "CompletedFutures": "tasks._as_completed",
     "ConcurrencyLimit": "limits._concurrency_limit",
     "ConcurrencyStatistics": "limits._concurrency_limit",
     "HeadgateError": "_errors",
@@ -138,11 +142,11 @@ _HOME_OF = {
     "UsageError": "_errors",
     "__version__": "_version",
     "amap": "tasks._amap",
-    "as_completed": "tasks._amap",
+    "as_completed": "tasks._as_completed",
     "fetch": "jobs._fetch",
-    "for_each": "tasks._map",
-    "gather": "tasks._map",
-    "limited_as_completed": "tasks._amap",
+    "for_each": "tasks._for_each",
+    "gather": "tasks._gather",
+    "limited_as_completed": "tasks._as_completed",
     "map": "tasks._map",
 }
 
