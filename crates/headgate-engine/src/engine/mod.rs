@@ -50,9 +50,9 @@ struct Inner {
 
 /// What a run asks the workers to do.
 #[derive(Debug)]
-pub struct Work {
+pub struct Work<'a> {
     pub shared: Arc<Shared>,
-    pub request: RequestOptions,
+    pub request: &'a RequestOptions,
     pub defaults: Defaults,
     /// Rows in flight at the most; at least 1.
     pub concurrency: usize,
@@ -87,10 +87,7 @@ impl Engine {
     /// `Internal`: the system refuses a thread or what an event loop needs.
     pub fn start(options: &EngineOptions) -> Result<Self, JobError> {
         let files = machine::raise_open_files()?;
-        let common = Common {
-            connector: Arc::default(),
-            hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))),
-        };
+        let common = Common { connector: Arc::default(), hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))) };
         let mut workers = Vec::new();
         for index in 0..options.threads.unwrap_or_else(machine::cores) {
             let (orders, received) = async_channel::bounded(MAX_WAITING_ORDERS);
@@ -145,11 +142,11 @@ impl Engine {
     ///
     /// # Errors
     /// `Usage`: the file of `cacert` cannot be read, or has no certificate. `Internal`: a worker has died.
-    pub fn assign(&self, work: &Work) -> Result<Assigned, JobError> {
+    pub fn assign(&self, work: Work<'_>) -> Result<Assigned, JobError> {
         let Work { shared, request, defaults, concurrency } = work;
         let tls = self.inner.tls.get(request)?;
         let run = self.inner.runs.fetch_add(1, Ordering::Relaxed);
-        let count = self.workers().min(*concurrency);
+        let count = self.workers().min(concurrency);
         let mut assigned = Assigned { stats: Vec::new(), run, workers: Vec::new() };
         for index in 0..count {
             let stats = Arc::new(Mutex::new(WorkerStats::new(Instant::now())));

@@ -98,8 +98,7 @@ impl Share {
         schedule: Schedule,
         stats: Arc<Mutex<WorkerStats>>,
     ) -> Result<Self, JobError> {
-        let builder =
-            OutcomeBuilder::new(&shared.kept).map_err(|error| JobError::input(format!("--keep: {error}")))?;
+        let builder = OutcomeBuilder::new(&shared.kept).map_err(|error| JobError::input(format!("--keep: {error}")))?;
         Ok(Self {
             shared,
             stats,

@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use arrow_schema::{Fields, SchemaRef};
 
+use super::job_state::JobState;
+use super::launch::Begun;
 use crate::columns::schema::schema;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
@@ -18,7 +20,6 @@ use crate::sink;
 use crate::sink::Sink;
 use crate::source::peek::Peeked;
 use crate::source::{self, Source};
-use crate::stats::report::JobFigures;
 
 pub(super) struct Plan {
     /// `None`: there is nothing left to read.
@@ -37,20 +38,6 @@ pub(super) enum PlannedOutput {
     Passing(Box<dyn Sink>),
     Durable(Box<OpenJob>),
     Retry(Box<OpenRetry>),
-}
-
-/// Where outcomes go, begun.
-pub(super) enum Begun {
-    Running { sink: Box<dyn Sink>, job: Option<JobState> },
-    Finished(JobState),
-}
-
-/// What is known of a durable job while it runs.
-#[derive(Debug, Clone)]
-pub(super) struct JobState {
-    pub(super) watched: Arc<Watched>,
-    pub(super) rows_before: u64,
-    pub(super) resumable: bool,
 }
 
 impl Plan {
@@ -131,7 +118,7 @@ impl PlannedOutput {
     /// `Output`: the directory cannot be written to.
     pub(super) fn begin(self, options: &JobOptions, window: &Arc<Window>) -> Result<Begun, JobError> {
         Ok(match self {
-            Self::Passing(sink) => Begun::Running { sink, job: None },
+            Self::Passing(sink) => Begun::Running { sink, state: None },
             Self::Durable(job) if job.last_commit().finished => {
                 let commit = job.last_commit().clone();
                 let (rows_before, resumable) = (commit.done, job.is_resumable());
@@ -140,31 +127,14 @@ impl PlannedOutput {
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
                 let RunningJob { sink, watched } = job.start(options, window.clone(), Box::new(Instant::now))?;
-                let job = JobState { watched, rows_before, resumable };
-                Begun::Running { sink, job: Some(job) }
+                let state = JobState { watched, rows_before, resumable };
+                Begun::Running { sink, state: Some(state) }
             }
             Self::Retry(retry) => {
                 let RunningJob { sink, watched } = retry.start(options, Box::new(Instant::now))?;
-                let job = JobState { watched, rows_before: 0, resumable: true };
-                Begun::Running { sink, job: Some(job) }
+                let state = JobState { watched, rows_before: 0, resumable: true };
+                Begun::Running { sink, state: Some(state) }
             }
         })
-    }
-}
-
-impl JobState {
-    /// The figures of the whole job.
-    pub(super) fn figures(&self, input_rows: Option<u64>) -> JobFigures {
-        let commit = self.watched.commit();
-        JobFigures {
-            rows: commit.range.end.or(input_rows),
-            done: commit.done,
-            rows_before: self.rows_before,
-            answered: commit.totals.answered,
-            failed: commit.totals.failed,
-            errors: commit.totals.errors.clone(),
-            finished: commit.finished,
-            resumable: self.resumable,
-        }
     }
 }

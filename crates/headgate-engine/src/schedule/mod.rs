@@ -79,14 +79,7 @@ pub struct Schedule {
 impl Schedule {
     /// Of so many places in flight; answers with a status among `fail_on` are failed rows.
     pub fn new(places: usize, fail_on: StatusSet) -> Self {
-        Self {
-            places,
-            taken: 0,
-            fail_on,
-            phase: Phase::Open,
-            drawn: VecDeque::new(),
-            cancelled: VecDeque::new(),
-        }
+        Self { places, taken: 0, fail_on, phase: Phase::Open, drawn: VecDeque::new(), cancelled: VecDeque::new() }
     }
 
     /// How many rows to draw. A few at a time, so that no worker sits on rows that another could start: at most an eighth

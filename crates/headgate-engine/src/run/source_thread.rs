@@ -3,8 +3,8 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::spawn;
 use crate::engine::failure::FirstFailure;
+use crate::engine::spawn;
 use crate::job::DoneRows;
 use crate::model::error::JobError;
 use crate::model::row::RowBatch;
@@ -17,7 +17,7 @@ use crate::source::Source;
 const SKIP_STEP: u64 = 1_000_000;
 
 /// What the thread reads from, and whom it tells.
-pub(super) struct Feed {
+pub(super) struct SourceThread {
     pub(super) source: Box<dyn Source>,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
@@ -32,20 +32,20 @@ pub(super) struct Feed {
 }
 
 /// The thread is never waited for: it may hang in a read of standard input.
-pub(super) fn start(mut feed: Feed) -> Result<(), JobError> {
+pub(super) fn start(mut thread: SourceThread) -> Result<(), JobError> {
     spawn("headgate-source".into(), move || {
         // Dropped before `rows`, whose end would look like the end of the input.
-        let failure = feed.failure.clone();
+        let failure = thread.failure.clone();
         let _guard = failure.on_panic("source");
-        match feed.run() {
+        match thread.run() {
             // Before anybody can see that there are no more rows.
-            Ok(()) => feed.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(feed.source.note()),
+            Ok(()) => thread.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(thread.source.note()),
             Err(error) => failure.set(error),
         }
     })
 }
 
-impl Feed {
+impl SourceThread {
     fn run(&mut self) -> Result<(), JobError> {
         let mut next = 0;
         while next < self.done.watermark() {

@@ -4,16 +4,13 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
-
-use super::{spawn, stop_at};
+use super::stop::Stop;
 use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
+use crate::engine::{Room, runtime, spawn};
 use crate::model::error::JobError;
-use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
 use crate::sink::{Ending, Sink};
-use crate::worker::{self, Phase};
 
 /// Set once, when everything has ended.
 #[derive(Debug, Default)]
@@ -41,44 +38,45 @@ impl Done {
 }
 
 /// What the thread takes from, and whom it tells.
-pub(super) struct Drain {
+pub(super) struct SinkThread {
     pub(super) sink: Box<dyn Sink>,
     pub(super) outcomes: async_channel::Receiver<OutcomeBatch>,
     /// How often the sink is told that time passes.
     pub(super) tick: Duration,
-    pub(super) phase: watch::Sender<Phase>,
-    pub(super) rows: RowReceiver,
+    pub(super) stop: Stop,
     pub(super) input_rows: Arc<OnceLock<u64>>,
     pub(super) window: Arc<Window>,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
+    /// What the run takes of the engine, given back with its end.
+    pub(super) room: Room,
 }
 
-pub(super) fn start(mut drain: Drain) -> Result<(), JobError> {
+pub(super) fn start(mut thread: SinkThread) -> Result<(), JobError> {
     spawn("headgate-sink".into(), move || {
-        let ending = SetAtTheEnd(drain.done.clone());
-        let failure = drain.failure.clone();
+        let ending = SetAtTheEnd(thread.done.clone());
+        let failure = thread.failure.clone();
         let _guard = failure.on_panic("sink");
-        let ended = drain.run();
+        let ended = thread.run();
         // Whoever still sends learns that nobody takes.
-        drain.outcomes.close();
-        drain.window.close();
+        thread.outcomes.close();
+        thread.window.close();
         if !matches!(ended, Ok(ControlFlow::Continue(()))) {
-            stop_at(&drain.phase, &drain.rows, Instant::now());
+            thread.stop.at(Instant::now());
         }
         if let Err(error) = ended {
             failure.set(error);
         }
         // The lock of a job goes with its sink: whoever learns that the job has ended can start another.
-        drop(drain);
+        drop(thread);
         drop(ending);
     })
 }
 
-impl Drain {
+impl SinkThread {
     fn run(&mut self) -> Result<ControlFlow<()>, JobError> {
-        let written = worker::runtime().and_then(|runtime| runtime.block_on(self.write_all()));
-        let stopped = || *self.phase.borrow() != Phase::Running;
+        let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
+        let stopped = || self.stop.was_asked_for();
         // Also after an error: what it left intact is saved.
         let finished = self.sink.finish(&Ending { input_rows: self.input_rows.get().copied(), stopped: &stopped });
         written.and_then(|flow| finished.map(|()| flow))
