@@ -29,8 +29,8 @@ pub use self::worker::runtime;
 /// Orders that may wait for a worker. It takes them as fast as they come; whoever gives more waits.
 const MAX_WAITING_ORDERS: usize = 64;
 
-/// A handle of an engine; all clones are of the same one. When the last one is dropped, runs that go on still go on to
-/// their end, and then its threads end.
+/// A handle of an engine; all clones are of the same one, and each run has one until it ends. With the last one its
+/// threads end, and idle connections are closed.
 #[derive(Debug, Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
@@ -64,7 +64,8 @@ pub struct Assigned {
     /// Of each worker that has a share, its figures.
     pub stats: Vec<Arc<Mutex<WorkerStats>>>,
     run: RunNumber,
-    workers: Vec<async_channel::Sender<Order>>,
+    /// Weak: a run that has ended holds no engine.
+    workers: Vec<async_channel::WeakSender<Order>>,
 }
 
 /// So many rows may be in flight, as long as this lives.
@@ -166,7 +167,7 @@ impl Engine {
                 return Err(JobError::internal("a worker of the engine has died: please report it"));
             }
             assigned.stats.push(stats);
-            assigned.workers.push(worker.clone());
+            assigned.workers.push(worker.downgrade());
         }
         Ok(assigned)
     }
@@ -179,15 +180,22 @@ impl Assigned {
         match rows.remove(ordinal) {
             Some(row) => {
                 if let Some(worker) = self.workers.first() {
-                    let _ = worker.send_blocking(Order::EndCancelled(self.run, row));
+                    give(worker, Order::EndCancelled(self.run, row));
                 }
             }
             None => {
                 for worker in &self.workers {
-                    let _ = worker.send_blocking(Order::Cancel(self.run, ordinal));
+                    give(worker, Order::Cancel(self.run, ordinal));
                 }
             }
         }
+    }
+}
+
+/// Gives an order, if the worker is still there.
+fn give(worker: &async_channel::WeakSender<Order>, order: Order) {
+    if let Some(worker) = worker.upgrade() {
+        let _ = worker.send_blocking(order);
     }
 }
 

@@ -361,11 +361,7 @@ impl Share {
 
     /// A row has its outcome. Waits where a batch is full and the sink is behind.
     async fn end(&self, outcome: Outcome) {
-        let ended = Ended {
-            status: outcome.answer.as_ref().map(|answer| answer.status),
-            error: outcome.failure.as_ref().map(|failure| failure.kind),
-        };
-        let failed = self.schedule.borrow().ended(ended) == Verdict::Failed;
+        let failed = self.schedule.borrow().ended(Ended::of(&outcome)) == Verdict::Failed;
         self.stats().figures.record(&outcome, failed);
         self.builder.borrow_mut().push(outcome, failed);
         if self.builder.borrow().is_full() {

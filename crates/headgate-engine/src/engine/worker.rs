@@ -136,12 +136,12 @@ impl Worker {
         match Share::new(shared.clone(), self.client.clone(), preparer, schedule, stats) {
             Ok(share) => {
                 let share = Rc::new(share);
-                let begun = Begun { worker: self.clone(), run };
+                let registered = Registered { worker: self.clone(), run };
                 self.shares.borrow_mut().insert(run, (share.clone(), lanes));
                 let lanes = self.shares.borrow().values().map(|(_, lanes)| lanes).sum();
                 self.client.pool.borrow_mut().allow(lanes);
                 spawn_local(async move {
-                    let _begun = begun;
+                    let _registered = registered;
                     share.run().await;
                 });
             }
@@ -154,12 +154,12 @@ impl Worker {
 }
 
 /// A share that the worker knows, until it has ended.
-struct Begun {
+struct Registered {
     worker: Rc<Worker>,
     run: RunNumber,
 }
 
-impl Drop for Begun {
+impl Drop for Registered {
     fn drop(&mut self) {
         self.worker.shares.borrow_mut().remove(&self.run);
         self.worker.share_ended.notify_one();

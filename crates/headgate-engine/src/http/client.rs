@@ -41,7 +41,7 @@ pub struct Client {
 pub struct LaneState {
     deadline: Deadline,
     /// The connection of the last request: mostly the next one can use it, without a look into the pool.
-    held: Option<Box<Lease>>,
+    held: Option<Lease>,
 }
 
 impl Default for LaneState {
@@ -80,7 +80,7 @@ impl Client {
             None => self.open(route, limits, lane).await?,
         };
         loop {
-            let connection = &mut lease.connection;
+            let connection = lease.connection();
             match connection.exchange(prepared, &self.scratch, &limits.response, &mut lane.deadline).await {
                 Ok(reply) => {
                     let remote_addr = connection.remote_addr.clone();
@@ -107,13 +107,13 @@ impl Client {
     }
 
     /// A connection of this route that is there and alive.
-    async fn reuse(&self, route: &Rc<Route>, lane: &mut LaneState) -> Option<Box<Lease>> {
+    async fn reuse(&self, route: &Rc<Route>, lane: &mut LaneState) -> Option<Lease> {
         let held = lane.held.take_if(|held| Rc::ptr_eq(&held.route, route));
         self.rest(lane);
         let mut candidate = held.or_else(|| self.pool.borrow_mut().take(route));
         while let Some(mut lease) = candidate {
             // Unconstrained: a task that has used up its share of polls would take any connection for alive.
-            if unconstrained(poll_fn(|cx| Poll::Ready(lease.connection.poll_alive(cx)))).await {
+            if unconstrained(poll_fn(|cx| Poll::Ready(lease.connection().poll_alive(cx)))).await {
                 return Some(lease);
             }
             candidate = self.pool.borrow_mut().take(route);
@@ -121,7 +121,7 @@ impl Client {
         None
     }
 
-    async fn open(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &LaneState) -> Result<Box<Lease>, Failure> {
+    async fn open(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &LaneState) -> Result<Lease, Failure> {
         let permit = self.pool.borrow_mut().make_room();
         let connect_by = Instant::now() + limits.connect_timeout;
         let (by, flag) = if connect_by < lane.deadline.at() {

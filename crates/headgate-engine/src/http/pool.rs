@@ -30,14 +30,25 @@ pub struct Route {
     /// What all runs know of the host.
     pub host: Arc<Host>,
     /// By the age at which each became idle, ascending.
-    idle: RefCell<VecDeque<(u64, Box<Lease>)>>,
+    idle: RefCell<VecDeque<(u64, Box<OpenConnection>)>>,
 }
 
 /// The right to make one exchange after another over a connection. Dropping it closes the connection and makes room.
 #[derive(Debug)]
 pub struct Lease {
     pub route: Rc<Route>,
-    pub connection: Connection,
+    open: Box<OpenConnection>,
+}
+
+impl Lease {
+    pub fn connection(&mut self) -> &mut Connection {
+        &mut self.open.connection
+    }
+}
+
+#[derive(Debug)]
+struct OpenConnection {
+    connection: Connection,
     _permit: OpenPermit,
 }
 
@@ -104,16 +115,16 @@ impl Pool {
     }
 
     /// Takes the youngest idle connection of a route. It may have died: ask it.
-    pub fn take(&mut self, route: &Route) -> Option<Box<Lease>> {
-        let (_, lease) = route.idle.borrow_mut().pop_back()?;
+    pub fn take(&mut self, route: &Rc<Route>) -> Option<Lease> {
+        let (_, open) = route.idle.borrow_mut().pop_back()?;
         self.idle_count -= 1;
-        Some(lease)
+        Some(Lease { route: route.clone(), open })
     }
 
     /// Keeps a connection for whoever needs it next.
-    pub fn put(&mut self, lease: Box<Lease>, now: Instant) {
-        let route = lease.route.clone();
-        route.idle.borrow_mut().push_back((self.next_age, lease));
+    pub fn put(&mut self, lease: Lease, now: Instant) {
+        let Lease { route, open } = lease;
+        route.idle.borrow_mut().push_back((self.next_age, open));
         if self.idle.len() > 2 * self.idle_count + SPARE_ROUTES {
             self.idle.retain(Idle::is_there);
         }
@@ -129,8 +140,8 @@ impl Pool {
     }
 
     /// A new connection, in the room that was made for it.
-    pub fn lease(route: Rc<Route>, connection: Connection, permit: OpenPermit) -> Box<Lease> {
-        Box::new(Lease { route, connection, _permit: permit })
+    pub fn lease(route: Rc<Route>, connection: Connection, permit: OpenPermit) -> Lease {
+        Lease { route, open: Box::new(OpenConnection { connection, _permit: permit }) }
     }
 
     /// Closes what has been idle for too long.

@@ -228,7 +228,7 @@ mod tests {
     use crate::model::row::RowExtra;
 
     fn prepare(options: &RequestOptions, row: &Row) -> Result<Prepared, Failure> {
-        Preparer::new(Defaults::new(options).expect("good options")).prepare(row)
+        Preparer::new(Defaults::new(options).expect("good options"), SiteMaker::for_tests()).prepare(row)
     }
 
     fn row_with(extra: RowExtra) -> Row {

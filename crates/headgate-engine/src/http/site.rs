@@ -19,6 +19,8 @@ use crate::http::pool::{Pool, Route};
 use crate::http::target::{self, Target};
 use crate::model::origin::Origin;
 use crate::schedule::hosts::HostTable;
+#[cfg(test)]
+use crate::{http::dial::tls::TlsConfigs, model::options::RequestOptions};
 
 /// Sites that a worker remembers for a run, at some 500 bytes each. One that was forgotten is made again.
 const MAX_SITES: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
@@ -45,6 +47,16 @@ pub struct SiteMaker {
 }
 
 impl SiteMaker {
+    #[cfg(test)]
+    pub fn for_tests() -> Self {
+        let tls = TlsConfigs::default().get(&RequestOptions::default());
+        Self {
+            pool: Rc::new(RefCell::new(Pool::new(0))),
+            hosts: Arc::new(Mutex::new(HostTable::new(1))),
+            tls: tls.expect("nothing is read"),
+        }
+    }
+
     fn route(&self, origin: Origin) -> Rc<Route> {
         let tls = origin.https.then(|| self.tls.clone());
         self.pool.borrow_mut().route(RouteKey { origin, tls }, |origin| {
@@ -112,5 +124,60 @@ impl Sites {
         let site = self.by_prefix.get(prefix)?.clone();
         self.last = Some(site.clone());
         Some((site, path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sites() -> Sites {
+        Sites::new(SiteMaker::for_tests())
+    }
+
+    fn find(sites: &mut Sites, url: &str) -> Found {
+        sites.find(url, |origin| origin.authority().into_bytes().into()).expect("a URL")
+    }
+
+    #[test]
+    fn a_url_leads_to_the_site_of_its_host_however_many_are_met_in_turn() {
+        let mut sites = sites();
+        // The first is the beginning of the second; the last two are forgiven for what they are, and have no host in common.
+        let urls = [
+            ("h1", "http://h1/a"),
+            ("h10", "http://h10/b?c"),
+            ("h1:81", "http://H1:81/./x"),
+            ("h1", "https://h1/"),
+            ("other.example", "http:///other.example/second"),
+            ("127.0.0.1:81", "http:/127.0.0.1:81/a?u=http://h1/d"),
+        ];
+        for _ in 0..3 {
+            for (authority, url) in urls {
+                let found = find(&mut sites, url);
+                let whole = target::parse(url).expect("a URL");
+                assert_eq!((&whole.origin, &whole.path), (&found.site.route.key.origin, &found.path), "{url}");
+                assert_eq!(authority.as_bytes(), &*found.site.headers, "{url}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_host_that_was_met_is_not_parsed_again_and_its_route_is_one_and_the_same() {
+        let mut sites = sites();
+        let first = find(&mut sites, "http://a/1");
+        find(&mut sites, "http://b/2");
+        let again = find(&mut sites, "http://a/3");
+        assert!(Rc::ptr_eq(&first.site, &again.site));
+        let otherwise = find(&mut sites, "http://A/4");
+        assert!(!Rc::ptr_eq(&first.site, &otherwise.site));
+        assert!(Rc::ptr_eq(&first.site.route, &otherwise.site.route));
+    }
+
+    #[test]
+    fn who_has_a_name_in_the_url_does_not_lend_it_to_the_next() {
+        let mut sites = sites();
+        assert!(find(&mut sites, "http://me:secret@a/").authorization.is_some());
+        assert!(find(&mut sites, "http://a/").authorization.is_none());
+        assert!(find(&mut sites, "http://me:secret@a/").authorization.is_some());
     }
 }

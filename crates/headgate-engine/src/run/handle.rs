@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::job_state::JobState;
 use super::sink_thread::Done;
 use super::stop::Stop;
+use crate::engine::Assigned;
 use crate::engine::failure::FirstFailure;
-use crate::engine::{Assigned, Engine};
 use crate::queue::rows::RowReceiver;
 use crate::stats::bottleneck::merging;
 use crate::stats::monitor::Monitor;
@@ -34,8 +34,6 @@ pub struct Run {
     /// Where results go, for a person.
     pub(super) output: String,
     pub(super) notes: Arc<Mutex<Vec<String>>>,
-    /// Its threads end with the last one who has it.
-    pub(super) engine: Engine,
 }
 
 impl Run {

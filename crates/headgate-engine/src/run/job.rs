@@ -24,7 +24,7 @@ impl Run {
     ///
     /// # Errors
     /// `Usage`, `Input` or `Output`, naming the option or file.
-    pub fn job(options: JobOptions) -> Result<Self, JobError> {
+    pub fn job(options: &JobOptions) -> Result<Self, JobError> {
         Self::job_with(options, Arc::new(Disk))
     }
 
@@ -32,20 +32,20 @@ impl Run {
     ///
     /// # Errors
     /// As [`Run::job`].
-    pub fn job_with(options: JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
-        check(&options)?;
-        Self::job_on(&own_engine(&options)?, options, storage)
+    pub fn job_with(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+        check(options)?;
+        Self::job_on(&own_engine(options)?, options, storage)
     }
 
     /// [`Run::job`] on an engine that is there. What `options` say of an engine is of no effect.
     ///
     /// # Errors
     /// As [`Run::job`].
-    pub fn job_on(engine: &Engine, options: JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
-        check(&options)?;
+    pub fn job_on(engine: &Engine, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+        check(options)?;
         let plan = match &options.sink.output {
-            Output::Directory(path) if options.sink.format != Format::None => Plan::durable(path, &options, storage)?,
-            _ => Plan::passing(&options)?,
+            Output::Directory(path) if options.sink.format != Format::None => Plan::durable(path, options, storage)?,
+            _ => Plan::passing(options)?,
         };
         begin(engine, plan, options)
     }
@@ -65,7 +65,7 @@ impl Run {
     pub fn retry_with(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(&options.job)?;
         let Retry { job, source, options } = OpenRetry::open(options, storage)?;
-        begin(&own_engine(&options)?, Plan::retrying(job, source), options)
+        begin(&own_engine(&options)?, Plan::retrying(job, source), &options)
     }
 }
 
@@ -75,19 +75,19 @@ fn own_engine(options: &JobOptions) -> Result<Engine, JobError> {
     Engine::start(&EngineOptions { threads: Some(threads), ..options.engine.clone() })
 }
 
-fn begin(engine: &Engine, plan: Plan, options: JobOptions) -> Result<Run, JobError> {
+fn begin(engine: &Engine, plan: Plan, options: &JobOptions) -> Result<Run, JobError> {
     let Plan { source, size, kept, done, output } = plan;
     // More connections than rows are never open.
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
     let room = engine.reserve(needed)?;
-    let notes = [check_ports(&options, needed)?, note_window(&options.run), output.note()];
+    let notes = [check_ports(options, needed)?, note_window(&options.run), output.note()];
     let launch = Launch {
         source,
         size,
         kept,
         done,
-        window: output.window(&options),
+        window: Arc::new(output.window(options)),
         input_is_pipe: options.source.input == "-",
         output_is_pipe: options.sink.output == Output::Stdout,
         output: match &options.sink.output {
@@ -100,5 +100,5 @@ fn begin(engine: &Engine, plan: Plan, options: JobOptions) -> Result<Run, JobErr
         run: options.run.clone(),
         notes: notes.into_iter().flatten().collect(),
     };
-    launch.begin(engine, room, |window| output.begin(&options, window))
+    launch.begin(engine, room, |window| output.begin(options, window))
 }

@@ -41,7 +41,7 @@ pub(super) struct Launch {
     pub(super) kept: Fields,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
-    pub(super) window: Window,
+    pub(super) window: Arc<Window>,
     pub(super) input_is_pipe: bool,
     pub(super) output_is_pipe: bool,
     pub(super) output: String,
@@ -86,7 +86,7 @@ impl Launch {
         let clock = Clock::start();
         let started = clock.started();
         let size = Arc::new(Mutex::new(self.size));
-        let window = Arc::new(self.window);
+        let window = self.window;
         let (assigned, state) = match begin(&window)? {
             Begun::Finished(state) => {
                 done.set();
@@ -142,12 +142,13 @@ impl Launch {
                     window: window.clone(),
                     failure: failure.clone(),
                     done: done.clone(),
-                    room,
+                    _room: room,
+                    _engine: engine.clone(),
                 })?;
                 (Some(assigned), state)
             }
         };
-        let stats = assigned.as_ref().map(|assigned| assigned.stats.clone()).unwrap_or_default();
+        let workers = assigned.as_ref().map(|assigned| assigned.stats.clone()).unwrap_or_default();
         Ok(Run {
             stop,
             rows,
@@ -156,11 +157,10 @@ impl Launch {
             done,
             aborted: OnceLock::new(),
             assigned,
-            monitor: Mutex::new(Monitor::new(started, setting, stats, size, window)),
+            monitor: Mutex::new(Monitor::new(started, setting, workers, size, window)),
             state,
             output: self.output,
             notes,
-            engine: engine.clone(),
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::stop::Stop;
 use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
-use crate::engine::{Room, runtime, spawn};
+use crate::engine::{Engine, Room, runtime, spawn};
 use crate::model::error::JobError;
 use crate::queue::window::Window;
 use crate::sink::{Ending, Sink};
@@ -49,7 +49,9 @@ pub(super) struct SinkThread {
     pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
     /// What the run takes of the engine, given back with its end.
-    pub(super) room: Room,
+    pub(super) _room: Room,
+    /// An engine that nobody else has ends with the run, and its idle connections with it.
+    pub(super) _engine: Engine,
 }
 
 pub(super) fn start(mut thread: SinkThread) -> Result<(), JobError> {

@@ -1,5 +1,7 @@
 //! A run of a source and a sink that somebody brings.
 
+use std::sync::Arc;
+
 use super::checks::{check_request, check_run};
 use super::handle::Run;
 use super::launch::{Begun, Launch, SINK_TICK};
@@ -15,6 +17,9 @@ use crate::source::Source;
 pub struct Passage {
     pub source: Box<dyn Source>,
     pub sink: Box<dyn Sink>,
+    /// How far rows may be read beyond the oldest that is done; the sink advances it. `None`: as far as there is room, which
+    /// is right where a sink remembers nothing of the rows that it has seen.
+    pub window: Option<Arc<Window>>,
     pub request: RequestOptions,
     pub run: RunOptions,
 }
@@ -26,7 +31,7 @@ impl Run {
     /// `Usage`: an option that cannot be, naming it, or more in flight than this process may have files open. Nothing was
     /// read or sent then.
     pub fn start(engine: &Engine, passage: Passage) -> Result<Self, JobError> {
-        let Passage { source, sink, request, run } = passage;
+        let Passage { source, sink, window, request, run } = passage;
         check_run(&run)?;
         check_request(&request)?;
         let room = engine.reserve(run.concurrency)?;
@@ -35,8 +40,7 @@ impl Run {
             kept: source.kept_fields(),
             source: Some(source),
             done: DoneRows::default(),
-            // Nothing is remembered of each row: there is no need to hold back those that come after a slow one.
-            window: Window::new(u64::MAX, 0),
+            window: window.unwrap_or_else(|| Arc::new(Window::new(u64::MAX, 0))),
             input_is_pipe: false,
             output_is_pipe: false,
             output: String::new(),

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::outcome::Outcome;
 use crate::model::row::Row;
 use crate::model::status_set::StatusSet;
 
@@ -44,6 +45,15 @@ pub struct Ended {
     pub status: Option<u16>,
     /// Why there is no whole answer, if there is none.
     pub error: Option<ErrorKind>,
+}
+
+impl Ended {
+    pub fn of(outcome: &Outcome) -> Self {
+        Self {
+            status: outcome.answer.as_ref().map(|answer| answer.status),
+            error: outcome.failure.as_ref().map(|failure| failure.kind),
+        }
+    }
 }
 
 /// What becomes of a row whose attempt has ended.

@@ -19,11 +19,21 @@ pub trait Sink: Send {
     fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError>;
 
     /// Called at least once a second, also when nothing was written: to close a part that has grown old, to flush.
-    fn tick(&mut self) -> Result<(), JobError>;
+    ///
+    /// # Errors
+    /// As [`Sink::write`].
+    fn tick(&mut self) -> Result<(), JobError> {
+        Ok(())
+    }
 
     /// Makes everything written so far final. Nothing is written after it. After an error of `write` or `tick` it
     /// still saves what that error left intact.
-    fn finish(&mut self, ending: &Ending) -> Result<(), JobError>;
+    ///
+    /// # Errors
+    /// As [`Sink::write`].
+    fn finish(&mut self, _ending: &Ending) -> Result<(), JobError> {
+        Ok(())
+    }
 }
 
 /// How a run came to its end.

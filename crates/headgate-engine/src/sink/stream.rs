@@ -79,15 +79,18 @@ mod tests {
 
     fn batch() -> OutcomeBatch {
         let mut builder = OutcomeBuilder::new(&Fields::empty()).expect("nothing is kept");
-        builder.push(Outcome {
-            row: Row::new(0, "http://127.0.0.1/"),
-            method: "GET".into(),
-            attempts: 1,
-            started_at_us: 0,
-            elapsed_us: 0,
-            answer: None,
-            failure: None,
-        });
+        builder.push(
+            Outcome {
+                row: Row::new(0, "http://127.0.0.1/"),
+                method: "GET".into(),
+                attempts: 1,
+                started_at_us: 0,
+                elapsed_us: 0,
+                answer: None,
+                failure: None,
+            },
+            false,
+        );
         builder.take().expect("one row")
     }
 

@@ -59,18 +59,28 @@ pub trait Source: Send {
     /// the most.
     ///
     /// # Errors
-    /// As [`Source::next_batch`]. `Internal`: the row was passed already.
-    fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError>;
+    /// As [`Source::next_batch`]. `Internal`: the row was passed already, or this source cannot pass over any.
+    fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
+        Err(JobError::internal(format!("this source cannot pass over rows to row {ordinal}")))
+    }
 
     /// How long the input is, as far as it is known without reading it.
-    fn size(&self) -> SourceSize;
+    fn size(&self) -> SourceSize {
+        SourceSize::default()
+    }
 
     /// What the input is known by, as it was when it was opened. `None`: it cannot be read a second time.
-    fn fingerprint(&self) -> Option<Fingerprint>;
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        None
+    }
 
     /// What the user should know of the input, as far as it was read: that it was written to meanwhile.
-    fn note(&self) -> Option<String>;
+    fn note(&self) -> Option<String> {
+        None
+    }
 
     /// The columns to carry into the result: what the bytes in `RowExtra::kept` decode to. Empty: none.
-    fn kept_fields(&self) -> Fields;
+    fn kept_fields(&self) -> Fields {
+        Fields::empty()
+    }
 }

@@ -19,6 +19,7 @@ use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, S
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
 use headgate_engine::queue::window::Window;
+use headgate_engine::schedule::{Ended, Schedule, Verdict};
 use headgate_engine::sink::Ending;
 use headgate_engine::source::fingerprint::Fingerprint;
 use http::Version;
@@ -109,10 +110,12 @@ impl Bench {
     }
 
     pub fn batch(&self, rows: &[u64]) -> OutcomeBatch {
-        let fail_on = self.options.request.fail_on.clone();
-        let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap().with_fail_on(fail_on);
+        let schedule = Schedule::new(1, self.options.request.fail_on.clone());
+        let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap();
         for row in rows {
-            builder.push(outcome(*row, self.edition));
+            let outcome = outcome(*row, self.edition);
+            let failed = schedule.ended(Ended::of(&outcome)) == Verdict::Failed;
+            builder.push(outcome, failed);
         }
         builder.take().unwrap()
     }

@@ -112,8 +112,8 @@ fn kept_columns_stand_last_and_keep_their_types() {
         let mut builder = OutcomeBuilder::new(&kept).unwrap();
         let mut with_kept = answered(0, b"");
         with_kept.row.extra = Some(Box::new(RowExtra { kept: Some(encoded.clone()), ..RowExtra::default() }));
-        builder.push(with_kept);
-        builder.push(answered(1, b""));
+        builder.push(with_kept, false);
+        builder.push(answered(1, b""), false);
         let directory = tempfile::tempdir().unwrap();
         let mut sink = open_with(&options(directory.path(), format), &schema(&kept), Box::new(Instant::now)).unwrap();
         assert!(sink.write(builder.take().unwrap()).unwrap().is_continue());

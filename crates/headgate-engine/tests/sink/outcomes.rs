@@ -60,7 +60,10 @@ pub fn plain_schema() -> SchemaRef {
 
 pub fn batch(outcomes: impl IntoIterator<Item = Outcome>) -> OutcomeBatch {
     let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap();
-    outcomes.into_iter().for_each(|outcome| builder.push(outcome));
+    outcomes.into_iter().for_each(|outcome| {
+        let failed = outcome.failure.is_some();
+        builder.push(outcome, failed);
+    });
     builder.take().unwrap()
 }
 
