@@ -22,6 +22,9 @@ use http::Version;
 
 pub const FORMATS: [Format; 2] = [Format::Parquet, Format::Ndjson];
 
+/// How long to wait for what must happen: far beyond what it takes on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Rows of the input.
 pub const ROWS: u64 = 15;
 const BATCH_ROWS: usize = 5;
@@ -143,6 +146,15 @@ impl Bench {
             written.and(finished)
         });
         Run { result, committed }
+    }
+}
+
+/// Waits until `condition` holds.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < until, "it never came to pass that {what}");
+        thread::sleep(Duration::from_millis(1));
     }
 }
 
