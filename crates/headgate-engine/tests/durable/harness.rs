@@ -158,7 +158,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Several steps at a time, because a job with a server waits more than it works; until one answers that there are no more.
+/// Several steps at a time, because a job waits for its disk and its server; until one answers that there are no more.
 pub fn at_every_step(is_last: impl Fn(usize) -> bool + Sync) {
     let (next, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
