@@ -1,6 +1,6 @@
 //! The one place where the engine's errors become Python's. The classes are defined in `headgate._errors`.
 
-use headgate_engine::error::{JobError, JobErrorKind};
+use headgate_engine::model::error::{JobError, JobErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 

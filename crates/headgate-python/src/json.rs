@@ -1,6 +1,6 @@
 //! Figures that cross the seam whole and seldom cross as JSON.
 
-use headgate_engine::error::JobError;
+use headgate_engine::model::error::JobError;
 use pyo3::prelude::*;
 
 use crate::error::to_python;

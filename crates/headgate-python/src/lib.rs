@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _headgate {
-    use headgate_engine::error::ErrorKind;
+    use headgate_engine::model::error::ErrorKind;
     use pyo3::prelude::*;
 
     #[pymodule_export]

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headgate_engine::error::JobError;
 use headgate_engine::job::retry;
-use headgate_engine::options::{
-    DEFAULT_BODY_MEMORY_BYTES, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
+use headgate_engine::model::error::JobError;
+use headgate_engine::model::options::{
+    EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
 };
 use pyo3::prelude::*;
 
@@ -116,6 +116,7 @@ impl TryFrom<FetchOptions> for JobOptions {
                 ..options.request
             },
             run: RunOptions { window: asked.window, ..options.run },
+            engine: options.engine,
         })
     }
 }
@@ -141,17 +142,16 @@ impl TryFrom<WorkOptions> for JobOptions {
                 timeout: seconds("--timeout-s", work.timeout_s)?,
                 connect_timeout: seconds("--connect-timeout-s", work.connect_timeout_s)?,
                 max_body_bytes: work.max_body_bytes,
-                body_memory_bytes: DEFAULT_BODY_MEMORY_BYTES,
                 cacert: work.cacert,
                 insecure: work.insecure,
                 ..RequestOptions::default()
             },
             run: RunOptions {
                 concurrency: work.concurrency,
-                threads: work.threads,
                 grace: seconds("--grace-s", work.grace_s)?,
                 ..RunOptions::default()
             },
+            engine: EngineOptions { threads: work.threads, ..EngineOptions::default() },
             ..Self::default()
         })
     }

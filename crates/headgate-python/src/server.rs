@@ -3,8 +3,8 @@
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Mutex, PoisonError};
 
-use headgate_engine::error::JobError;
-use headgate_engine::limit::machine::raise_open_files;
+use headgate_engine::engine::machine::raise_open_files;
+use headgate_engine::model::error::JobError;
 use headgate_testserver::Config;
 use pyo3::prelude::*;
 

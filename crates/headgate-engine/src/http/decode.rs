@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 
-use crate::error::{ErrorKind, Failure};
-use crate::headers::Headers;
-use crate::outcome::Body;
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::headers::Headers;
+use crate::model::outcome::Body;
 
 /// How many codings may be applied one over the other.
 const MAX_CODINGS: usize = 5;

@@ -1,15 +1,11 @@
 //! One exchange over HTTP/1.1: resolve, connect, TLS, send, receive, decode.
 
-pub mod chunked;
 pub mod client;
-pub mod connect;
 pub mod deadline;
 pub mod decode;
-pub mod exchange;
-pub mod head;
+pub mod dial;
+pub mod h1;
 pub mod pool;
 pub mod request;
-pub mod resolve;
-pub mod response;
+pub mod site;
 pub mod target;
-pub mod tls;

@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use super::cells::{Place, defect_row, set_headers, set_method, url_row};
 use super::columns::Columns;
 use super::header_column::{HeaderColumn, byte_column};
-use crate::row::Row;
+use crate::model::row::Row;
 
 /// What is read of a file.
 pub(super) struct Used {

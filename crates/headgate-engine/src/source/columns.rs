@@ -1,7 +1,7 @@
 //! Which column of the input is what, by name.
 
-use crate::error::JobError;
-use crate::options::SourceOptions;
+use crate::model::error::JobError;
+use crate::model::options::SourceOptions;
 
 /// A message names no more columns than this.
 const SHOWN_COLUMNS: usize = 20;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::compressed::Compression;
-use crate::error::JobError;
+use crate::model::error::JobError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {

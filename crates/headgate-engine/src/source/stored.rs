@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
-use crate::kept::with_leaves;
+use crate::columns::kept::with_leaves;
 
 /// The columns as they are read, but for those of text and bytes: without dictionaries, and without dates of 64 bits.
 pub(super) fn fields(stored: &Schema, parquet: &SchemaDescriptor) -> Fields {

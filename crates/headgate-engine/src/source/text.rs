@@ -2,14 +2,14 @@
 
 use std::io::Read;
 
-use super::SourceSize;
 use super::batches::Rows;
 use super::cells::{Place, long_url_row, url_row};
 use super::fingerprint::Fingerprint;
 use super::input::{Input, Reader};
 use super::lines::{Line, Lines};
-use crate::error::JobError;
-use crate::row::{MAX_URL_BYTES, Row};
+use crate::model::error::JobError;
+use crate::model::row::{MAX_URL_BYTES, Row};
+use crate::model::source_size::SourceSize;
 
 pub(super) struct Text {
     input: Input,

@@ -6,4 +6,5 @@ pub mod lanes;
 pub mod monitor;
 pub mod progress;
 pub mod report;
+pub mod usage;
 pub mod worker;

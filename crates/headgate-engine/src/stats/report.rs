@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::error::{JobError, JobErrorKind};
+use crate::model::error::{JobError, JobErrorKind};
 use crate::stats::bottleneck::BoundBy;
 use crate::stats::failures::FailureExample;
 

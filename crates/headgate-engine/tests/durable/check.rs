@@ -8,10 +8,10 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int16Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
 use arrow_schema::Fields;
-use headgate_engine::job::Progress;
+use headgate_engine::columns::schema::schema;
+use headgate_engine::job::DoneRows;
 use headgate_engine::job::status::{parts, status};
-use headgate_engine::outcome;
-use headgate_engine::sink::PartRows;
+use headgate_engine::parts::read::PartRows;
 
 use crate::harness::{Bench, Expected, ROWS, Run, expected};
 use crate::power::files_below;
@@ -31,7 +31,7 @@ fn rows_in(paths: &BTreeSet<PathBuf>) -> BTreeMap<u64, Expected> {
     let mut found = BTreeMap::new();
     for path in paths {
         let failed = path.file_name().unwrap().to_str().unwrap().starts_with("failed-");
-        for batch in PartRows::new(vec![path.clone().into()], outcome::schema(&Fields::empty())) {
+        for batch in PartRows::new(vec![path.clone().into()], schema(&Fields::empty())) {
             for (row, result) in rows_of(&batch.unwrap(), failed) {
                 assert_eq!(None, found.insert(row, result), "row {row} is there twice");
             }
@@ -101,8 +101,8 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
 pub fn check_goes_on(bench: &Bench, run: &Run) {
     let seen = check_readable(bench);
     let job = bench.open(Recorder::new()).unwrap();
-    check_kept(bench, &run.committed, job.progress());
-    let uncommitted = seen.keys().find(|row| !job.progress().is_done(**row));
+    check_kept(bench, &run.committed, job.done_rows());
+    let uncommitted = seen.keys().find(|row| !job.done_rows().is_done(**row));
     assert_eq!(None, uncommitted, "it was seen before it was committed");
     drop(job);
     bench.run(Recorder::new()).result.unwrap();
@@ -110,7 +110,7 @@ pub fn check_goes_on(bench: &Bench, run: &Run) {
 }
 
 /// The rows that are done are those that are there, and what was committed is among them.
-pub fn check_kept(bench: &Bench, committed: &Progress, done: &Progress) {
+pub fn check_kept(bench: &Bench, committed: &DoneRows, done: &DoneRows) {
     let rows = check_readable(bench);
     for row in 0..ROWS {
         assert!(done.is_done(row) || !committed.is_done(row), "row {row} was committed and is to be done again");

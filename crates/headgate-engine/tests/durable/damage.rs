@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use headgate_engine::error::{JobError, JobErrorKind};
 use headgate_engine::job::status::{parts, status};
-use headgate_engine::options::Format;
+use headgate_engine::model::error::{JobError, JobErrorKind};
+use headgate_engine::model::options::Format;
 use headgate_engine::preview::preview;
 
 use crate::check::check_finished;

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex};
 
-use headgate_engine::error::JobErrorKind;
 use headgate_engine::job::storage::Storage;
-use headgate_engine::options::Format;
+use headgate_engine::model::error::JobErrorKind;
+use headgate_engine::model::options::Format;
 
 use crate::check::check_goes_on;
 use crate::harness::{Bench, FORMATS, at_every_step};

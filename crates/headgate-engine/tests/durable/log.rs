@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use headgate_engine::job::RunningJob;
 use headgate_engine::job::status::{parts, status};
-use headgate_engine::options::Format;
+use headgate_engine::model::options::Format;
 use headgate_engine::sink::Ending;
 use serde_json::{Value, json};
 

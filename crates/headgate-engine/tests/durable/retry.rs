@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headgate_engine::error::{JobError, JobErrorKind};
 use headgate_engine::job::RunningJob;
 use headgate_engine::job::retry::{Only, RetryOptions};
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::job::storage::Storage;
-use headgate_engine::options::{Format, JobOptions, RunOptions};
-use headgate_engine::run::Job;
-use headgate_engine::sink::{Ending, PartRows};
+use headgate_engine::model::error::{JobError, JobErrorKind};
+use headgate_engine::model::options::{EngineOptions, Format, JobOptions, RunOptions};
+use headgate_engine::parts::read::PartRows;
+use headgate_engine::run::Run;
+use headgate_engine::sink::Ending;
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
@@ -79,15 +80,16 @@ fn retry_only(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<
     end(&start_retry(out, only, storage)?)
 }
 
-fn start_retry(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<Job, JobError> {
-    let run = RunOptions { concurrency: 4, threads: Some(1), grace: PATIENCE, ..RunOptions::default() };
-    let mut job = JobOptions { run, ..JobOptions::default() };
+fn start_retry(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<Run, JobError> {
+    let run = RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() };
+    let engine = EngineOptions { threads: Some(1), ..EngineOptions::default() };
+    let mut job = JobOptions { run, engine, ..JobOptions::default() };
     // As soon as something is known.
     job.sink.commit_every = Duration::ZERO;
-    Job::retry_on(RetryOptions { output: out.to_owned(), only, job }, storage)
+    Run::retry_with(RetryOptions { output: out.to_owned(), only, job }, storage)
 }
 
-fn end(job: &Job) -> Result<(), JobError> {
+fn end(job: &Run) -> Result<(), JobError> {
     assert!(job.wait(PATIENCE), "{:?}", job.snapshot());
     job.summary()
         .failure
@@ -280,7 +282,7 @@ fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
 
     let mut options = finished.bench.options.clone();
     options.source.input = moved.display().to_string();
-    assert!(Job::start(options).unwrap().wait(PATIENCE));
+    assert!(Run::job(&options).unwrap().wait(PATIENCE));
 
     retry(&out, Recorder::new()).unwrap();
     check_finished(&out);

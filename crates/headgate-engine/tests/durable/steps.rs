@@ -1,6 +1,6 @@
 //! A crash between any two steps, and whoever comes after it.
 
-use headgate_engine::options::Format;
+use headgate_engine::model::options::Format;
 
 use crate::check::{check_finished, check_goes_on, check_kept, check_readable, rows};
 use crate::harness::{Bench, at_every_step};
@@ -80,7 +80,7 @@ fn a_crash_while_it_starts_over_leaves_the_old_job_or_the_new_one() {
         if job.is_new() {
             bench.edition = "third";
         } else {
-            check_kept(&bench, &run.committed, job.progress());
+            check_kept(&bench, &run.committed, job.done_rows());
         }
         drop(job);
         bench.run(Recorder::new()).result.unwrap();

@@ -1,8 +1,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use headgate_engine::error::JobErrorKind;
-use headgate_engine::options::{Format, Output, SinkOptions};
+use headgate_engine::model::error::JobErrorKind;
+use headgate_engine::model::options::{Format, Output, SinkOptions};
 
 use crate::outcomes::{answered, batch, end, failed, names, open, open_error, options};
 

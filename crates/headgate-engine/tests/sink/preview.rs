@@ -1,8 +1,8 @@
 use std::fs;
 use std::path::Path;
 
-use headgate_engine::error::JobErrorKind;
-use headgate_engine::options::{Format, SinkOptions};
+use headgate_engine::model::error::JobErrorKind;
+use headgate_engine::model::options::{Format, SinkOptions};
 use headgate_engine::preview::{Preview, preview};
 
 use crate::outcomes::{answered, batch, failed, open, options, write};

@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::time::{Duration, SystemTime};
 
-use headgate_engine::error::JobError;
-use headgate_engine::options::SourceOptions;
-use headgate_engine::row::Row;
+use headgate_engine::model::error::JobError;
+use headgate_engine::model::options::SourceOptions;
+use headgate_engine::model::row::Row;
 use headgate_engine::source::Source;
 
 use crate::compressed::{gzip, zstandard};

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use headgate_engine::options::SourceOptions;
+use headgate_engine::model::options::SourceOptions;
 use proptest::prelude::*;
 
 use crate::{Files, body, defects, headers, method, rows, urls};

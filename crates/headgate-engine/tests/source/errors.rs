@@ -1,6 +1,6 @@
 //! Every mistake that ends a job before its first row, word for word.
 
-use headgate_engine::options::SourceOptions;
+use headgate_engine::model::options::SourceOptions;
 
 use crate::{Files, drain, open, open_error, options};
 

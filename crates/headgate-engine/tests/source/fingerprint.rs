@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use headgate_engine::options::SourceOptions;
+use headgate_engine::model::options::SourceOptions;
 use headgate_engine::source::fingerprint::Fingerprint;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;

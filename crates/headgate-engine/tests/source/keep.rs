@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Fields, Schema};
-use headgate_engine::kept::KeptCodec;
-use headgate_engine::options::SourceOptions;
+use headgate_engine::columns::kept::KeptCodec;
+use headgate_engine::model::options::SourceOptions;
 
 use crate::{Files, defects, drain, open};
 

@@ -14,7 +14,7 @@ use arrow_cast::cast;
 use arrow_schema::DataType::{self, *};
 use arrow_schema::TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
 use arrow_schema::{Field, Fields, IntervalUnit};
-use headgate_engine::options::SourceOptions;
+use headgate_engine::model::options::SourceOptions;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 

@@ -16,9 +16,9 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
-use headgate_engine::error::{JobError, JobErrorKind};
-use headgate_engine::options::SourceOptions;
-use headgate_engine::row::{MAX_BATCH_ROWS, Row};
+use headgate_engine::model::error::{JobError, JobErrorKind};
+use headgate_engine::model::options::SourceOptions;
+use headgate_engine::model::row::{MAX_BATCH_ROWS, Row};
 use headgate_engine::source::{self, Source};
 use tempfile::TempDir;
 
@@ -56,11 +56,11 @@ fn options(path: &Path) -> SourceOptions {
 }
 
 fn open(options: &SourceOptions) -> Box<dyn Source> {
-    source::open(options).expect("an input that can be opened")
+    source::open::open(options).expect("an input that can be opened")
 }
 
 fn open_error(options: &SourceOptions) -> JobError {
-    source::open(options).err().expect("an input that cannot be opened")
+    source::open::open(options).err().expect("an input that cannot be opened")
 }
 
 /// All rows, and the error that ended them if one did; the promises of every batch are checked on the way.

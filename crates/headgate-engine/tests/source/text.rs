@@ -1,9 +1,9 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use headgate_engine::options::SourceOptions;
-use headgate_engine::row::{MAX_BATCH_BYTES, MAX_URL_BYTES};
-use headgate_engine::source::SourceSize;
+use headgate_engine::model::options::SourceOptions;
+use headgate_engine::model::row::{MAX_BATCH_BYTES, MAX_URL_BYTES};
+use headgate_engine::model::source_size::SourceSize;
 use proptest::prelude::*;
 
 use crate::{Files, defects, drain, open, rows, urls};

@@ -1,0 +1,57 @@
+//! The columns of a result.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+
+use super::kept::hydrated;
+
+pub(super) fn header_fields() -> Fields {
+    Fields::from(vec![Field::new("name", DataType::Utf8, false), Field::new("value", DataType::Binary, false)])
+}
+
+pub(super) fn headers_item() -> Field {
+    Field::new("item", DataType::Struct(header_fields()), false)
+}
+
+/// The columns of a result, the kept ones last.
+pub fn schema(kept: &Fields) -> SchemaRef {
+    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let mut fields = vec![
+        Arc::new(Field::new("row", DataType::Int64, false)),
+        Arc::new(Field::new("url", DataType::Utf8, false)),
+        Arc::new(Field::new("method", DataType::Utf8, false)),
+        Arc::new(Field::new("status", DataType::Int16, true)),
+        Arc::new(Field::new("error", DataType::Utf8, true)),
+        Arc::new(Field::new("error_message", DataType::Utf8, true)),
+        Arc::new(Field::new("attempts", DataType::Int16, false)),
+        Arc::new(Field::new("final_url", DataType::Utf8, true)),
+        Arc::new(Field::new("headers", DataType::List(Arc::new(headers_item())), true)),
+        Arc::new(Field::new("body", DataType::Binary, true)),
+        Arc::new(Field::new("body_bytes", DataType::Int64, false)),
+        Arc::new(Field::new("started_at", utc, false)),
+        Arc::new(Field::new("elapsed_us", DataType::Int64, false)),
+        Arc::new(Field::new("ttfb_us", DataType::Int64, true)),
+        Arc::new(Field::new("http_version", DataType::Utf8, true)),
+        Arc::new(Field::new("remote_addr", DataType::Utf8, true)),
+    ];
+    fields.extend(hydrated(kept).iter().cloned());
+    Arc::new(Schema::new(fields))
+}
+
+/// A kept column beside a result column of the same name would make files that no reader takes.
+///
+/// # Errors
+/// Which column cannot be kept, for a person.
+pub(crate) fn check_names(with_kept: &Schema) -> Result<(), String> {
+    let mut names = HashSet::new();
+    let Some(twice) = with_kept.fields().iter().find(|field| !names.insert(field.name())) else { return Ok(()) };
+    let own = schema(&Fields::empty());
+    let taken: Vec<&str> = own.fields().iter().map(|field| field.name().as_str()).collect();
+    Err(format!(
+        "the column {:?} cannot be kept: the result has one of its own by that name (taken are {})",
+        twice.name(),
+        taken.join(", ")
+    ))
+}

@@ -1,0 +1,61 @@
+//! Why a job cannot go on, told once, by whichever of its threads is the first to know.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::model::error::JobError;
+
+/// The first reason counts; later ones follow from it.
+#[derive(Debug, Default)]
+pub struct FirstFailure {
+    error: Mutex<Option<JobError>>,
+}
+
+impl FirstFailure {
+    pub fn set(&self, error: JobError) {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    pub fn get(&self) -> Option<JobError> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A guard for the calling thread: if it panics, that is the job's failure, and no quiet end of one of its parts.
+    pub fn on_panic(self: &Arc<Self>, part: &'static str) -> PanicGuard {
+        PanicGuard { failure: self.clone(), part }
+    }
+}
+
+/// See [`FirstFailure::on_panic`].
+#[derive(Debug)]
+pub struct PanicGuard {
+    failure: Arc<FirstFailure>,
+    part: &'static str,
+}
+
+impl Drop for PanicGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let message = format!("the {} panicked: this is a fault of headgate, please report it", self.part);
+            self.failure.set(JobError::internal(message));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_failure_and_the_first_failure_counts() {
+        let failure = Arc::<FirstFailure>::default();
+        let guarded = failure.clone();
+        let thread = std::thread::spawn(move || {
+            let _guard = guarded.on_panic("source");
+            panic!("on purpose");
+        });
+        assert!(thread.join().is_err());
+        failure.set(JobError::output("later"));
+        let message = "the source panicked: this is a fault of headgate, please report it";
+        assert_eq!(Some(JobError::internal(message)), failure.get());
+    }
+}

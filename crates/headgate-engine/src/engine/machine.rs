@@ -1,0 +1,109 @@
+//! What this machine allows: open files and local ports. Found out before the first request, because at the first
+//! request it is too late.
+
+use std::fs;
+use std::thread;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::model::error::JobError;
+
+/// Files that are needed beside the connections: input, parts, the resolver's.
+const SPARE_FILES: u64 = 32;
+/// Files that a worker's event loop takes.
+const WORKER_FILES: u64 = 4;
+
+/// The cores that this process may use.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Raises the soft limit of open files to the hard one, and tells how many more files can be opened.
+///
+/// # Errors
+/// `Internal`: the system does not tell its limit.
+pub fn raise_open_files() -> Result<OpenFiles, JobError> {
+    let failed = |error| JobError::internal(format!("the limit of open files cannot be read: {error}"));
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
+    // macOS refuses what is above its own bound, and then the soft limit stays what it was.
+    let limit = if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };
+    let open = fs::read_dir("/dev/fd").map_or(64, |entries| entries.count() as u64);
+    Ok(OpenFiles { limit, open })
+}
+
+/// How many files this process may open, and has open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenFiles {
+    pub limit: u64,
+    pub open: u64,
+}
+
+impl OpenFiles {
+    /// Whether so many connections fit, beside those of other runs.
+    ///
+    /// # Errors
+    /// `Usage`: they do not; what does, and how to raise the limit.
+    pub fn check(self, concurrency: usize, others: usize, workers: usize) -> Result<(), JobError> {
+        let other = self.open + SPARE_FILES + WORKER_FILES * workers as u64 + others as u64;
+        let fitting = self.limit.saturating_sub(other);
+        if concurrency as u64 <= fitting {
+            return Ok(());
+        }
+        let lower = if fitting > 0 { format!("use --concurrency {fitting} or less, or ") } else { String::new() };
+        Err(JobError::usage(format!(
+            "--concurrency {concurrency}: this process may have {} files open (the hard limit), which leaves room for {fitting} \
+             connections; {lower}raise the limit to {} (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of a service)",
+            self.limit,
+            concurrency as u64 + other,
+        )))
+    }
+}
+
+/// Local ports for connections to one address and port, where the system tells.
+pub fn local_ports() -> Option<u64> {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut bounds = range.split_whitespace().map(str::parse::<u64>);
+    match (bounds.next()?, bounds.next()?) {
+        (Ok(first), Ok(last)) if first <= last => Some(last - first + 1),
+        _ => None,
+    }
+}
+
+/// # Errors
+/// `Usage`: more connections to one address than there are local ports.
+pub fn check_ports(concurrency: usize, authority: &str, ports: u64) -> Result<(), JobError> {
+    if concurrency as u64 <= ports {
+        return Ok(());
+    }
+    Err(JobError::usage(format!(
+        "--concurrency {concurrency}: all requests go to {authority}, and this machine has {ports} local ports for connections \
+         to one address; use --concurrency {ports} or less, or widen the range (`sysctl -w \
+         net.ipv4.ip_local_port_range=\"1024 65535\"`)"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_what_would() {
+        let files = OpenFiles { limit: 1024, open: 10 };
+        assert_eq!(Ok(()), files.check(974, 0, 2));
+        assert_eq!(
+            "--concurrency 975: this process may have 1024 files open (the hard limit), which leaves room for 974 connections; \
+             use --concurrency 974 or less, or raise the limit to 1025 (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of \
+             a service)",
+            files.check(975, 0, 2).expect_err("one too many").message
+        );
+        assert_eq!(Ok(()), files.check(474, 500, 2));
+        assert!(files.check(475, 500, 2).is_err(), "another run has its share");
+        assert_eq!(Ok(()), check_ports(28_232, "127.0.0.1", 28_232));
+        assert!(check_ports(28_233, "127.0.0.1", 28_232).is_err());
+    }
+
+    #[test]
+    fn this_machine_tells_its_limit_of_open_files() {
+        assert!(raise_open_files().expect("told").limit > 0);
+    }
+}

@@ -1,0 +1,6 @@
+//! From an origin to a connection: its name's addresses, TCP, TLS.
+
+pub mod connect;
+pub mod resolve;
+pub mod route;
+pub mod tls;

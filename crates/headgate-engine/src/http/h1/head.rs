@@ -1,0 +1,230 @@
+//! The head of a response: what it says, and how the body after it is delimited (RFC 9112 sections 4 to 6).
+//!
+//! Syntax is `httparse`'s. What is decided here is decided strictly, because two readers that disagree on where a response
+//! ends can be made to take one's answer for another's (response splitting): contradicting lengths are refused, and
+//! whatever is unusual ends the connection after this response.
+
+use std::mem::MaybeUninit;
+
+use http::Version;
+
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::headers::Headers;
+
+/// A head may be this long.
+pub const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// A head may have so many headers.
+const MAX_HEADERS: usize = 128;
+/// What every response begins with.
+const PREFIX: &[u8] = b"HTTP/1.";
+
+/// Where the body ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// There is none.
+    Empty,
+    Length(u64),
+    Chunked,
+    /// With the connection.
+    UntilClose,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Head {
+    pub status: u16,
+    pub version: Version,
+    pub headers: Headers,
+    pub framing: Framing,
+    /// Whether the connection may be used again after the body.
+    pub keep_alive: bool,
+}
+
+/// What of the headers concerns us.
+#[derive(Debug, Default)]
+struct Meaning {
+    content_length: Option<u64>,
+    chunked: bool,
+    close: bool,
+    keep_alive: bool,
+}
+
+/// Parses a head at the beginning of `data`: the head and its length, or `None` while it is not whole.
+///
+/// # Errors
+/// `protocol`: it is no head, contradicts itself, or is too long.
+pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
+    let begin = &data[..data.len().min(PREFIX.len())];
+    if *begin != PREFIX[..begin.len()] {
+        return Err(protocol("the answer is not HTTP/1: it begins with something else than a status line"));
+    }
+    let mut parsed = [MaybeUninit::uninit(); MAX_HEADERS];
+    let mut response = httparse::Response::new(&mut []);
+    let config = httparse::ParserConfig::default();
+    let length = match config.parse_response_with_uninit_headers(&mut response, data, &mut parsed) {
+        Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD_BYTES => length,
+        Ok(httparse::Status::Partial) if data.len() <= MAX_HEAD_BYTES => return Ok(None),
+        Ok(_) => return Err(protocol(&format!("the head of the response is longer than {MAX_HEAD_BYTES} bytes"))),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(protocol(&format!("the response has more than {MAX_HEADERS} headers")));
+        }
+        Err(error) => return Err(protocol(&format!("the head of the response is broken: {error}"))),
+    };
+    let status = response.code.unwrap_or_default();
+    if !(100..=999).contains(&status) {
+        return Err(protocol(&format!("the status {status} is out of range")));
+    }
+    let mut headers = Headers::with_capacity(response.headers.len(), length);
+    let mut meaning = Meaning::default();
+    for header in response.headers.iter() {
+        meaning.take(header)?;
+        headers.push(header.name, header.value);
+    }
+    let http_11 = response.version == Some(1);
+    let framing = framing(status, to_head, http_11, &meaning)?;
+    let keep_alive = !meaning.close
+        && (http_11 || meaning.keep_alive)
+        && framing != Framing::UntilClose
+        // Both at once is how responses are smuggled (RFC 9112 section 6.3).
+        && !(meaning.chunked && meaning.content_length.is_some())
+        // Neither may be there (RFC 9110 section 8.6, RFC 9112 section 6.1); the body it announces may be on its way.
+        && !(status == 204 && (meaning.chunked || meaning.content_length.is_some_and(|length| length > 0)));
+    let version = if http_11 { Version::HTTP_11 } else { Version::HTTP_10 };
+    Ok(Some((Head { status, version, headers, framing, keep_alive }, length)))
+}
+
+fn framing(status: u16, to_head: bool, http_11: bool, meaning: &Meaning) -> Result<Framing, Failure> {
+    Ok(if to_head || status == 204 || status == 304 || status < 200 {
+        Framing::Empty
+    } else if meaning.chunked {
+        if !http_11 {
+            return Err(protocol("a response of HTTP/1.0 cannot be chunked"));
+        }
+        Framing::Chunked
+    } else {
+        match meaning.content_length {
+            Some(0) => Framing::Empty,
+            Some(length) => Framing::Length(length),
+            None => Framing::UntilClose,
+        }
+    })
+}
+
+impl Meaning {
+    fn take(&mut self, header: &httparse::Header<'_>) -> Result<(), Failure> {
+        // Most headers are told from ours by their length alone.
+        match header.name.len() {
+            10 if header.name.eq_ignore_ascii_case("connection") => {
+                for option in list(header.value) {
+                    self.close |= option.eq_ignore_ascii_case(b"close");
+                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                }
+            }
+            14 if header.name.eq_ignore_ascii_case("content-length") => {
+                for value in list(header.value) {
+                    let length = decimal(value).ok_or_else(|| protocol("the content-length is not a number"))?;
+                    if self.content_length.is_some_and(|other| other != length) {
+                        return Err(protocol("the response has several content-lengths that differ"));
+                    }
+                    self.content_length = Some(length);
+                }
+            }
+            17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
+                // No other coding was asked for (there was no TE header), and chunked may be applied once only.
+                if self.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
+                    return Err(protocol("the transfer-encoding is something else than `chunked`"));
+                }
+                self.chunked = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}
+
+/// Digits only: no sign, no space, no overflow.
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
+}
+
+fn protocol(message: &str) -> Failure {
+    Failure::new(ErrorKind::Protocol, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(head: &str) -> Result<(u16, Framing, bool), String> {
+        match parse(head.as_bytes(), false) {
+            Ok(Some((head, _))) => Ok((head.status, head.framing, head.keep_alive)),
+            Ok(None) => Err("not whole".into()),
+            Err(failure) => Err(failure.message),
+        }
+    }
+
+    #[test]
+    fn the_head_says_where_the_body_ends() {
+        for (expected, head) in [
+            ((200, Framing::Length(13), true), "HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n"),
+            (
+                (200, Framing::Length(13), true),
+                "HTTP/1.1 200 OK\r\nContent-Length: 13\r\ncontent-length: 13,13\r\n\r\n",
+            ),
+            ((200, Framing::Empty, true), "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n"),
+            ((200, Framing::Chunked, true), "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n"),
+            (
+                (200, Framing::Chunked, false),
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
+            ),
+            ((200, Framing::UntilClose, false), "HTTP/1.1 200 OK\r\n\r\n"),
+            ((204, Framing::Empty, true), "HTTP/1.1 204 No Content\r\n\r\n"),
+            ((204, Framing::Empty, true), "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n"),
+            ((204, Framing::Empty, false), "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n"),
+            ((304, Framing::Empty, true), "HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\n\r\n"),
+            ((200, Framing::Length(1), false), "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: x, Close\r\n\r\n"),
+            ((200, Framing::Length(1), false), "HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n"),
+            ((200, Framing::Length(1), true), "HTTP/1.0 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\n"),
+        ] {
+            assert_eq!(Ok(expected), parsed(head), "{head}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_or_is_no_head_is_refused() {
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(MAX_HEADERS + 1));
+        let long = format!("HTTP/1.1 200 OK\r\na: {}\r\n\r\n", "b".repeat(MAX_HEAD_BYTES));
+        for (message, head) in [
+            ("the response has several content-lengths that differ", "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n"),
+            ("the content-length is not a number", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+            ("the content-length is not a number", "HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n"),
+            ("the content-length is not a number", "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n"),
+            (
+                "the transfer-encoding is something else than `chunked`",
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            ),
+            (
+                "the transfer-encoding is something else than `chunked`",
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+            ),
+            ("a response of HTTP/1.0 cannot be chunked", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            ("the answer is not HTTP/1: it begins with something else than a status line", "SSH-2.0-OpenSSH\r\n"),
+            ("the answer is not HTTP/1: it begins with something else than a status line", "HTTP/2 200\r\n\r\n"),
+            ("the head of the response is broken: invalid header name", "HTTP/1.1 200 OK\r\na : b\r\n\r\n"),
+            ("the head of the response is broken: invalid header name", "HTTP/1.1 200 OK\r\na: b\r\n folded\r\n\r\n"),
+            ("the status 99 is out of range", "HTTP/1.1 099 Low\r\n\r\n"),
+            ("the response has more than 128 headers", &many),
+            ("the head of the response is longer than 65536 bytes", &long),
+            ("not whole", "HTTP/1.1 200 OK\r\nContent-"),
+            ("not whole", "HT"),
+        ] {
+            assert_eq!(Err(message.to_owned()), parsed(head), "{head:.100}");
+        }
+    }
+}

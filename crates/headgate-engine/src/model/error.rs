@@ -1,0 +1,136 @@
+//! What can go wrong: with one request ([`Failure`]) and with the whole job ([`JobError`]).
+
+use std::{fmt, io};
+
+/// Defines [`ErrorKind`] and everything that must name each kind, so that a new kind is one line.
+macro_rules! error_kinds {
+    ($($variant:ident = $name:literal: $doc:literal),+ $(,)?) => {
+        /// Why a request ended without a usable answer. The names are the values of the `error` column.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum ErrorKind {
+            $(#[doc = $doc] $variant),+
+        }
+
+        impl ErrorKind {
+            /// Every kind, in the order of declaration: `ALL[kind as usize] == kind`.
+            pub const ALL: &[ErrorKind] = &[$(ErrorKind::$variant),+];
+
+            /// The name in the `error` column and in the summary.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(ErrorKind::$variant => $name),+
+                }
+            }
+
+            /// One sentence for a person: when this kind occurs.
+            pub const fn description(self) -> &'static str {
+                match self {
+                    $(ErrorKind::$variant => $doc),+
+                }
+            }
+        }
+    };
+}
+
+error_kinds! {
+    InvalidRequest = "invalid_request": "the row does not describe a request that can be sent: nothing was sent",
+    Resolve = "resolve": "the host name has no address, or the resolver did not answer",
+    Connect = "connect": "no TCP connection could be made to any address of the host",
+    Tls = "tls": "the TLS handshake failed: certificate, name, version or cipher",
+    Timeout = "timeout": "the attempt did not end within its time, connecting and reading included",
+    Closed = "closed": "the server closed or reset the connection before the answer was complete",
+    Protocol = "protocol": "what the server sent is not HTTP, or breaks its framing rules",
+    BodyTooLarge = "body_too_large": "the body passed the limit of bytes, as received or while decoding it",
+    Decode = "decode": "the body is not what its content-encoding says, or ends in the middle of it",
+    Cancelled = "cancelled": "it was cancelled by whoever asked for it, before it had an answer",
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why one request has no usable answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: ErrorKind,
+    /// For a person; its wording is no part of any contract.
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)
+    }
+}
+
+/// What a [`JobError`] is about; it decides the exit code and the Python exception.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobErrorKind {
+    /// An option that cannot be, or that this machine cannot serve.
+    Usage,
+    /// The input cannot be read, or cannot be read further.
+    Input,
+    /// The output cannot be written, or belongs to somebody else.
+    Output,
+    /// A fault of headgate itself.
+    Internal,
+}
+
+/// Why a whole job cannot start or go on. The message names the file, row or option, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct JobError {
+    pub kind: JobErrorKind,
+    pub message: String,
+}
+
+impl JobError {
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self { kind: JobErrorKind::Usage, message: message.into() }
+    }
+
+    pub fn input(message: impl Into<String>) -> Self {
+        Self { kind: JobErrorKind::Input, message: message.into() }
+    }
+
+    pub fn output(message: impl Into<String>) -> Self {
+        Self { kind: JobErrorKind::Output, message: message.into() }
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self { kind: JobErrorKind::Internal, message: message.into() }
+    }
+}
+
+/// The cause of an I/O error as the end of a sentence: `no space left on device`.
+pub(crate) fn cause(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    match (letters.next(), letters.clone().next()) {
+        // An acronym keeps its capitals.
+        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(letters).collect(),
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_stands_at_its_own_index() {
+        for (index, kind) in ErrorKind::ALL.iter().enumerate() {
+            assert_eq!(index, *kind as usize, "{kind}");
+        }
+    }
+}

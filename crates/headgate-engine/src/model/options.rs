@@ -1,0 +1,173 @@
+//! What a job is asked to do: plain data. Each default is one named constant, used by code, help and docs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::model::status_set::StatusSet;
+
+pub const DEFAULT_CONCURRENCY: usize = 256;
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
+pub const DEFAULT_MAX_BODY_BYTES: u64 = 16 * 1024 * 1024;
+/// Bytes of response bodies in memory, over all requests in flight and outcomes not yet written.
+pub const DEFAULT_BODY_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
+/// Bytes after which a part is closed and the next one begun.
+pub const DEFAULT_PART_BYTES: u64 = 128 * 1024 * 1024;
+/// Time after which results are committed: what a crash can cost.
+pub const DEFAULT_COMMIT_EVERY: Duration = Duration::from_secs(10);
+/// Rows between the oldest that is not done and the newest that was read: 512 KiB of memory, a bit for each.
+pub const DEFAULT_WINDOW: u64 = 4_000_000;
+/// Statuses that say "not now", after which a row is worth another try (RFC 9110 section 15, RFC 6585, RFC 8470).
+pub const DEFAULT_FAIL_ON: &str = "408,425,429,5xx";
+pub const DEFAULT_USER_AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
+
+/// Everything about one job.
+#[derive(Debug, Clone, Default)]
+pub struct JobOptions {
+    pub source: SourceOptions,
+    pub sink: SinkOptions,
+    pub request: RequestOptions,
+    pub run: RunOptions,
+    pub engine: EngineOptions,
+}
+
+/// Where rows come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceOptions {
+    /// A path, `-` for standard input, or a URL with curl-style ranges and sets.
+    pub input: String,
+    pub url_column: String,
+    pub method_column: String,
+    pub headers_column: String,
+    pub body_column: String,
+    /// Input columns to carry into the result under their own names.
+    pub keep: Vec<String>,
+    /// Read only so many rows.
+    pub head: Option<u64>,
+}
+
+impl Default for SourceOptions {
+    fn default() -> Self {
+        Self {
+            input: String::new(),
+            url_column: "url".into(),
+            method_column: "method".into(),
+            headers_column: "headers".into(),
+            body_column: "body".into(),
+            keep: Vec::new(),
+            head: None,
+        }
+    }
+}
+
+/// The form of the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    #[default]
+    Parquet,
+    Ndjson,
+    /// Count and drop: for measuring.
+    None,
+}
+
+/// Where outcomes go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SinkOptions {
+    pub output: Output,
+    pub format: Format,
+    pub part_bytes: u64,
+    pub commit_every: Duration,
+    /// Replace what an earlier job left in the output directory.
+    pub fresh: bool,
+    /// Go on where an earlier run of the same job stopped.
+    pub resume: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    Directory(PathBuf),
+    Stdout,
+    /// Only with [`Format::None`].
+    Nowhere,
+}
+
+impl Default for SinkOptions {
+    fn default() -> Self {
+        Self {
+            output: Output::Nowhere,
+            format: Format::default(),
+            part_bytes: DEFAULT_PART_BYTES,
+            commit_every: DEFAULT_COMMIT_EVERY,
+            fresh: false,
+            resume: true,
+        }
+    }
+}
+
+/// What a request is made of where its row does not say.
+#[derive(Debug, Clone)]
+pub struct RequestOptions {
+    pub method: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Option<Vec<u8>>,
+    pub user_agent: String,
+    pub timeout: Duration,
+    pub connect_timeout: Duration,
+    pub max_body_bytes: u64,
+    /// Statuses with which a row is given up and not answered.
+    pub fail_on: StatusSet,
+    /// PEM file of certificates to trust instead of the system's and the bundled ones.
+    pub cacert: Option<PathBuf>,
+    /// Do not verify certificates.
+    pub insecure: bool,
+}
+
+impl Default for RequestOptions {
+    fn default() -> Self {
+        Self {
+            method: "GET".into(),
+            headers: Vec::new(),
+            body: None,
+            user_agent: DEFAULT_USER_AGENT.into(),
+            timeout: DEFAULT_TIMEOUT,
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            fail_on: DEFAULT_FAIL_ON.parse().expect("the default is a set of statuses"),
+            cacert: None,
+            insecure: false,
+        }
+    }
+}
+
+/// How the work is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunOptions {
+    /// Attempts in flight at the most, over all workers; at least 1.
+    pub concurrency: usize,
+    /// How long requests in flight may go on after a stop.
+    pub grace: Duration,
+    /// Rows between the oldest that is not done and the newest that was read, at the most; at least 1.
+    pub window: u64,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self { concurrency: DEFAULT_CONCURRENCY, grace: DEFAULT_GRACE, window: DEFAULT_WINDOW }
+    }
+}
+
+/// What outlives a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Workers, at least 1; `None`: the cores this process may use.
+    pub threads: Option<usize>,
+    /// Bytes of response bodies in memory, over all runs.
+    pub body_memory_bytes: u64,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { threads: None, body_memory_bytes: DEFAULT_BODY_MEMORY_BYTES }
+    }
+}

@@ -1,0 +1,83 @@
+//! A row of the input as the engine carries it, before anything was judged about it.
+
+use bytes::Bytes;
+
+/// Rows in one [`RowBatch`] at the most.
+pub const MAX_BATCH_ROWS: usize = 1024;
+/// Bytes of rows (URLs, headers, bodies, kept columns) after which a source ends a batch early.
+pub const MAX_BATCH_BYTES: usize = 1024 * 1024;
+/// A URL longer than this is an `invalid_request`; servers refuse far shorter ones.
+pub const MAX_URL_BYTES: usize = 64 * 1024;
+
+/// As many rows as make a batch, going by their mean size where so many bytes are so many rows.
+pub(crate) fn rows_of_a_batch(bytes: u64, rows: u64) -> usize {
+    let row_bytes = bytes / rows.max(1);
+    (MAX_BATCH_BYTES / usize::try_from(row_bytes).unwrap_or(usize::MAX).max(1)).clamp(1, MAX_BATCH_ROWS)
+}
+
+/// One row of the input, known by its ordinal. Small on purpose: most rows are a URL and nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// 0-based position in the input.
+    pub ordinal: u64,
+    /// As written in the input, not yet parsed. Invalid UTF-8 was replaced, and `defect` says so.
+    pub url: Box<str>,
+    /// What most rows do not have.
+    pub extra: Option<Box<RowExtra>>,
+}
+
+/// Headers of a request: names and values in the order of the input, repeats kept.
+pub type RowHeaders = Vec<(Box<str>, Box<[u8]>)>;
+
+/// The optional columns of a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RowExtra {
+    /// `None`: the job's default method.
+    pub method: Option<Box<str>>,
+    /// They replace the job's default headers of the same name.
+    pub headers: RowHeaders,
+    /// `None`: the job's default body.
+    pub body: Option<Bytes>,
+    /// The columns to carry into the result, encoded by [`crate::columns::kept::KeptCodec::encode`].
+    pub kept: Option<Box<[u8]>>,
+    /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are
+    /// no object): the row becomes an `invalid_request` with this message, the job goes on.
+    pub defect: Option<Box<str>>,
+}
+
+impl RowExtra {
+    fn bytes(&self) -> usize {
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
+        let body = self.body.as_ref().map_or(0, Bytes::len);
+        let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
+        size_of::<RowExtra>() + headers + body + kept
+    }
+}
+
+impl Row {
+    pub fn new(ordinal: u64, url: impl Into<Box<str>>) -> Self {
+        Self { ordinal, url: url.into(), extra: None }
+    }
+
+    /// About the memory it takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Row>() + self.url.len() + self.extra.as_ref().map_or(0, |extra| extra.bytes())
+    }
+}
+
+/// Consecutive rows, as a source hands them on.
+pub type RowBatch = Vec<Row>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_rows_are_read_at_a_time_as_make_a_batch() {
+        let cases =
+            [(1024, 0, 0), (1024, 100, 50), (1024, 1 << 30, 1 << 20), (102, 10_240_000, 1000), (1, 1 << 40, 1000)];
+        for (expected, bytes, rows) in cases {
+            assert_eq!(expected, rows_of_a_batch(bytes, rows), "{bytes} bytes in {rows} rows");
+        }
+    }
+}

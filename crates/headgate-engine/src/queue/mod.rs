@@ -1,0 +1,4 @@
+//! Bounded hand-overs from thread to thread. They may block.
+
+pub mod rows;
+pub mod window;

@@ -1,0 +1,254 @@
+//! The window: how far the source may read beyond the watermark, the oldest row that is not done. What a job remembers of
+//! the rows that are done above the watermark is bounded by it, however long one row takes.
+//!
+//! A slow row holds back the watermark and not the other rows; they go on until the window is full. Then the source
+//! waits, and [`Window::full_at`] tells for which row.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::model::row::{Row, RowBatch};
+
+/// Shared by one source, which asks, and one sink, which advances.
+#[derive(Debug)]
+pub struct Window {
+    size: u64,
+    state: Mutex<State>,
+    /// For the source: the watermark has moved, or nobody wants rows any more.
+    moved: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    watermark: u64,
+    /// Since when the source waits, if it does.
+    full_since: Option<Instant>,
+    /// How long it waited before.
+    waited: Duration,
+    closed: bool,
+}
+
+impl Window {
+    /// Of `size` rows, at least one, all rows below `watermark` being done.
+    pub fn new(size: u64, watermark: u64) -> Self {
+        let state = State { watermark, full_since: None, waited: Duration::ZERO, closed: false };
+        Self { size: size.max(1), state: Mutex::new(state), moved: Condvar::new() }
+    }
+
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Hands rows on in pieces, each as soon as all of it is within the window, and waits in between. The rows are in
+    /// ascending order; some may be missing. `false`: nobody wants rows any more, be it here or where `send` says so.
+    pub fn pass(&self, mut rows: RowBatch, mut send: impl FnMut(RowBatch) -> bool) -> bool {
+        while !rows.is_empty() {
+            let Some(count) = self.wait_for_room(&rows) else { return false };
+            let later = rows.split_off(count);
+            if !send(rows) {
+                return false;
+            }
+            rows = later;
+        }
+        true
+    }
+
+    /// How many of these rows, in ascending order, are within the window; waits while none is. `None`: it is closed.
+    fn wait_for_room(&self, rows: &[Row]) -> Option<usize> {
+        let mut state = self.state();
+        if self.room(&state, rows) == 0 && !state.closed {
+            let since = Instant::now();
+            state.full_since = Some(since);
+            let full = |state: &mut State| !state.closed && self.room(state, rows) == 0;
+            state = self.moved.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
+            state.full_since = None;
+            state.waited += since.elapsed();
+        }
+        (!state.closed).then(|| self.room(&state, rows))
+    }
+
+    fn room(&self, state: &State, rows: &[Row]) -> usize {
+        let end = state.watermark.saturating_add(self.size);
+        rows.partition_point(|row| row.ordinal < end)
+    }
+
+    /// All rows below `watermark` are done. It never moves back.
+    pub fn advance(&self, watermark: u64) {
+        let mut state = self.state();
+        state.watermark = watermark.max(state.watermark);
+        if state.full_since.is_some() {
+            self.moved.notify_one();
+        }
+    }
+
+    /// Nobody wants rows any more: a source that waits learns of it at once.
+    pub fn close(&self) {
+        self.state().closed = true;
+        self.moved.notify_one();
+    }
+
+    /// The row that the source waits for, if it waits.
+    pub fn full_at(&self) -> Option<u64> {
+        let state = self.state();
+        state.full_since.map(|_| state.watermark)
+    }
+
+    /// How long the source has waited so far.
+    pub fn full_for(&self, now: Instant) -> Duration {
+        let state = self.state();
+        state.waited + state.full_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc;
+    use std::thread;
+
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
+    use super::*;
+
+    fn rows(ordinals: impl IntoIterator<Item = u64>) -> RowBatch {
+        ordinals.into_iter().map(|ordinal| Row::new(ordinal, "")).collect()
+    }
+
+    fn ordinals(rows: &[Row]) -> Vec<u64> {
+        rows.iter().map(|row| row.ordinal).collect()
+    }
+
+    /// The row that the source waits for, as soon as it does.
+    fn eventually_full(window: &Window) -> u64 {
+        let until = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < until {
+            if let Some(row) = window.full_at() {
+                return row;
+            }
+            thread::yield_now();
+        }
+        panic!("the source never waits");
+    }
+
+    #[test]
+    fn what_is_within_the_window_passes_at_once_and_the_rest_as_the_watermark_moves() {
+        let window = Arc::new(Window::new(4, 10));
+        let (sender, passed) = mpsc::channel();
+        let source = thread::spawn({
+            let window = window.clone();
+            // 11 and 15 are done already.
+            move || window.pass(rows([10, 12, 13, 14, 16, 17]), |piece| sender.send(ordinals(&piece)).is_ok())
+        });
+        assert_eq!(Ok(vec![10, 12, 13]), passed.recv());
+        assert_eq!(10, eventually_full(&window));
+        window.advance(12);
+        assert_eq!(Ok(vec![14]), passed.recv());
+        assert_eq!(12, eventually_full(&window));
+        window.advance(16);
+        assert_eq!(Ok(vec![16, 17]), passed.recv());
+        assert!(source.join().expect("no panic"));
+        assert_eq!(None, window.full_at());
+    }
+
+    #[test]
+    fn a_watermark_never_moves_back() {
+        let window = Window::new(2, 5);
+        window.advance(3);
+        assert_eq!(Some(2), window.wait_for_room(&rows([5, 6, 7])));
+    }
+
+    #[test]
+    fn the_largest_window_has_room_for_every_row() {
+        assert_eq!(Some(2), Window::new(u64::MAX, 7).wait_for_room(&rows([7, u64::MAX - 1])));
+    }
+
+    #[test]
+    fn a_source_that_waits_learns_that_nobody_wants_rows() {
+        let window = Arc::new(Window::new(1, 0));
+        let source = thread::spawn({
+            let window = window.clone();
+            move || window.pass(rows([1]), |_| true)
+        });
+        assert_eq!(0, eventually_full(&window));
+        window.close();
+        assert!(!source.join().expect("no panic"));
+        assert!(!window.pass(rows([0]), |_| true), "nor later");
+    }
+
+    #[test]
+    fn a_receiver_that_wants_no_more_ends_the_passing() {
+        assert!(!Window::new(1, 0).pass(rows([0, 1]), |_| false));
+    }
+
+    #[test]
+    fn the_time_it_was_full_is_added_up() {
+        let window = Arc::new(Window::new(1, 0));
+        let before = Instant::now();
+        let source = thread::spawn({
+            let window = window.clone();
+            move || window.pass(rows([1]), |_| true)
+        });
+        eventually_full(&window);
+        let full = window.full_for(Instant::now() + Duration::from_secs(60));
+        assert!((60..70).contains(&full.as_secs()), "{full:?}");
+        window.advance(1);
+        assert!(source.join().expect("no panic"));
+        let total = window.full_for(Instant::now() + Duration::from_secs(60));
+        assert!(Duration::ZERO < total && total <= before.elapsed(), "{total:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_row_passes_once_in_order_and_never_beyond_the_window(
+            count in 0_u64..200,
+            size in 1_u64..50,
+            done_before in proptest::collection::btree_set(0_u64..200, 0..100),
+            batch in 1_usize..40,
+            picks in proptest::collection::vec(any::<Index>(), 1..20),
+        ) {
+            let waiting: Vec<u64> = (0..count).filter(|row| !done_before.contains(row)).collect();
+            let mut done = done_before;
+            let mut watermark = first_missing(0, &done);
+            let window = Arc::new(Window::new(size, watermark));
+            // Ahead of the window's own: a row beyond it is one too many.
+            let newest_watermark = Arc::new(AtomicU64::new(watermark));
+            let (sender, passed) = mpsc::channel();
+            let source = thread::spawn({
+                let (window, newest_watermark, waiting) = (window.clone(), newest_watermark.clone(), waiting.clone());
+                move || waiting.chunks(batch).all(|chunk| window.pass(rows(chunk.iter().copied()), |piece| {
+                    let end = newest_watermark.load(Ordering::SeqCst) + size;
+                    piece.iter().all(|row| row.ordinal < end && sender.send(row.ordinal).is_ok())
+                }))
+            });
+
+            let (mut seen, mut in_flight) = (Vec::<u64>::new(), Vec::<u64>::new());
+            for pick in picks.iter().cycle() {
+                // Waits only where nothing can be finished.
+                let first = if in_flight.is_empty() { passed.recv().ok() } else { None };
+                let received: Vec<u64> = first.into_iter().chain(passed.try_iter()).collect();
+                seen.extend(&received);
+                in_flight.extend(received);
+                if in_flight.is_empty() {
+                    break;
+                }
+                done.insert(in_flight.swap_remove(pick.index(in_flight.len())));
+                watermark = first_missing(watermark, &done);
+                newest_watermark.store(watermark, Ordering::SeqCst);
+                window.advance(watermark);
+            }
+            prop_assert!(source.join().expect("no panic"), "a row passed beyond the window");
+            prop_assert_eq!(waiting, seen);
+        }
+    }
+
+    fn first_missing(from: u64, done: &BTreeSet<u64>) -> u64 {
+        (from..=from + done.len() as u64).find(|row| !done.contains(row)).expect("one more than there are")
+    }
+}

@@ -1,0 +1,180 @@
+//! The schedule of a worker's share of a run: which row starts next, and what becomes of an attempt that has ended.
+//!
+//! Pure: it neither waits nor asks the time. Whoever drives it tells what has happened (rows came, an attempt ended, the
+//! run was stopped) and asks [`Schedule::next`] for what to do at a time that is passed in. So each rule is tested on a
+//! table of times, and all of them together against a model (`tests.rs`). What is to hold back a row (a rate, a pause of
+//! its host, a retry that is not due) becomes a file beside this one, and a reason for [`Next::Until`].
+//!
+//! What bounds it: as many rows are in flight as there are places, and at most one chunk more has been drawn.
+
+pub mod hosts;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::outcome::Outcome;
+use crate::model::row::Row;
+use crate::model::status_set::StatusSet;
+
+/// Rows drawn at a time at the most.
+const MAX_CHUNK_ROWS: usize = 64;
+
+/// What is to be done now.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Make an attempt at this row: it has one of the places until [`Schedule::free_place`].
+    Start(Row),
+    /// This row ends without an attempt.
+    Fail(Row, Failure),
+    /// These rows are left undone, for another run.
+    PassOver(Vec<Row>),
+    /// Nothing before this time, unless something happens until then.
+    Until(Instant),
+    /// Nothing until something happens: a row comes, a place is free.
+    Wait,
+    /// Nothing any more. What is still in flight is not waited for.
+    Ended,
+}
+
+/// How an attempt ended, as far as its row's fate depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    pub status: Option<u16>,
+    /// Why there is no whole answer, if there is none.
+    pub error: Option<ErrorKind>,
+}
+
+impl Ended {
+    pub fn of(outcome: &Outcome) -> Self {
+        Self {
+            status: outcome.answer.as_ref().map(|answer| answer.status),
+            error: outcome.failure.as_ref().map(|failure| failure.kind),
+        }
+    }
+}
+
+/// What becomes of a row whose attempt has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Answered,
+    /// No whole answer, or one whose status is among those that count as failed.
+    Failed,
+}
+
+/// Whether rows are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// There is nothing more to draw.
+    InputEnded,
+    /// What is in flight has until then; nothing new is started.
+    Draining(Instant),
+}
+
+#[derive(Debug)]
+pub struct Schedule {
+    places: usize,
+    taken: usize,
+    fail_on: StatusSet,
+    phase: Phase,
+    /// Rows drawn and not started: at most one chunk.
+    drawn: VecDeque<Row>,
+    /// Rows that were cancelled before they were started.
+    cancelled: VecDeque<Row>,
+}
+
+impl Schedule {
+    /// Of so many places in flight; answers with a status among `fail_on` are failed rows.
+    pub fn new(places: usize, fail_on: StatusSet) -> Self {
+        Self { places, taken: 0, fail_on, phase: Phase::Open, drawn: VecDeque::new(), cancelled: VecDeque::new() }
+    }
+
+    /// How many rows to draw. A few at a time, so that no worker sits on rows that another could start: at most an eighth
+    /// of what it has in flight.
+    pub fn wanted(&self) -> usize {
+        let wants = self.phase == Phase::Open && self.drawn.is_empty() && self.taken < self.places;
+        if wants { (self.places / 8).clamp(1, MAX_CHUNK_ROWS) } else { 0 }
+    }
+
+    /// Rows were drawn.
+    pub fn offer(&mut self, rows: impl IntoIterator<Item = Row>) {
+        self.drawn.extend(rows);
+    }
+
+    /// There are no more rows to draw.
+    pub fn end_input(&mut self) {
+        if self.phase == Phase::Open {
+            self.phase = Phase::InputEnded;
+        }
+    }
+
+    /// Nothing new is started; what is in flight has until then. Asking again may shorten this time, never lengthen it.
+    pub fn drain(&mut self, until: Instant) {
+        let earlier = if let Phase::Draining(earlier) = self.phase { earlier } else { until };
+        self.phase = Phase::Draining(until.min(earlier));
+    }
+
+    /// A row was cancelled that nobody had started.
+    pub fn cancel(&mut self, row: Row) {
+        self.cancelled.push_back(row);
+    }
+
+    /// Cancels a row that was drawn and not started. Whether there is one.
+    pub fn cancel_drawn(&mut self, ordinal: u64) -> bool {
+        let place = self.drawn.iter().position(|row| row.ordinal == ordinal);
+        let row = place.and_then(|place| self.drawn.remove(place));
+        let found = row.is_some();
+        self.cancelled.extend(row);
+        found
+    }
+
+    /// What is to be done at this time. To be asked until it says [`Next::Until`], [`Next::Wait`] or [`Next::Ended`], and
+    /// again when something has happened.
+    pub fn next(&mut self, now: Instant) -> Next {
+        if let Some(row) = self.cancelled.pop_front() {
+            return Next::Fail(row, Failure::new(ErrorKind::Cancelled, "it was cancelled before it was sent"));
+        }
+        if let Phase::Draining(until) = self.phase {
+            return if !self.drawn.is_empty() {
+                Next::PassOver(self.drawn.drain(..).collect())
+            } else if self.taken > 0 && now < until {
+                Next::Until(until)
+            } else {
+                Next::Ended
+            };
+        }
+        if self.taken < self.places
+            && let Some(row) = self.drawn.pop_front()
+        {
+            self.taken += 1;
+            return Next::Start(row);
+        }
+        let is_over = self.phase == Phase::InputEnded && self.taken == 0 && self.drawn.is_empty();
+        if is_over { Next::Ended } else { Next::Wait }
+    }
+
+    /// What becomes of a row whose attempt, or last one, has ended so.
+    pub fn ended(&self, ended: Ended) -> Verdict {
+        let failed = ended.error.is_some() || ended.status.is_some_and(|status| self.fail_on.contains(status));
+        if failed { Verdict::Failed } else { Verdict::Answered }
+    }
+
+    /// A place in flight is free again: its row has ended, and the outcome was handed on.
+    pub fn free_place(&mut self) {
+        debug_assert!(self.taken > 0, "only what was taken is free again");
+        self.taken = self.taken.saturating_sub(1);
+    }
+
+    /// Whether more than one row could be started.
+    pub fn has_places_to_spare(&self) -> bool {
+        self.taken + 1 < self.places
+    }
+
+    /// How many places are in use.
+    pub fn taken(&self) -> usize {
+        self.taken
+    }
+}

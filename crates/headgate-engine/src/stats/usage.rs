@@ -1,0 +1,103 @@
+//! What this process used of the machine, and how busy its cores were, whoever used them.
+
+use std::fs;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+/// What this process has used so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// User and system time of all threads, in seconds.
+    pub cpu_s: f64,
+    /// The most memory it had resident at any time.
+    pub peak_rss_bytes: u64,
+}
+
+impl Usage {
+    pub fn now() -> Self {
+        let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Self::default() };
+        let cpu_us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+        // The unit of ru_maxrss is kilobytes, but on macOS bytes.
+        let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
+        let peak_rss_bytes = own_peak_rss_bytes().unwrap_or_else(|| usage.max_rss() as u64 * unit);
+        Self { cpu_s: cpu_us as f64 / 1e6, peak_rss_bytes }
+    }
+}
+
+/// Linux hands `ru_maxrss` on through `execve`: it may be that of the process that started this one.
+fn own_peak_rss_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let kilobytes: u64 =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// What the cores that this process may use have done since the system started, whoever used them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CoreTime {
+    /// In ticks of the system, as is `total`.
+    pub idle: u64,
+    pub total: u64,
+}
+
+impl CoreTime {
+    /// `None` where the system does not tell.
+    pub fn now() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/stat").ok()?, &allowed_cores()?)
+    }
+
+    /// Share of the time since `earlier` in which the cores worked.
+    pub fn busy_since(self, earlier: Self) -> Option<f64> {
+        let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
+        let idle = self.idle.saturating_sub(earlier.idle);
+        Some(1.0 - (idle as f64 / total as f64).min(1.0))
+    }
+
+    /// Lines are `cpuN user nice system idle iowait irq softirq steal guest guest_nice` (proc(5)); guest time is in user.
+    fn parse(stat: &str, cores: &[usize]) -> Option<Self> {
+        let mut sum = Self::default();
+        for line in stat.lines() {
+            let mut fields = line.split_whitespace();
+            let core = fields.next().and_then(|name| name.strip_prefix("cpu")).and_then(|number| number.parse().ok());
+            if core.is_some_and(|core: usize| cores.contains(&core)) {
+                let ticks: Vec<u64> = fields.take(8).map_while(|field| field.parse().ok()).collect();
+                sum.idle += ticks.get(3)? + ticks.get(4)?;
+                sum.total += ticks.iter().sum::<u64>();
+            }
+        }
+        (sum.total > 0).then_some(sum)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn allowed_cores() -> Option<Vec<usize>> {
+    let set = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).ok()?;
+    Some((0..nix::sched::CpuSet::count()).filter(|core| set.is_set(*core).unwrap_or(false)).collect())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allowed_cores() -> Option<Vec<usize>> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_the_cores_we_may_use_is_added_up() {
+        let stat = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 0 0 0 99 1 0 0 0 0 0\nintr 1\n";
+        assert_eq!(Some(CoreTime { idle: 9, total: 36 }), CoreTime::parse(stat, &[0]));
+        assert_eq!(Some(CoreTime { idle: 109, total: 136 }), CoreTime::parse(stat, &[0, 1]));
+        assert_eq!(None, CoreTime::parse(stat, &[2]));
+        let earlier = CoreTime { idle: 100, total: 200 };
+        assert_eq!(Some(0.75), CoreTime { idle: 110, total: 240 }.busy_since(earlier));
+        assert_eq!(None, earlier.busy_since(earlier));
+    }
+
+    #[test]
+    fn this_process_has_used_memory() {
+        assert!(Usage::now().peak_rss_bytes > 1 << 20);
+    }
+}

@@ -1,0 +1,84 @@
+"""What is said to people of a job that was looked at."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from headgate import _format
+from headgate.jobs._status import JobRun, JobStatus
+
+_INDENT: Final = "  "
+_GAP: Final = "  "
+_RUN_COLUMNS: Final = ("command", "began", "last commit", "rows", "end")
+
+
+def report(status: JobStatus) -> str:
+    """The status as aligned lines, without a line end after the last."""
+    facts = list(_facts(status))
+    width = max(len(name) for name, _ in facts)
+    lines = [_headline(status), *(f"{_INDENT}{name:<{width}}{_GAP}{value}" for name, value in facts)]
+    if status.runs:
+        lines.extend(["", *_runs(status)])
+    return "\n".join(_format.printable(line) for line in lines)
+
+
+def _headline(status: JobStatus) -> str:
+    if status.rows is None:
+        return f"{_format.plural(status.done, 'row')} done, of how many is not known yet; {_state(status)}"
+    share = _format.share(status.done / status.rows) if status.rows else "100 %"
+    return f"{status.done:,} of {_format.plural(status.rows, 'row')} done ({share}); {_state(status)}"
+
+
+def _state(status: JobStatus) -> str:
+    if status.running:
+        return "running now" if status.pid is None else f"running now (pid {status.pid})"
+    if status.finished:
+        return "finished"
+    if status.rows == status.done:
+        way_on = ": the same command does that" if status.resumable else ""
+        return f"stopped before the files of results were merged{way_on}"
+    if status.resumable:
+        return "stopped: the same command goes on"
+    return "stopped: it cannot be gone on with, because its input cannot be read again"
+
+
+def _facts(status: JobStatus) -> Iterator[tuple[str, str]]:
+    yield "input", status.input
+    yield "answered", f"{status.answered:,}"
+    yield "failed", f"{status.failed:,}"
+    for kind, number in sorted(status.errors.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{_INDENT}{kind}", f"{number:,}"
+    yield "watermark", f"{status.watermark:,}: all rows before it are done"
+    yield "results", f"{_format.plural(status.parts, 'file')}, {_format.size(status.bytes)}, {status.format}"
+    if status.parts_to_place and not status.running:
+        files = _format.plural(status.parts_to_place, "file")
+        them = "it" if status.parts_to_place == 1 else "them"
+        yield "not in place", f"{files}: other readers do not see {them} before the job is run again"
+    yield "begun", _format.moment(status.started_at)
+    if status.note is not None:
+        yield "note", status.note
+
+
+def _runs(status: JobStatus) -> Iterator[str]:
+    """A line for each run, under a line of names."""
+    earlier = status.run_count - len(status.runs)
+    if earlier > 0:
+        yield f"{_format.plural(earlier, 'run')} before these"
+    last = len(status.runs) - 1
+    cells = [_cells(run, running=status.running and index == last) for index, run in enumerate(status.runs)]
+    yield from _table([_RUN_COLUMNS, *cells])
+
+
+def _cells(run: JobRun, *, running: bool) -> Sequence[str]:
+    end = "ended" if run.ended else "running" if running else "killed or failed"
+    return (run.command, _format.moment(run.started_at), _format.moment(run.committed_at), f"{run.rows:,}", end)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows_at = _RUN_COLUMNS.index("rows")
+    for row in rows:
+        cells = (
+            f"{cell:>{width}}" if index == rows_at else f"{cell:<{width}}"
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield _GAP.join(cells).rstrip()

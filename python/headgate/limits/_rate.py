@@ -1,0 +1,302 @@
+"""How often something may start: a token bucket, with weights.
+
+The bucket is kept as one number, the time at which it will be full again: the generic cell rate algorithm (ITU-T I.371,
+appendix I), which is a token bucket that needs no dripping. `Bucket` decides, and is told the time; `Rate` knows the
+event loop, and who waits.
+
+Timers are late: those of epoll by up to 1 ms, any by as long as a callback before them takes. Counting from the time
+of the late wake-up would add that to every interval, and 5,000 starts a second would be 1,000. So those who are served
+by a late timer are counted from the time for which it was set, and so are the asks of those it has woken; by at most
+`MAX_LATE_S`.
+"""
+
+import asyncio
+import math
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+from headgate.limits._wait_queue import Waiter, WaitQueue
+
+MAX_LATE_S: Final = 0.010
+"""How much of a timer's lateness is made good."""
+
+COARSE_TIMER_S: Final = 0.001
+"""uvloop rounds timers to whole milliseconds: they may come early too."""
+
+SHORTEST_WAIT_S: Final = 1e-9
+"""A wait below it counts as none: a timer for it might not move the clock."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RateStatistics:
+    """What a `Rate` has done.
+
+    Attributes:
+        amount: Cost that may be spent in `per_s` seconds.
+        per_s: Seconds in which `amount` may be spent.
+        burst: Cost that may be spent at once.
+        waiting: Who waits now.
+        granted: How often a cost was granted, at once or after waiting.
+        granted_cost: The sum of these costs.
+        waited_s: Seconds that those who had to wait have waited, all together; those still waiting are not in it.
+    """
+
+    amount: float
+    per_s: float
+    burst: float
+    waiting: int
+    granted: int
+    granted_cost: float
+    waited_s: float
+
+
+class Bucket:
+    """Decides how long a cost has to wait. Times are seconds on any clock that does not go back."""
+
+    __slots__ = ("_full_at_s", "_interval_s", "burst")
+
+    def __init__(self, interval_s: float, burst: float) -> None:
+        """Makes a full bucket; `interval_s` is the time in which a cost of 1 flows in."""
+        self._interval_s = interval_s
+        self._full_at_s = -math.inf
+        self.burst = burst
+
+    def wait_s(self, now_s: float, cost: float) -> float:
+        """Seconds until the bucket holds the cost, which must be at most `burst`; 0 if it does."""
+        wait_s = self._full_at_s + (cost - self.burst) * self._interval_s - now_s
+        # The second: for a clock so far on that its next value is further away than the wait.
+        return 0.0 if wait_s < SHORTEST_WAIT_S or now_s + wait_s == now_s else wait_s
+
+    def take(self, now_s: float, cost: float) -> None:
+        """Takes the cost out."""
+        from_s = self._full_at_s if self._full_at_s > now_s else now_s  # noqa: FURB136 - max() takes three times as long
+        self._full_at_s = from_s + cost * self._interval_s
+
+    def holds(self, now_s: float) -> float:
+        """What is in it."""
+        lacks = max(0.0, self._full_at_s - now_s) / self._interval_s if self._interval_s else 0.0
+        return max(0.0, self.burst - lacks)
+
+    def changed(self, now_s: float, interval_s: float, burst: float) -> "Bucket":
+        """A bucket of another kind that holds what this one holds, or as much of it as goes in."""
+        bucket = Bucket(interval_s, burst)
+        bucket._full_at_s = now_s + (burst - min(burst, self.holds(now_s))) * interval_s
+        return bucket
+
+
+class Rate(WaitQueue[float]):
+    """How much may be started in a time: a token bucket that fills steadily and never holds more than `burst`.
+
+        rate = Rate(100, per_s=1)
+
+        async with rate:
+            await request()
+
+        await rate.acquire(tokens)  # costs may differ, if `burst` is at least the highest
+
+    In any time of `w` seconds at most `burst + amount / per_s * (w + 0.010)` is granted. The 10 ms are for timers that
+    come late, whose lateness is made good, so that the mean rate is kept; were timers exact, it would be `w` alone.
+    What counts is when it is granted: a callback that takes long can keep those who waited from going on at once.
+
+    First come, first served, whatever the costs. A rate limits starts and knows nothing of ends: there is nothing to
+    give back.
+
+    It serves one event loop at a time: after that has ended another, with a full bucket. It is not thread-safe;
+    `statistics` alone may be called from any thread.
+    """
+
+    __slots__ = ("_amount", "_as_of_s", "_bucket", "_due_s", "_granted_cost", "_per_s", "_timed_for", "_timer")
+
+    def __init__(self, amount: float, *, per_s: float = 1.0, burst: float = 1) -> None:
+        """Makes a rate whose bucket is full.
+
+        Args:
+            amount: Cost that may be spent in `per_s` seconds, above 0.
+            per_s: Seconds in which `amount` may be spent, above 0: `Rate(90_000, per_s=60)`.
+            burst: Cost that may be spent at once after a pause, above 0. It is also the highest cost there may be. 1
+                spaces starts evenly; `amount` allows all of `per_s` at its beginning.
+
+        Raises:
+            TypeError: If one of them is no number.
+            ValueError: If one of them is not above 0 or not finite.
+        """
+        super().__init__()
+        self._bucket = Bucket(_interval_s(amount, per_s, burst), burst)
+        self._amount = amount
+        self._per_s = per_s
+        self._granted_cost: float = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timed_for: Waiter[float] | None = None
+        self._due_s = 0.0
+        self._as_of_s: float | None = None
+
+    def change(self, amount: float, *, per_s: float | None = None, burst: float | None = None) -> None:
+        """Changes the rate from now on, also for those who wait.
+
+        What the bucket holds stays in it, as much as `burst` allows. Who waits for a cost that is above `burst` now
+        gets the `ValueError` of `acquire`.
+
+        Args:
+            amount: Cost that may be spent in `per_s` seconds, above 0.
+            per_s: Seconds in which `amount` may be spent, above 0; `None` leaves them as they are.
+            burst: Cost that may be spent at once; `None` leaves it as it is.
+
+        Raises:
+            TypeError: If one of them is no number.
+            ValueError: If one of them is not above 0 or not finite.
+        """
+        per_s = self._per_s if per_s is None else per_s
+        burst = self._bucket.burst if burst is None else burst
+        interval_s = _interval_s(amount, per_s, burst)
+        self._amount = amount
+        self._per_s = per_s
+        if self._loop is None or self._loop.is_closed():
+            self._bucket = Bucket(interval_s, burst)
+            return
+        self._bucket = self._bucket.changed(self._loop.time(), interval_s, burst)
+        self._refuse_above(burst, f"cost is above burst, which was made {burst:g}: it could never be allowed")
+        if not self._serving:
+            self._set_timer(self._head())
+
+    def try_acquire(self, cost: float = 1) -> bool:
+        """Spends the cost if the bucket holds it and nobody waits; does not wait itself.
+
+        Args:
+            cost: What to spend, at most `burst`; 0 is granted whenever nobody waits.
+
+        Returns:
+            Whether it was spent.
+
+        Raises:
+            TypeError: If `cost` is no number.
+            ValueError: If `cost` is below 0, not a number, or above `burst`.
+            RuntimeError: If there is no running event loop, or another one uses this rate.
+        """
+        # The common case costs two comparisons; `_check` says what is wrong, if something is.
+        if (type(cost) is not int and type(cost) is not float) or not 0 <= cost <= self._bucket.burst:
+            self._check(cost)
+        if asyncio.get_running_loop() is not self._loop:
+            self._here()
+        if self._waiters or not self._take(cost):
+            return False
+        self._granted += 1
+        return True
+
+    async def acquire(self, cost: float = 1) -> None:
+        """Spends the cost, as soon as the bucket holds it and everybody who came before has been served.
+
+        Cancelling it while it waits spends nothing. If it is cancelled in the very turn of the event loop in which the
+        cost was spent for it, that stays spent.
+
+        Args:
+            cost: What to spend, at most `burst`; 0 is granted in its turn.
+
+        Raises:
+            TypeError: If `cost` is no number.
+            ValueError: If `cost` is below 0, not a number, or above `burst`, which `change` may also bring about while
+                it waits.
+            RuntimeError: If another event loop uses this rate.
+        """
+        if not self.try_acquire(cost):
+            await self._wait(cost)
+
+    async def __aenter__(self) -> None:
+        if not self.try_acquire():
+            await self._wait(1)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def statistics(self) -> RateStatistics:
+        """What it has done until now. May be called from any thread."""
+        return RateStatistics(
+            amount=self._amount,
+            per_s=self._per_s,
+            burst=self._bucket.burst,
+            waiting=len(self._waiters),
+            granted=self._granted,
+            granted_cost=self._granted_cost,
+            waited_s=self._waited_s,
+        )
+
+    def __repr__(self) -> str:
+        burst = self._bucket.burst
+        return f"<Rate: {self._amount:g} per {self._per_s:g} s, burst {burst:g}, {len(self._waiters)} waiting>"
+
+    def _check(self, amount: float) -> None:
+        _check_number("cost", amount)
+        if not amount >= 0:
+            raise ValueError(f"cost must be at least 0, not {amount:g}")
+        if amount > self._bucket.burst:
+            raise ValueError(
+                f"cost is {amount:g}, but burst is {self._bucket.burst:g}: it could never be allowed; raise burst"
+            )
+
+    def _take(self, amount: float) -> bool:
+        now_s = self._now_s()
+        if self._bucket.wait_s(now_s, amount):
+            return False
+        self._bucket.take(now_s if self._as_of_s is None else max(self._as_of_s, now_s - MAX_LATE_S), amount)
+        self._granted_cost += amount
+        return True
+
+    def _give_back(self, amount: float) -> None:
+        """A cost stays spent: by now others may have been timed by it."""
+
+    def _changed(self) -> None:
+        head = self._head()
+        if not self._serving and head is not self._timed_for:
+            self._set_timer(head)
+
+    def _set_timer(self, head: Waiter[float] | None, spare_s: float = 0.0) -> None:
+        """Sets the one timer there is for the head of the queue."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timed_for = None, head
+        if head is None or self._loop is None or self._loop.is_closed():
+            return
+        now_s = self._loop.time()
+        wait_s = self._bucket.wait_s(now_s, head.amount)
+        self._due_s = now_s if self._as_of_s is None or wait_s else self._as_of_s
+        self._due_s += wait_s
+        self._timer = self._loop.call_later(wait_s + spare_s, self._serve_due)
+
+    def _serve_due(self) -> None:
+        late_s = self._now_s() - self._due_s
+        if late_s <= -SHORTEST_WAIT_S:
+            self._set_timer(self._head(), COARSE_TIMER_S)
+            return
+        self._timer = self._timed_for = None
+        if late_s >= SHORTEST_WAIT_S:
+            self._as_of_s = self._due_s
+        self._serve()
+        if self._as_of_s is not None:
+            # Comes after the tasks that were woken just now.
+            self._here().call_soon(self._be_punctual)
+
+    def _be_punctual(self) -> None:
+        self._as_of_s = None
+
+    def _moved(self) -> None:
+        self._bucket = Bucket(_interval_s(self._amount, self._per_s, self._bucket.burst), self._bucket.burst)
+        self._timer = self._timed_for = self._as_of_s = None
+
+
+def _interval_s(amount: float, per_s: float, burst: float) -> float:
+    """The time in which a cost of 1 flows in."""
+    for name, value in (("amount", amount), ("per_s", per_s), ("burst", burst)):
+        _check_number(name, value)
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name} must be above 0 and finite, not {value:g}")
+    interval_s = per_s / amount
+    if not math.isfinite(interval_s * max(burst, 1)):
+        raise ValueError("amount, per_s and burst are too far apart: the bucket would never be full")
+    return interval_s
+
+
+def _check_number(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")

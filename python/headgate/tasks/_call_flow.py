@@ -1,0 +1,161 @@
+"""A flow of calls: a function, called with each item. This is `amap` where nothing but a limit is asked for."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from inspect import isawaitable, iscoroutinefunction
+from typing import Any
+
+from headgate._errors import TooManyErrors
+from headgate.limits._wait_queue import OtherLoopError
+from headgate.tasks._flow import Flow, cancellations
+from headgate.tasks._options import TaskOptions
+from headgate.tasks._outcome import TaskStatistics
+from headgate.tasks._raised import after, noted, shown, stray
+from headgate.tasks._source import AsyncSource, Source
+
+
+class NotAwaitableError(TypeError):
+    """The function returned something that cannot be awaited, which it will do for each item."""
+
+
+def ends_all(error: BaseException) -> bool:
+    """Whether it ends a map however that treats errors: somebody wants an end, or no item can ever succeed."""
+    return not isinstance(error, Exception) or isinstance(error, (NotAwaitableError, OtherLoopError))
+
+
+class CallFlow(Flow[Any]):
+    """Calls a function with each item as soon as there is room, and delivers what it returns."""
+
+    __slots__ = ("_failed", "_function", "_is_program_over", "_options", "_taken", "_unstarted")
+
+    def __init__(self, source: Source[Any] | AsyncSource[Any], options: TaskOptions) -> None:
+        # A shared limit is asked for each slot, and then there is no bound of our own.
+        limit = options.limit if isinstance(options.limit, int) else sys.maxsize
+        super().__init__(source, limit, limit if options.buffer is None else options.buffer)
+        function = options.function
+        # A function that is not `async def` runs within the task: errors and context variables stay its item's own.
+        self._function = function if iscoroutinefunction(function) else _Awaiting(function).call
+        self._options = options
+        self._taken = 0
+        self._failed = 0
+        self._unstarted = 0
+        self._is_program_over: bool | None = None
+
+    def stop(self) -> list[Any]:
+        """Starts nothing new; what runs is finished. Gives items that were taken and will not be started."""
+        self.take_no_more()
+        return []
+
+    def statistics(self) -> TaskStatistics:
+        """How far it is."""
+        running = len(self._running) + self._maker.is_making
+        return TaskStatistics(
+            taken=self._taken,
+            running=running,
+            waiting=0,
+            uncollected=len(self.ready),
+            succeeded=self._taken - running - self._failed - self._discarded - self._unstarted,
+            failed=self._failed,
+            cancelled=self._discarded,
+            unstarted=self._unstarted,
+            retried=0,
+        )
+
+    def _start(self, item: Any) -> None:  # noqa: ANN401 - the user's type
+        self._taken += 1
+        try:
+            coroutine = self._function(item)
+        except BaseException as error:  # noqa: BLE001 - it does not take one argument, perhaps
+            coroutine = failing(error)
+        try:
+            task = self._create_task(coroutine)
+        except BaseException:
+            self._unstarted += 1
+            raise
+        self._running[task] = item
+        task.add_done_callback(self._on_finished or self._bind(), context=self._context)
+
+    def _finished(self, task: asyncio.Future[Any]) -> None:
+        if self._has_ended:
+            self._discard(task)
+            return
+        item = self._running.pop(task)
+        try:
+            result = task.result()
+        except BaseException as error:  # noqa: BLE001 - the item's own
+            failure = self._error_of_call(task, error)
+            del task  # else its error, whose traceback has this frame, would be a cycle
+            try:
+                self._item_failed(item, failure)
+            finally:
+                del failure  # as above
+        else:
+            self.ready.append(result)
+            if self._waiters:
+                self._wake()
+        self._refill()
+
+    def _error_of_call(self, task: asyncio.Future[Any], error: BaseException) -> BaseException:
+        """What a call has failed with. That it was cancelled is its failure: nobody has cancelled who waits for it."""
+        if not cancellations(task) or not self._is_the_end():
+            return stray("the call", error) if isinstance(error, asyncio.CancelledError) else error
+        # Start nothing more, whatever the call has made of it.
+        return after(asyncio.CancelledError(), error) if isinstance(error, Exception) else error
+
+    def _is_the_end(self) -> bool:
+        """Whether all tasks are cancelled, as asyncio does it when a program ends."""
+        opener = self._opened_by()
+        if isinstance(opener, asyncio.Task) and not (opener.done() or cancellations(opener)):
+            return False
+        if self._is_program_over is None:  # in this turn of the event loop: there may be many calls, and many tasks
+            self._is_program_over = all(map(cancellations, asyncio.all_tasks(self._loop)))
+            self._loop.call_soon(self._look_again)
+        return self._is_program_over
+
+    def _look_again(self) -> None:
+        self._is_program_over = None
+
+    def _item_failed(self, item: Any, error: BaseException) -> bool:  # noqa: ANN401 - the user's type
+        """Counts an error, and ends the flow if it is to be raised. Gives whether the flow goes on."""
+        self._failed += 1
+        options = self._options
+        if options.errors == "raise" or ends_all(error):
+            self.fail(noted(error, item))
+        elif options.max_errors is not None and self._failed > options.max_errors:
+            too_many = TooManyErrors(
+                f"{self._failed} items failed, and max_errors is {options.max_errors}; the last error is the cause"
+            )
+            too_many.__cause__ = noted(error, item)
+            self.fail(too_many)
+        else:
+            return True
+        return False
+
+
+class _Awaiting:
+    """Calls a function that is not `async def`, and awaits what it returns."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._not_awaitable: str | None = None
+
+    async def call(self, item: Any) -> Any:  # noqa: ANN401 - the user's types
+        if self._not_awaitable is not None:
+            raise NotAwaitableError(self._not_awaitable)  # others had been started: once is enough
+        awaitable = self._function(item)
+        if not isawaitable(awaitable):
+            self._not_awaitable = (
+                f"the function returned {shown(awaitable)}, which cannot be awaited: give an `async def` function"
+                " or one that returns an awaitable; asyncio.to_thread makes one of a function that blocks"
+            )
+            raise NotAwaitableError(self._not_awaitable)
+        return await awaitable
+
+
+async def failing(error: BaseException) -> None:
+    """Raises what a call raised before there was a coroutine: as a task, because each item takes its turn."""
+    try:
+        raise error
+    finally:
+        del error  # else it would be a cycle
