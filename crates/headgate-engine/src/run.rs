@@ -194,7 +194,7 @@ fn launch(plan: Plan, options: JobOptions) -> Result<Job, JobError> {
             let shared = Arc::new(Shared {
                 clock,
                 client: Arc::new(ClientOptions {
-                    connector: Connector { resolver: Resolver::default(), tls },
+                    connector: Connector { resolver: Resolver::new(options.run.dns), tls },
                     limits: ResponseLimits {
                         max_body_bytes: options.request.max_body_bytes,
                         memory: MemoryBudget::new(options.request.body_memory_bytes),

@@ -38,8 +38,6 @@ use crate::stats::worker::{SlowRow, WorkerStats};
 
 /// Outcomes that have waited this long go to the sink, however few.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
-/// Threads that a worker may block in name lookups.
-const RESOLVER_THREADS: usize = 8;
 /// Rows drawn at a time at the most.
 const MAX_CHUNK_ROWS: usize = 64;
 
@@ -90,7 +88,6 @@ impl Shared {
 pub fn runtime() -> Result<LocalRuntime, JobError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(RESOLVER_THREADS)
         .build_local(LocalOptions::default())
         .map_err(|error| JobError::internal(format!("an event loop cannot be had: {error}")))
 }
@@ -130,8 +127,6 @@ fn try_run(shared: Arc<Shared>, max_lanes: usize, stats: Arc<Mutex<WorkerStats>>
     });
     worker.stats().runtime = Some(runtime.metrics());
     runtime.block_on(worker.run());
-    // A name lookup may hang in the system's resolver: it is not waited for.
-    runtime.shutdown_background();
     Ok(())
 }
 
@@ -317,6 +312,10 @@ impl Worker {
             Err(failure) => (0, Err(failure)),
         };
         let elapsed_us = started.elapsed().as_micros() as u64;
+        let waited_for_names = line.take_waited_for_names();
+        if !waited_for_names.is_zero() {
+            self.stats().lanes.add_waited(Wait::Names, waited_for_names);
+        }
         let started_at_us = self.shared.clock.unix_us(started);
         let (answer, failure) = match answered {
             Ok((reply, remote_addr)) => {

@@ -43,6 +43,14 @@ pub struct Line {
     deadline: Deadline,
     /// The connection of the last request: mostly the next one can use it, without a look into the pool.
     held: Option<Box<Pooled>>,
+    waited_for_names: Duration,
+}
+
+impl Line {
+    /// How long its requests have waited for names since it was asked last.
+    pub fn take_waited_for_names(&mut self) -> Duration {
+        std::mem::take(&mut self.waited_for_names)
+    }
 }
 
 impl Client {
@@ -53,7 +61,11 @@ impl Client {
 
     /// For a lane that begins. Needs the event loop.
     pub fn line(&self) -> Line {
-        Line { deadline: Deadline::new(Instant::now() + self.options.timeout), held: None }
+        Line {
+            deadline: Deadline::new(Instant::now() + self.options.timeout),
+            held: None,
+            waited_for_names: Duration::ZERO,
+        }
     }
 
     /// Performs the exchange, on a connection that is there or a new one. Also tells where the answer came from.
@@ -125,7 +137,7 @@ impl Client {
         None
     }
 
-    async fn open(&self, origin: &Rc<Origin>, line: &Line) -> Result<Box<Pooled>, Failure> {
+    async fn open(&self, origin: &Rc<Origin>, line: &mut Line) -> Result<Box<Pooled>, Failure> {
         let permit = self.pool.borrow_mut().make_room();
         let connect_by = Instant::now() + self.options.connect_timeout;
         let (by, flag) = if connect_by < line.deadline.at() {
@@ -133,8 +145,12 @@ impl Client {
         } else {
             (line.deadline.at(), "--timeout-s")
         };
+        let connector = &self.options.connector;
+        let begun = Instant::now();
+        let addresses = connector.resolver.resolve(origin, by).await;
+        line.waited_for_names += begun.elapsed();
         // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
-        let connecting = Box::pin(self.options.connector.connect(origin));
+        let connecting = Box::pin(connector.connect(origin, addresses?));
         let connection = timeout_at(by.into(), connecting).await.map_err(|_| {
             let message = format!("no connection to {} in time; see {flag}", origin.authority());
             Failure::new(ErrorKind::Timeout, message)

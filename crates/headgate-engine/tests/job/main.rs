@@ -13,6 +13,7 @@ mod figures;
 mod harness;
 mod keep_alive;
 mod memory;
+mod names;
 mod requests;
 mod rows;
 mod scripted;

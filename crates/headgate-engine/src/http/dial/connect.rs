@@ -39,12 +39,13 @@ pub struct Connector {
 }
 
 impl Connector {
+    /// Connects to one of an origin's addresses.
+    ///
     /// # Errors
-    /// `resolve`, `connect` or `tls`, naming the address.
+    /// `connect` or `tls`, naming the address.
     ///
     /// Cancelling it closes what was opened so far.
-    pub async fn connect(&self, origin: &Origin) -> Result<Connection, Failure> {
-        let addresses = self.resolver.resolve(origin).await?;
+    pub async fn connect(&self, origin: &Origin, addresses: Vec<SocketAddr>) -> Result<Connection, Failure> {
         let (stream, address) = connect_any(&interleaved(addresses)).await?;
         let stream = if origin.https { self.handshake(origin, stream).await? } else { Stream::Plain(stream) };
         Ok(Connection { stream, remote_addr: address.to_string().into(), reused: false })

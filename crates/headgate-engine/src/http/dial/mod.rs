@@ -1,5 +1,6 @@
 //! From an origin to a connection: its name's addresses, TCP, TLS.
 
 pub mod connect;
+pub mod names;
 pub mod resolve;
 pub mod tls;
