@@ -5,32 +5,44 @@
     summary = headgate.fetch("urls.parquet", "results/", concurrency=1000)
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
-Who may import whom, from the bottom up; nothing imports upwards, and nothing imports `cli`:
+Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli` may use
+`jobs`, and no other room any; nothing imports `cli`.
 
-    _version                                       reads the version
-    _summary  _status  _errors  _options           leaves: data
-    _format  _nearest                              leaves: words
-    _arguments                                     reads what Python gives as options
-    _argument_names                                says of arguments what the engine says of flags
-    _display  _report  _report_status  _watch      what a running job shows, what a finished one says
-    _native                                        the one module that imports the engine
-    _run                                           one run of a job, from its start to its end
-    _fetch  _job  _server                          the faces of the engine
+    _version  _format  _nearest  _summary        the version, words for people, what a job says of itself
+    _options  _errors                            what a job is asked for, what can go wrong
+    _headgate                                    the engine
+    _native                                      the one module that imports it
 
-Beside the engine, and without it, what runs coroutines:
+    limits/                                      how many, how fast, how often
+        _wait_queue  _retry
+        _concurrency_limit  _rate
 
-    _line  _concurrency_limit  _rate  _limits  _retry      how many, how fast, how often
-    _task_feed  _task_outcome  _task_options               where items come from, what they become, what is asked
-    _task_maker  _task_clock  _task_errors                 how tasks are made, what time it is, how errors look
-    _task_entry  _task_timers                              an item on its way, and what times it
-    _task_flow                                             the loop
-    _task_futures  _task_calls  _task_paced                what is started in it: awaitables, calls, calls that wait
-    _task_map                                              a loop on a thread of its own
-    _tasks  _task_forms                                    the faces
+    tasks/                                       many tasks, few at once: beside the engine, and without it
+        _source  _options  _outcome              where items come from, what is asked, what they become
+        _maker  _clock  _raised                  how tasks are made, what time it is, how errors look
+        _entry                                   an item on its way
+        _timers                                  what times it
+        _flow                                    the loop
+        _future_flow  _call_flow                 what is started in it: awaitables, calls
+        _paced_flow  _map_iterator               calls that wait; a loop on a thread of its own
+        _face                                    what a user holds
+        _as_completed  _amap                     the faces, and the small ones above them
+        _gather  _for_each  _map
 
-Above all of them:
+    jobs/                                        a job of the engine, from its start to its end
+        _arguments  _argument_names              what Python gives as options, and how messages name it
+        _status                                  what a job's directory says
+        _display  _watch                         what a running job shows
+        _report  _report_status                  what is said of a finished one, and of one that was looked at
+        _run                                     one run of a job
+        _fetch  _job  _server                    the faces of the engine
 
-    cli                                            one file for each verb
+    cli/                                         one file for each verb
+        _parser  _ending  _replace
+        _work_flags
+        _fetch_flags  _retry_flags
+        fetch  retry  serve  show  status
+        demo
 """
 
 from typing import TYPE_CHECKING
@@ -47,17 +59,21 @@ if TYPE_CHECKING:
         TooManyErrors,
         UsageError,
     )
-    from headgate._fetch import fetch
-    from headgate._job import Job, RowStream
-    from headgate._limits import ConcurrencyLimit, ConcurrencyStatistics, Rate, RateStatistics
-    from headgate._retry import Retry, RetryStatistics
-    from headgate._status import JobRun, JobStatus
     from headgate._summary import JobFigures, Summary
-    from headgate._task_forms import for_each, gather, map  # noqa: A004 - it is `map`
-    from headgate._task_map import MapIterator
-    from headgate._task_outcome import TaskOutcome, TaskStatistics
-    from headgate._tasks import CompletedFutures, TaskResults, amap, as_completed, limited_as_completed
     from headgate._version import __version__
+    from headgate.jobs._fetch import fetch
+    from headgate.jobs._job import Job, RowStream
+    from headgate.jobs._status import JobRun, JobStatus
+    from headgate.limits._concurrency_limit import ConcurrencyLimit, ConcurrencyStatistics
+    from headgate.limits._rate import Rate, RateStatistics
+    from headgate.limits._retry import Retry, RetryStatistics
+    from headgate.tasks._amap import TaskResults, amap
+    from headgate.tasks._as_completed import CompletedFutures, as_completed, limited_as_completed
+    from headgate.tasks._for_each import for_each
+    from headgate.tasks._gather import gather
+    from headgate.tasks._map import map  # noqa: A004 - it is `map`
+    from headgate.tasks._map_iterator import MapIterator
+    from headgate.tasks._outcome import TaskOutcome, TaskStatistics
 
 __all__ = [
     "ClosedEarly",
@@ -99,39 +115,39 @@ __all__ = [
 # Imported when first used: `headgate --help` answers without loading the engine.
 _HOME_OF = {
     "ClosedEarly": "_errors",
-    "CompletedFutures": "_tasks",
-    "ConcurrencyLimit": "_limits",
-    "ConcurrencyStatistics": "_limits",
+    "CompletedFutures": "tasks._as_completed",
+    "ConcurrencyLimit": "limits._concurrency_limit",
+    "ConcurrencyStatistics": "limits._concurrency_limit",
     "HeadgateError": "_errors",
     "InputError": "_errors",
     "InternalError": "_errors",
     "Interrupted": "_errors",
-    "Job": "_job",
+    "Job": "jobs._job",
     "JobFigures": "_summary",
-    "JobRun": "_status",
-    "JobStatus": "_status",
-    "MapIterator": "_task_map",
+    "JobRun": "jobs._status",
+    "JobStatus": "jobs._status",
+    "MapIterator": "tasks._map_iterator",
     "OutputError": "_errors",
-    "Rate": "_limits",
-    "RateStatistics": "_limits",
-    "Retry": "_retry",
-    "RetryStatistics": "_retry",
-    "RowStream": "_job",
+    "Rate": "limits._rate",
+    "RateStatistics": "limits._rate",
+    "Retry": "limits._retry",
+    "RetryStatistics": "limits._retry",
+    "RowStream": "jobs._job",
     "StrayCancellation": "_errors",
     "Summary": "_summary",
-    "TaskOutcome": "_task_outcome",
-    "TaskResults": "_tasks",
-    "TaskStatistics": "_task_outcome",
+    "TaskOutcome": "tasks._outcome",
+    "TaskResults": "tasks._amap",
+    "TaskStatistics": "tasks._outcome",
     "TooManyErrors": "_errors",
     "UsageError": "_errors",
     "__version__": "_version",
-    "amap": "_tasks",
-    "as_completed": "_tasks",
-    "fetch": "_fetch",
-    "for_each": "_task_forms",
-    "gather": "_task_forms",
-    "limited_as_completed": "_tasks",
-    "map": "_task_forms",
+    "amap": "tasks._amap",
+    "as_completed": "tasks._as_completed",
+    "fetch": "jobs._fetch",
+    "for_each": "tasks._for_each",
+    "gather": "tasks._gather",
+    "limited_as_completed": "tasks._as_completed",
+    "map": "tasks._map",
 }
 
 

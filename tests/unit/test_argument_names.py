@@ -1,7 +1,7 @@
 import pytest
 
-from headgate._argument_names import named_as_arguments, naming_arguments
 from headgate._errors import OutputError
+from headgate.jobs._argument_names import named_as_arguments, naming_arguments
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from headgate._arguments import Arguments
+from headgate.jobs._arguments import Arguments
 
 WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"

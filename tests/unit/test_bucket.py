@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from headgate._rate import Bucket
+from headgate.limits._rate import Bucket
 
 
 @pytest.mark.parametrize(

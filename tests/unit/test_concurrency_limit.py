@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 
-from headgate._limits import ConcurrencyLimit, ConcurrencyStatistics
+from headgate.limits._concurrency_limit import ConcurrencyLimit, ConcurrencyStatistics
 from support.rates import turns_of_the_loop
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from rich.console import Console
 
-from headgate import _display
 from headgate._summary import Snapshot
+from headgate.jobs import _display
 from support.figures import snapshot_json
 
 

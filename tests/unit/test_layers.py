@@ -1,71 +1,52 @@
 """Imports run downwards only: the order is the one drawn in `headgate/__init__.py`."""
 
 import ast
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 import headgate
+from support.documents import ROOT
 
 PACKAGE = Path(headgate.__file__).parent
 
-DATA = {"_summary", "_status", "_options", "_errors", "_format", "_nearest", "_arguments", "_argument_names"}
-LIMITS = {"_limits", "_retry"}
-TASKS = {"_task_feed", "_task_outcome", "_task_options", "_task_entry", "_task_errors", "_task_flow", "_task_calls"}
-MAY_IMPORT: dict[str, set[str]] = {
-    "__init__": {
-        *("_version", "_summary", "_status", "_errors", "_fetch", "_job"),
-        *("_limits", "_retry", "_task_outcome", "_task_map", "_tasks", "_task_forms"),
-    },
-    "_version": set(),
-    "_summary": set(),
-    "_status": set(),
-    "_format": set(),
-    "_nearest": set(),
-    "_errors": {"_summary"},
-    "_options": {"_version"},
-    "_arguments": {"_options", "_errors"},
-    "_argument_names": {"_errors"},
-    "_display": {"_summary", "_format"},
-    "_report": {"_summary", "_format"},
-    "_report_status": {"_status", "_format"},
-    "_watch": {"_summary"},
-    "_native": {"_headgate"},
-    "_headgate": {"_options"},
-    "_server": {"_native"},
-    "_run": {"_native", "_report", "_watch", *DATA},
-    "_fetch": {"_display", "_run", *DATA},
-    "_job": {"_native", "_display", "_run", *DATA},
-    "_line": set(),
-    "_concurrency_limit": {"_line"},
-    "_rate": {"_line"},
-    "_limits": {"_concurrency_limit", "_rate"},
-    "_retry": set(),
-    "_task_feed": set(),
-    "_task_outcome": set(),
-    "_task_options": LIMITS,
-    "_task_entry": set(),
-    "_task_maker": set(),
-    "_task_clock": set(),
-    "_task_timers": {"_task_clock", "_task_entry"},
-    "_task_errors": {"_errors", "_retry"},
-    "_task_flow": {"_errors", "_task_clock", "_task_errors", "_task_feed", "_task_maker"},
-    "_task_futures": {"_errors", "_task_errors", "_task_feed", "_task_flow"},
-    "_task_calls": {
-        *("_errors", "_line", "_task_errors", "_task_feed", "_task_options", "_task_outcome", "_task_flow"),
-    },
-    "_task_paced": {*LIMITS, "_line", "_task_clock", "_task_timers", *TASKS},
-    "_task_map": {"_errors", "_task_calls", "_task_flow", "_task_outcome"},
-    "_tasks": {*LIMITS, *TASKS, "_task_futures", "_task_paced"},
-    "_task_forms": {*LIMITS, *TASKS, "_task_futures", "_task_map", "_tasks"},
-}
-FACES = {"_run", "_job", "_server"}
+ROOMS_USED_BY = {"": set[str](), "limits": set[str](), "tasks": {"limits"}, "jobs": set[str](), "cli": {"jobs"}}
+FACES = {"jobs/_run", "jobs/_job", "jobs/_server"}
+
+
+def drawing() -> str:
+    return (headgate.__doc__ or "").partition("Who may import whom")[2].partition("\n\n")[2]
+
+
+def drawn_floors() -> list[list[str]]:
+    """The modules on each line of the drawing. What stands after three spaces or more is said of them."""
+    floors, room = list[list[str]](), ""
+    for line in filter(str.strip, drawing().splitlines()):
+        names = re.split(" {3,}", line.strip())[0].split()
+        if names[0].endswith("/"):
+            room = names[0]
+        else:
+            floors.append([room + name for name in names])
+    return floors
+
+
+FLOOR_OF = {module: number for number, floor in enumerate(drawn_floors()) for module in floor}
 
 
 def modules() -> list[str]:
     paths = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")]
     return sorted(path.relative_to(PACKAGE).with_suffix("").as_posix() for path in paths)
+
+
+def in_rooms() -> list[str]:
+    return [module for module in modules() if not module.endswith("__init__")]
+
+
+def room_of(module: str) -> str:
+    return module.rpartition("/")[0]
 
 
 def imports_of(module: str) -> Iterator[str]:
@@ -80,7 +61,7 @@ def imports_of(module: str) -> Iterator[str]:
             names = [f"{home}.{alias.name}" if is_module(f"{home}.{alias.name}") else home for alias in node.names]
         else:
             continue
-        yield from (name.removeprefix("headgate.") for name in names if name.startswith("headgate."))
+        yield from ("/".join(name.split(".")[1:]) for name in names if name.split(".")[0] == "headgate")
 
 
 def is_module(name: str) -> bool:
@@ -88,31 +69,44 @@ def is_module(name: str) -> bool:
     return any(base.with_suffix(suffix).exists() for suffix in (".py", ".pyi")) or base.is_dir()
 
 
-@pytest.mark.parametrize("module", [module for module in modules() if not module.startswith("cli/")])
+def test_the_drawing_has_every_module_once() -> None:
+    assert in_rooms() == sorted(module for floor in drawn_floors() for module in floor)
+
+
+def test_the_architecture_shows_the_same_drawing() -> None:
+    indented = re.sub("^(?=.)", "    ", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert drawing() in indented
+
+
+@pytest.mark.parametrize("module", in_rooms())
 def test_no_arrow_runs_upwards(module: str) -> None:
-    assert set() == set(imports_of(module)) - MAY_IMPORT[module]
+    below = {name for name, floor in FLOOR_OF.items() if floor < FLOOR_OF[module]}
+    assert set() == set(imports_of(module)) - below
 
 
-@pytest.mark.parametrize("module", [module for module in modules() if module.startswith("cli/")])
-def test_the_command_line_reaches_the_engine_through_its_faces(module: str) -> None:
-    assert set() == set(imports_of(module)) & {"_native", "_headgate"}
+@pytest.mark.parametrize("module", in_rooms())
+def test_a_room_uses_only_the_rooms_it_may(module: str) -> None:
+    room = room_of(module)
+    assert {room_of(name) for name in imports_of(module)} <= {"", room, *ROOMS_USED_BY[room]}
+
+
+def test_nothing_imports_the_command_line() -> None:
+    outside = [module for module in modules() if room_of(module) != "cli"]
+    assert [] == [module for module in outside if "cli" in {name.split("/")[0] for name in imports_of(module)}]
 
 
 def test_only_the_faces_know_the_engine() -> None:
-    outside = [module for module in modules() if "_native" in imports_of(module) and module not in FACES]
-    assert outside == []
+    assert {"_native", *FACES} == {module for module in modules() if {"_native", "_headgate"} & set(imports_of(module))}
+
+
+def test_a_room_has_no_code_of_its_own_beside_its_files() -> None:
+    assert [] == [name for room in ("limits", "tasks", "jobs") for name in imports_of(f"{room}/__init__")]
 
 
 def test_the_walk_sees_imports_inside_functions_and_for_types() -> None:
-    assert "_native" in set(imports_of("_server"))
+    assert "_native" in set(imports_of("jobs/_server"))
     assert "_summary" in set(imports_of("_errors"))
 
 
-def test_the_order_has_no_circle() -> None:
-    placed: set[str] = set()
-    rest = {name: below - {"_headgate"} for name, below in MAY_IMPORT.items()}
-    while rest:
-        free = {name for name, below in rest.items() if below <= placed}
-        assert free, f"a circle among {sorted(rest)}"
-        placed |= free
-        rest = {name: below for name, below in rest.items() if name not in free}
+def test_the_drawing_is_read_from_the_bottom_up() -> None:
+    assert all(FLOOR_OF[lower] < FLOOR_OF[upper] for lower, upper in pairwise(("_version", "_native", "jobs/_run")))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from headgate._limits import Rate, RateStatistics
+from headgate.limits._rate import Rate, RateStatistics
 from support.rates import Spenders, SpiedRate, never_more_than, now_s, turns_of_the_loop
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from headgate._report import greeting, report, retry_report
 from headgate._summary import Summary
+from headgate.jobs._report import greeting, report, retry_report
 from support.figures import RESUMED, summary_json
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from headgate._retry import Retry, RetryStatistics
+from headgate.limits._retry import Retry, RetryStatistics
 from support.virtual_clock import run_on_virtual_clock
 
 

@@ -5,10 +5,10 @@ from typing import Self
 
 import pytest
 
-from headgate import _watch
-from headgate._display import Silent
 from headgate._summary import Snapshot
-from headgate._watch import watch
+from headgate.jobs import _watch
+from headgate.jobs._display import Silent
+from headgate.jobs._watch import watch
 from support.figures import snapshot_json, summary_json
 
 
@@ -37,7 +37,7 @@ class FakeJob:
     def snapshot(self) -> str:
         return snapshot_json()
 
-    def finish(self) -> str:
+    def summary(self) -> str:
         self.calls.append("finish")
         return summary_json()
 

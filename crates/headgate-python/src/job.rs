@@ -48,7 +48,7 @@ impl Job {
         to_json(py, &py.detach(|| self.inner.snapshot()))
     }
 
-    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+    fn summary(&self, py: Python<'_>) -> PyResult<String> {
         to_json(py, &py.detach(|| self.inner.summary()))
     }
 }

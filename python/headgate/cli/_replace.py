@@ -42,7 +42,7 @@ def _terminal() -> IO[str] | None:
 
 
 def _question(output: str) -> str:
-    from headgate._job import status_of  # noqa: PLC0415 - not for the help
+    from headgate.jobs._job import status_of  # noqa: PLC0415 - not for the help
 
     try:
         status = status_of(output, check_all=False)

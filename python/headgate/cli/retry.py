@@ -11,7 +11,7 @@ def main(arguments: Sequence[str]) -> int:
     if command is None:
         return 0
     _ending.warn_if_insecure(insecure=command.options.insecure)
-    from headgate import _display, _report, _run  # noqa: PLC0415 - not for the help
+    from headgate.jobs import _display, _report, _run  # noqa: PLC0415 - not for the help
 
     display = _display.display_for(show=not command.quiet)
     summary, stopped_by = _run.run(command.options, display, signals=_ending.SIGNALS)

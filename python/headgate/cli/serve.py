@@ -5,8 +5,8 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from headgate import _server
 from headgate.cli._parser import Parser
+from headgate.jobs import _server
 
 HIGHEST_PORT: Final = 65535
 DEFAULT_PORT: Final = 8080

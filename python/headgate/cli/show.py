@@ -61,7 +61,7 @@ def show(path: str, rows: int, columns: Sequence[str] | None = None) -> None:
     """Prints the first rows at `path`, in the columns asked for or in those that fit."""
     from rich.console import Console  # noqa: PLC0415 - not for the help
 
-    from headgate._job import preview  # noqa: PLC0415 - as above
+    from headgate.jobs._job import preview  # noqa: PLC0415 - as above
 
     # NDJSON does not say how many rows there are; one more than asked for tells at least whether these are all.
     names, cells, total = preview(path, rows + 1)

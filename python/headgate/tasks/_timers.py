@@ -8,8 +8,8 @@ from contextvars import Context
 from itertools import count
 from typing import Any, Final
 
-from headgate._task_clock import CallClock
-from headgate._task_entry import Entry
+from headgate.tasks._clock import CallClock
+from headgate.tasks._entry import Entry
 
 _ON_TIME_S: Final = 1e-9
 """What a timer may come early by, through the rounding of floats."""

@@ -1,7 +1,7 @@
 """A flow of calls with all that may stand between an item and its start, or between its end and its delivery.
 
 An item passes, in this order: its key (`per_key`), a slot of the limit, the rate. Only one item stands before the last
-two, so that we have one place in the line of a shared limit or rate, and those behind wait for it; who waits for their
+two, so that we have one place in the queue of a shared limit or rate, and those behind wait for it; who waits for their
 key is passed by others. An attempt that failed gives slot and key back, waits without either, and then passes the same
 gates again, before new items do.
 
@@ -13,18 +13,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from headgate._limits import ConcurrencyLimit
-from headgate._retry import add_note
-from headgate._task_calls import CallFlow, ends_all, failing
-from headgate._task_entry import Entry, Keys
-from headgate._task_errors import noted, stray
-from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
-from headgate._task_options import TaskOptions
-from headgate._task_outcome import TaskOutcome, TaskStatistics, clear_locals
-from headgate._task_timers import Pauses, TimeLimit
+from headgate.limits._concurrency_limit import ConcurrencyLimit
+from headgate.limits._retry import add_note
+from headgate.tasks._call_flow import CallFlow, ends_all, failing
+from headgate.tasks._entry import Entry, Keys
+from headgate.tasks._options import TaskOptions
+from headgate.tasks._outcome import TaskOutcome, TaskStatistics, clear_locals
+from headgate.tasks._raised import noted, stray
+from headgate.tasks._source import END, NOT_YET, AsyncSource, Source
+from headgate.tasks._timers import Pauses, TimeLimit
 
 if TYPE_CHECKING:
-    from headgate._line import Turn
+    from headgate.limits._wait_queue import Waiter
 
 _SKIPPED: Final = object()
 _MOST_REFUSED: Final = 1000
@@ -42,17 +42,17 @@ class PacedFlow(CallFlow):
     """Calls a function with each item when its gates let it through."""
 
     __slots__ = (
-        *("_ahead", "_cut", "_gate", "_head", "_is_refilling", "_is_timed", "_keys", "_pauses", "_refused"),
-        *("_retried", "_shared", "_time_limit", "_turn", "_will_refill", "_yields"),
+        *("_ahead", "_cut", "_gate", "_gate_waiter", "_head", "_is_refilling", "_is_timed", "_keys", "_pauses"),
+        *("_refused", "_retried", "_shared", "_time_limit", "_will_refill", "_yields"),
     )
 
-    def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
-        super().__init__(feed, options)
+    def __init__(self, source: Source[Any] | AsyncSource[Any], options: TaskOptions) -> None:
+        super().__init__(source, options)
         self._shared = options.limit if isinstance(options.limit, ConcurrencyLimit) else None
         self._yields = options.errors == "yield"
         self._keys = None if options.per_key is None else Keys(options.per_key)
         self._gate: Entry | None = None  # waits for a slot or the rate
-        self._turn: Turn[Any] | None = None  # its place in their line
+        self._gate_waiter: Waiter[Any] | None = None  # its place in their queue
         self._pauses = Pauses()
         self._is_timed = self._yields or options.timeout_s is not None
         self._time_limit = None if options.timeout_s is None else TimeLimit(options.timeout_s, self._running)
@@ -172,12 +172,12 @@ class PacedFlow(CallFlow):
         return len(self._running) + len(self.ready) + self._waiting() >= bound
 
     def _may_pass(self, entry: Entry) -> bool:
-        """Takes a slot of a shared limit and a token of the rate, or stands in their line."""
-        if self._turn is not None:
+        """Takes a slot of a shared limit and a token of the rate, or stands in their queue."""
+        if self._gate_waiter is not None:
             return False
         if self._shared is not None and not entry.has_slot:
             if not self._shared.try_acquire():
-                self._turn = self._shared.when_granted(1, self._slot_granted)
+                self._gate_waiter = self._shared.when_granted(1, self._slot_granted)
                 return False
             entry.has_slot = True
         rate = self._options.rate
@@ -186,20 +186,20 @@ class PacedFlow(CallFlow):
             if self._gate is not entry:
                 return False  # `cost` has stopped the map, and this item was given back
             if not rate.try_acquire(cost):
-                self._turn = rate.when_granted(cost, self._token_granted)
+                self._gate_waiter = rate.when_granted(cost, self._token_granted)
                 return False
             entry.has_token = True
         return True
 
     def _slot_granted(self, _error: ValueError | None) -> None:
-        self._turn = None
+        self._gate_waiter = None
         if self._gate is not None:
             self._gate.has_slot = True
             if not self._will_refill:  # it is one of our own that gave the slot back
                 self._loop.call_soon(self._refill, context=self._context)
 
     def _token_granted(self, error: ValueError | None) -> None:
-        self._turn = None
+        self._gate_waiter = None
         if self._gate is not None:
             # An error: the rate was changed, and can never allow this cost. Asked again, it says so again.
             self._gate.has_token = error is None
@@ -363,7 +363,7 @@ class PacedFlow(CallFlow):
         """
         self._pull_no_more()
         unstarted = self._drop_waiting(lambda entry: entry.attempts == 0)
-        if (item := self._feed.take_back()) is not NOT_YET:
+        if (item := self._source.take_back()) is not NOT_YET:
             unstarted.append(Entry(self._taken, item))
             self._taken += 1
             self._unstarted += 1
@@ -396,9 +396,9 @@ class PacedFlow(CallFlow):
         return dropped
 
     def _leave_gate(self) -> None:
-        if self._turn is not None:
-            self._turn.cancel()
-            self._turn = None
+        if self._gate_waiter is not None:
+            self._gate_waiter.cancel()
+            self._gate_waiter = None
         if self._gate is not None:
             entry, self._gate = self._gate, None
             self._leave(entry)

@@ -1,6 +1,6 @@
 """The loop behind `as_completed` and `amap`: starts work while there is room, keeps results until they are collected.
 
-What. A flow pulls from a feed, makes a task of what it gets, and is called back when that task has finished; the
+What. A flow pulls from a source, makes a task of what it gets, and is called back when that task has finished; the
 callback keeps the result and starts the next one. No task drives it and nothing polls.
 
 Prior art. Andy Balaam's `limited_as_completed` and bpo-30782's `asyncio.as_completed(limit=)`, which starts the next
@@ -30,10 +30,10 @@ from typing import Any, Final, Generic, TypeVar
 from weakref import ref
 
 from headgate._errors import ClosedEarly
-from headgate._task_clock import LONGEST_TURN_S, CallClock
-from headgate._task_errors import after, stray, visible
-from headgate._task_feed import END, NOT_YET, AsyncFeed, Feed
-from headgate._task_maker import TaskMaker
+from headgate.tasks._clock import LONGEST_TURN_S, CallClock
+from headgate.tasks._maker import TaskMaker
+from headgate.tasks._raised import after, stray, visible
+from headgate.tasks._source import END, NOT_YET, AsyncSource, Source
 
 R = TypeVar("R")
 
@@ -52,14 +52,14 @@ class Flow(ABC, Generic[R]):
 
     __slots__ = (
         *("ready", "is_stalled", "is_open", "is_within_block"),
-        *("_feed", "_pull", "_limit", "_bound", "_running", "_waiters", "_discarded"),
+        *("_source", "_pull", "_limit", "_bound", "_running", "_waiters", "_discarded"),
         *("_takes_more", "_is_pulling", "_has_ended", "_failure", "_source_error", "_interrupt"),
         *("_on_finished", "_create_task", "_maker", "_clock", "_now_s", "_turn_ends_s"),
         *("_look_in", "_quick_looks"),
         *("_loop", "_thread", "_context", "_opened_by", "_cut_by", "_told", "_is_waited_for"),
     )
 
-    def __init__(self, feed: Feed[Any] | AsyncFeed[Any], limit: int, buffer: int) -> None:
+    def __init__(self, source: Source[Any] | AsyncSource[Any], limit: int, buffer: int) -> None:
         self.ready: deque[R] = deque()
         """Finished and not yet collected, in the order in which they are to be."""
         self.is_stalled = False
@@ -67,8 +67,8 @@ class Flow(ABC, Generic[R]):
         self.is_open = False
         self.is_within_block = False
         """Whether an `async with` will close it."""
-        self._feed = feed
-        self._look_in = 1 if feed.may_block else 0  # so many pulls; 0: never
+        self._source = source
+        self._look_in = 1 if source.may_block else 0  # so many pulls; 0: never
         self._quick_looks = 0
         self._limit = limit
         self._bound = limit + buffer
@@ -115,7 +115,7 @@ class Flow(ABC, Generic[R]):
         self._now_s = self._clock.read
         self._thread = threading.get_ident()
         self._context = copy_context()
-        self._pull = self._context.run(self._feed.open, partial(self._context.run, self._refill))
+        self._pull = self._context.run(self._source.open, partial(self._context.run, self._refill))
         self.is_open = True
         self.resume()
 
@@ -158,7 +158,7 @@ class Flow(ABC, Generic[R]):
     def _pull_timed(self) -> Any:  # noqa: ANN401 - an item or a mark
         """Pulls from a source that may block: the clock of the calls on this loop stands still meanwhile."""
         began_s = self._now_s()
-        if began_s > self._turn_ends_s and isinstance(self._feed, Feed):  # it was not the source that took so long
+        if began_s > self._turn_ends_s and isinstance(self._source, Source):  # it was not the source that took so long
             self._turn_ends_s = began_s + LONGEST_TURN_S
         try:
             return self._pull()
@@ -277,7 +277,7 @@ class Flow(ABC, Generic[R]):
 
     def is_over(self) -> bool:
         """Whether nothing runs, and nothing will."""
-        return not (self._takes_more or self._running or self._feed.is_open or self._maker.is_making)
+        return not (self._takes_more or self._running or self._source.is_open or self._maker.is_making)
 
     def describe(self) -> str:
         """How far it is, in a few words."""
@@ -322,7 +322,7 @@ class Flow(ABC, Generic[R]):
     def take_no_more(self) -> None:
         """Takes nothing more from the source."""
         self._pull_no_more()
-        self._feed.close()
+        self._source.close()
         if self.is_open and self.is_over():
             self._settle()
 
@@ -378,7 +378,7 @@ class Flow(ABC, Generic[R]):
 
     def _is_of_ours(self, task: "asyncio.Task[Any] | None") -> bool:
         """Whether it is one of those whose end is waited for."""
-        return self._maker.is_making or task in self._running or self._feed.is_run_by(task)
+        return self._maker.is_making or task in self._running or self._source.is_run_by(task)
 
     def _is_last_to_wait(self, task: object) -> bool:
         """Whether nobody else will wait for what runs: who opened the flow does. Others may wait in what runs."""
@@ -418,7 +418,7 @@ class Flow(ABC, Generic[R]):
     def _end(self) -> None:
         self._has_ended = True
         self._pull_no_more()
-        self._feed.close()
+        self._source.close()
         if self.is_open:
             self._cancel_running()
         if self.is_over():

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from types import TracebackType
 
-from headgate._line import Line
+from headgate.limits._wait_queue import WaitQueue
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +28,7 @@ class ConcurrencyStatistics:
     waited_s: float
 
 
-class ConcurrencyLimit(Line[int]):
+class ConcurrencyLimit(WaitQueue[int]):
     """A number of slots that tasks share: whoever holds none waits until one is free.
 
         limit = ConcurrencyLimit(100)
@@ -110,7 +110,7 @@ class ConcurrencyLimit(Line[int]):
         if type(n) is not int or not 0 < n <= self._limit:
             self._check(n)
         self._check_loop()
-        if (self._turns and self._others_wait()) or not self._take(n):
+        if (self._waiters and self._others_wait()) or not self._take(n):
             return False
         self._granted += 1
         return True
@@ -146,7 +146,7 @@ class ConcurrencyLimit(Line[int]):
         if n > self._in_use:
             raise ValueError(f"n is {n}, but {self._in_use} slots are in use: release once what was acquired once")
         self._in_use -= n
-        if self._turns:
+        if self._waiters:
             self._serve()
 
     async def __aenter__(self) -> None:
@@ -164,13 +164,13 @@ class ConcurrencyLimit(Line[int]):
             limit=self._limit,
             in_use=self._in_use,
             most_in_use=self._most_in_use,
-            waiting=len(self._turns),
+            waiting=len(self._waiters),
             granted=self._granted,
             waited_s=self._waited_s,
         )
 
     def __repr__(self) -> str:
-        return f"<ConcurrencyLimit: {self._in_use} of {self._limit} in use, {len(self._turns)} waiting>"
+        return f"<ConcurrencyLimit: {self._in_use} of {self._limit} in use, {len(self._waiters)} waiting>"
 
     def _check_loop(self) -> None:
         try:

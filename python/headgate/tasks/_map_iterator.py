@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from headgate._errors import ClosedEarly
-from headgate._task_calls import CallFlow
-from headgate._task_outcome import TaskStatistics
+from headgate.tasks._call_flow import CallFlow
+from headgate.tasks._outcome import TaskStatistics
 
 R = TypeVar("R")
 T = TypeVar("T")

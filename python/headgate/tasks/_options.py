@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from inspect import iscoroutine
 from typing import Any, Literal, get_args
 
-from headgate._limits import ConcurrencyLimit, Rate
-from headgate._retry import Retry
+from headgate.limits._concurrency_limit import ConcurrencyLimit
+from headgate.limits._rate import Rate
+from headgate.limits._retry import Retry
 
 Errors = Literal["raise", "yield", "skip"]
 

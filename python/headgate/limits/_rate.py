@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
-from headgate._line import Line, Turn
+from headgate.limits._wait_queue import Waiter, WaitQueue
 
 MAX_LATE_S: Final = 0.010
 """How much of a timer's lateness is made good."""
@@ -85,7 +85,7 @@ class Bucket:
         return bucket
 
 
-class Rate(Line[float]):
+class Rate(WaitQueue[float]):
     """How much may be started in a time: a token bucket that fills steadily and never holds more than `burst`.
 
         rate = Rate(100, per_s=1)
@@ -127,7 +127,7 @@ class Rate(Line[float]):
         self._per_s = per_s
         self._granted_cost: float = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._timed_for: Turn[float] | None = None
+        self._timed_for: Waiter[float] | None = None
         self._due_s = 0.0
         self._as_of_s: float | None = None
 
@@ -178,7 +178,7 @@ class Rate(Line[float]):
             self._check(cost)
         if asyncio.get_running_loop() is not self._loop:
             self._here()
-        if self._turns or not self._take(cost):
+        if self._waiters or not self._take(cost):
             return False
         self._granted += 1
         return True
@@ -216,7 +216,7 @@ class Rate(Line[float]):
             amount=self._amount,
             per_s=self._per_s,
             burst=self._bucket.burst,
-            waiting=len(self._turns),
+            waiting=len(self._waiters),
             granted=self._granted,
             granted_cost=self._granted_cost,
             waited_s=self._waited_s,
@@ -224,7 +224,7 @@ class Rate(Line[float]):
 
     def __repr__(self) -> str:
         burst = self._bucket.burst
-        return f"<Rate: {self._amount:g} per {self._per_s:g} s, burst {burst:g}, {len(self._turns)} waiting>"
+        return f"<Rate: {self._amount:g} per {self._per_s:g} s, burst {burst:g}, {len(self._waiters)} waiting>"
 
     def _check(self, amount: float) -> None:
         _check_number("cost", amount)
@@ -251,8 +251,8 @@ class Rate(Line[float]):
         if not self._serving and head is not self._timed_for:
             self._set_timer(head)
 
-    def _set_timer(self, head: Turn[float] | None, spare_s: float = 0.0) -> None:
-        """Sets the one timer there is for the head of the line."""
+    def _set_timer(self, head: Waiter[float] | None, spare_s: float = 0.0) -> None:
+        """Sets the one timer there is for the head of the queue."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._timed_for = None, head

@@ -9,9 +9,9 @@ from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from headgate._errors import ClosedEarly
-from headgate._task_errors import shown
-from headgate._task_feed import END, NOT_YET, feed_of
-from headgate._task_flow import NO_MORE, Flow, cancellations
+from headgate.tasks._flow import NO_MORE, Flow, cancellations
+from headgate.tasks._raised import shown
+from headgate.tasks._source import END, NOT_YET, source_of
 
 R = TypeVar("R")
 
@@ -31,7 +31,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         buffer: int,
         timeout_s: float | None,
     ) -> None:
-        super().__init__(feed_of(aws, "aws"), limit, buffer)
+        super().__init__(source_of(aws, "aws"), limit, buffer)
         self._given = aws
         self._timeout_s = timeout_s
         self._timer: asyncio.TimerHandle | None = None
@@ -175,11 +175,11 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
     def _close_unstarted(self) -> None:
         _close(self._held)
-        _close(self._feed.take_back())
+        _close(self._source.take_back())
         self._held = NOT_YET
         if isinstance(self._given, _AT_HAND):
             if not self.is_open:
-                self._pull = self._feed.open(self._refill)
+                self._pull = self._source.open(self._refill)
             with suppress(RuntimeError):  # it was changed meanwhile, and cannot be iterated any further
                 while (item := self._pull()) is not END:
                     _close(item)

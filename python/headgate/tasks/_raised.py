@@ -5,7 +5,7 @@ import reprlib
 from typing import Any, Final
 
 from headgate._errors import StrayCancellation
-from headgate._retry import add_note
+from headgate.limits._retry import add_note
 
 _SHORT: Final = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200

@@ -1,10 +1,10 @@
-"""The line of those who wait, as maps of tasks use it: turns that call back."""
+"""The wait queue, as maps of tasks use it: waiters that call back."""
 
 from collections.abc import Callable
 
 import pytest
 
-from headgate._limits import ConcurrencyLimit
+from headgate.limits._concurrency_limit import ConcurrencyLimit
 from support.rates import turns_of_the_loop
 from support.virtual_clock import run_on_virtual_clock
 

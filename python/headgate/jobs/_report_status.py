@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from headgate import _format
-from headgate._status import JobRun, JobStatus
+from headgate.jobs._status import JobRun, JobStatus
 
 _INDENT: Final = "  "
 _GAP: Final = "  "

@@ -21,7 +21,7 @@ POLL_S: Final = 0.1
 DRAW_EVERY_S: Final = 0.2
 
 
-class Job(Protocol):
+class RunningJob(Protocol):
     """The part of the engine's `Job` that is needed here."""
 
     def wait(self, timeout_s: float) -> bool:
@@ -36,7 +36,7 @@ class Job(Protocol):
     def snapshot(self) -> str:
         """How far it is, as JSON."""
 
-    def finish(self) -> str:
+    def summary(self) -> str:
         """What it has done, as JSON."""
 
 
@@ -53,7 +53,7 @@ class Display(AbstractContextManager["Display"], Protocol):
 class _Signals:
     """Turns signals into `stop` and `abort` of one job while it runs."""
 
-    def __init__(self, job: Job, numbers: Iterable[signal.Signals]) -> None:
+    def __init__(self, job: RunningJob, numbers: Iterable[signal.Signals]) -> None:
         self._job = job
         self._numbers = numbers
         self._previous: dict[signal.Signals, object] = {}
@@ -89,7 +89,7 @@ class _Signals:
 
 
 def watch(
-    job: Job,
+    job: RunningJob,
     display: Display,
     *,
     grace_s: float,
@@ -107,13 +107,13 @@ def watch(
                 with contextlib.suppress(OSError):
                     display.say(greeting)
             _follow(job, display, received, grace_s)
-            return Summary.from_json(job.finish()), received.first
+            return Summary.from_json(job.summary()), received.first
     except BaseException:
         job.abort()
         raise
 
 
-def _follow(job: Job, display: Display, received: _Signals, grace_s: float) -> None:
+def _follow(job: RunningJob, display: Display, received: _Signals, grace_s: float) -> None:
     said = 0
     drawn_at = time.monotonic()
     while not job.wait(POLL_S):

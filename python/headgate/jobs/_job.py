@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Self
 
 from headgate import _options
-from headgate._argument_names import naming_arguments
-from headgate._arguments import Arguments
-from headgate._display import display_for
 from headgate._errors import OutputError, UsageError
 from headgate._native import RowStream, job_rows, job_status, preview
 from headgate._nearest import with_suggestions
 from headgate._options import Headers, RetryOptions, StrPath
-from headgate._run import run_or_raise
-from headgate._status import JobStatus
 from headgate._summary import Summary
+from headgate.jobs._argument_names import naming_arguments
+from headgate.jobs._arguments import Arguments
+from headgate.jobs._display import display_for
+from headgate.jobs._run import run_or_raise
+from headgate.jobs._status import JobStatus
 
 __all__ = ["Job", "RowStream", "preview", "status_of"]
 

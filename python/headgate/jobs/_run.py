@@ -5,13 +5,13 @@ import signal
 from collections.abc import Iterable
 from typing import Final
 
-from headgate import _report
-from headgate._argument_names import named_as_arguments, naming_arguments
 from headgate._errors import HeadgateError, InputError, InternalError, Interrupted, OutputError, UsageError
 from headgate._native import Job
 from headgate._options import FetchOptions, RetryOptions
 from headgate._summary import Summary
-from headgate._watch import Display, watch
+from headgate.jobs import _report
+from headgate.jobs._argument_names import named_as_arguments, naming_arguments
+from headgate.jobs._watch import Display, watch
 
 _INSECURE_NOTE: Final = (
     "certificates were not verified (insecure): all of this may have been read and changed on the way"
@@ -37,7 +37,7 @@ def run(
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
     job = Job(options) if isinstance(options, FetchOptions) else Job.retry(options)
-    greeting = _report.greeting(Summary.from_json(job.finish()))
+    greeting = _report.greeting(Summary.from_json(job.summary()))
     summary, stopped_by = watch(job, display, grace_s=options.grace_s, signals=signals, greeting=greeting)
     if options.insecure:
         summary = dataclasses.replace(summary, notes=(*summary.notes, _INSECURE_NOTE))

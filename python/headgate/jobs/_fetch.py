@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 from headgate import _options
-from headgate._arguments import Arguments
-from headgate._display import display_for
 from headgate._nearest import with_suggestions
 from headgate._options import FetchOptions, Format, Headers, Statuses, StrPath
-from headgate._run import run_or_raise
 from headgate._summary import Summary
+from headgate.jobs._arguments import Arguments
+from headgate.jobs._display import display_for
+from headgate.jobs._run import run_or_raise
 
 
 @with_suggestions

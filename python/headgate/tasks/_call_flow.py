@@ -7,12 +7,12 @@ from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
 from headgate._errors import TooManyErrors
-from headgate._line import OtherLoopError
-from headgate._task_errors import after, noted, shown, stray
-from headgate._task_feed import AsyncFeed, Feed
-from headgate._task_flow import Flow, cancellations
-from headgate._task_options import TaskOptions
-from headgate._task_outcome import TaskStatistics
+from headgate.limits._wait_queue import OtherLoopError
+from headgate.tasks._flow import Flow, cancellations
+from headgate.tasks._options import TaskOptions
+from headgate.tasks._outcome import TaskStatistics
+from headgate.tasks._raised import after, noted, shown, stray
+from headgate.tasks._source import AsyncSource, Source
 
 
 class NotAwaitableError(TypeError):
@@ -29,10 +29,10 @@ class CallFlow(Flow[Any]):
 
     __slots__ = ("_failed", "_function", "_is_program_over", "_options", "_taken", "_unstarted")
 
-    def __init__(self, feed: Feed[Any] | AsyncFeed[Any], options: TaskOptions) -> None:
+    def __init__(self, source: Source[Any] | AsyncSource[Any], options: TaskOptions) -> None:
         # A shared limit is asked for each slot, and then there is no bound of our own.
         limit = options.limit if isinstance(options.limit, int) else sys.maxsize
-        super().__init__(feed, limit, limit if options.buffer is None else options.buffer)
+        super().__init__(source, limit, limit if options.buffer is None else options.buffer)
         function = options.function
         # A function that is not `async def` runs within the task: errors and context variables stay its item's own.
         self._function = function if iscoroutinefunction(function) else _Awaiting(function).call

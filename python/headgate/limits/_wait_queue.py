@@ -1,4 +1,4 @@
-"""The line of those who wait for a limit or a rate: first come, first served, whatever their weights.
+"""The wait queue of a limit or a rate: first come, first served, whatever their weights.
 
 Prior art: the waiters of `asyncio.Semaphore`, whose history is one of lost wake-ups and of newcomers that overtook
 (python/cpython issue 90155, python/asyncio issue 270); trio's `ParkingLot`, which hands over in order.
@@ -9,9 +9,9 @@ Guarantees:
     what they asked for, and go on in the next turn.)
   - What was asked for is taken by the one who serves, before the waiter runs: between the two, nobody can take it away.
   - A waiter that is cancelled takes nothing. Was it served in the same turn of the event loop, it gives back.
-  - One turn of the event loop serves at most those who stood in the line when it began.
+  - One turn of the event loop serves at most those who stood in the queue when it began.
 
-Cost: to join, to leave and to serve are O(1), from any place in the line; no task and no timer for each waiter.
+Cost: to join, to leave and to serve are O(1), from any place in the queue; no task and no timer for each waiter.
 
 Not done here: time, and what there is to take. `ConcurrencyLimit` and `Rate` say so in `_take`.
 """
@@ -29,26 +29,26 @@ class OtherLoopError(RuntimeError):
     """A limit or a rate is in use in another event loop than the one that asks."""
 
 
-class Turn(Generic[Amount]):
-    """A place in the line.
+class Waiter(Generic[Amount]):
+    """One who waits, in a wait queue.
 
     Attributes:
         amount: What is asked for.
-        granted: Whether it was taken for this turn.
+        granted: Whether it was taken for this waiter.
     """
 
-    __slots__ = ("_call", "_future", "_line", "amount", "granted", "joined_s")
+    __slots__ = ("_call", "_future", "_queue", "amount", "granted", "joined_s")
 
     def __init__(
         self,
-        line: "Line[Amount]",
+        queue: "WaitQueue[Amount]",
         amount: Amount,
         joined_s: float,
         *,
         call: Callable[[ValueError | None], None] | None = None,
         future: "asyncio.Future[None] | None" = None,
     ) -> None:
-        self._line = line
+        self._queue = queue
         self._call = call
         self._future = future
         self.amount = amount
@@ -56,8 +56,8 @@ class Turn(Generic[Amount]):
         self.granted = False
 
     def cancel(self) -> None:
-        """Leaves the line; does nothing if it was granted or refused before."""
-        self._line._leave(self)  # noqa: SLF001 - the two are one thing
+        """Leaves the queue; does nothing if it was granted or refused before."""
+        self._queue._leave(self)  # noqa: SLF001 - the two are one thing
 
     def is_wanted(self) -> bool:
         """Whether somebody still waits: a cancelled task learns of it only in the next turn of the event loop."""
@@ -74,15 +74,15 @@ class Turn(Generic[Amount]):
                 self._future.set_exception(error)
 
 
-class Line(ABC, Generic[Amount]):
+class WaitQueue(ABC, Generic[Amount]):
     """Base of what can be waited for; belongs to one event loop at a time."""
 
-    __slots__ = ("_granted", "_loop", "_serving", "_turns", "_waited_s")
+    __slots__ = ("_granted", "_loop", "_serving", "_waited_s", "_waiters")
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         # A plain dict finds its first entry in O(entries removed before it).
-        self._turns: OrderedDict[Turn[Amount], None] = OrderedDict()
+        self._waiters: OrderedDict[Waiter[Amount], None] = OrderedDict()
         self._serving = False
         self._granted = 0
         self._waited_s = 0.0
@@ -101,14 +101,14 @@ class Line(ABC, Generic[Amount]):
 
     @abstractmethod
     def _changed(self) -> None:
-        """Sees to it that the line is served when its head, perhaps another one now, can be."""
+        """Sees to it that the queue is served when its head, perhaps another one now, can be."""
 
     @abstractmethod
     def _moved(self) -> None:
         """Forgets what belonged to the event loop before."""
 
-    def when_granted(self, amount: Amount, call: Callable[[ValueError | None], None]) -> Turn[Amount]:
-        """Joins the line without a coroutine.
+    def when_granted(self, amount: Amount, call: Callable[[ValueError | None], None]) -> Waiter[Amount]:
+        """Joins the queue without a coroutine.
 
         Args:
             amount: What to take.
@@ -120,34 +120,34 @@ class Line(ABC, Generic[Amount]):
             RuntimeError: If there is no running event loop, or others wait in another one.
         """
         self._check(amount)
-        turn = Turn(self, amount, self._here().time(), call=call)
-        self._join(turn)
-        return turn
+        waiter = Waiter(self, amount, self._here().time(), call=call)
+        self._join(waiter)
+        return waiter
 
     async def _wait(self, amount: Amount) -> None:
-        """Waits for its turn, from the end of the line. Cancelling it takes nothing."""
+        """Waits for its turn, from the end of the queue. Cancelling it takes nothing."""
         loop = self._here()
         future: asyncio.Future[None] = loop.create_future()
-        turn = Turn(self, amount, loop.time(), future=future)
-        self._join(turn)
+        waiter = Waiter(self, amount, loop.time(), future=future)
+        self._join(waiter)
         try:
             await future
         except BaseException:
-            turn.cancel()
-            if turn.granted:
+            waiter.cancel()
+            if waiter.granted:
                 self._give_back(amount)
             raise
 
     def _here(self) -> asyncio.AbstractEventLoop:
-        """The running event loop; from now on the one of this line."""
+        """The running event loop; from now on the one of this queue."""
         loop = asyncio.get_running_loop()
         before = self._loop
         if loop is not before:
-            if before is not None and not before.is_closed() and (self._turns or before.is_running()):
+            if before is not None and not before.is_closed() and (self._waiters or before.is_running()):
                 raise OtherLoopError(
                     f"this {type(self).__name__} is in use in another event loop: make one for each event loop"
                 )
-            self._turns.clear()
+            self._waiters.clear()
             self._loop = loop
             self._moved()
         return loop
@@ -155,54 +155,54 @@ class Line(ABC, Generic[Amount]):
     def _now_s(self) -> float:
         return (self._loop or self._here()).time()
 
-    def _join(self, turn: Turn[Amount]) -> None:
-        self._turns[turn] = None
+    def _join(self, waiter: Waiter[Amount]) -> None:
+        self._waiters[waiter] = None
         self._changed()
 
-    def _leave(self, turn: Turn[Amount]) -> None:
-        if turn in self._turns:
-            del self._turns[turn]
+    def _leave(self, waiter: Waiter[Amount]) -> None:
+        if waiter in self._waiters:
+            del self._waiters[waiter]
             self._changed()
 
-    def _head(self) -> Turn[Amount] | None:
-        """The first who still waits; those before it, whose tasks were cancelled, leave the line."""
-        while self._turns:
-            turn = next(iter(self._turns))
-            if turn.is_wanted():
-                return turn
-            del self._turns[turn]
+    def _head(self) -> Waiter[Amount] | None:
+        """The first who still waits; those before it, whose tasks were cancelled, leave the queue."""
+        while self._waiters:
+            waiter = next(iter(self._waiters))
+            if waiter.is_wanted():
+                return waiter
+            del self._waiters[waiter]
         return None
 
     def _others_wait(self) -> bool:
-        """Whether somebody is in the line; those whose event loop was closed are not."""
-        if self._turns and self._loop is not None and self._loop.is_closed():
-            self._turns.clear()
-        return bool(self._turns)
+        """Whether somebody is in the queue; those whose event loop was closed are not."""
+        if self._waiters and self._loop is not None and self._loop.is_closed():
+            self._waiters.clear()
+        return bool(self._waiters)
 
     def _serve(self) -> None:
         """Grants to one after the other, until there is not enough for the next."""
-        # What is called from here may give back, ask again or leave; the loop below goes on with the line as it then
-        # is.
+        # What is called from here may give back, ask again or leave; the loop below goes on with the queue as it
+        # then is.
         if self._serving or self._loop is None or not self._others_wait():
             return
         self._serving = True
         try:
-            for _ in range(len(self._turns)):
-                turn = self._head()
-                if turn is None or not self._take(turn.amount):
+            for _ in range(len(self._waiters)):
+                waiter = self._head()
+                if waiter is None or not self._take(waiter.amount):
                     break
-                del self._turns[turn]
-                turn.granted = True
+                del self._waiters[waiter]
+                waiter.granted = True
                 self._granted += 1
-                self._waited_s += self._loop.time() - turn.joined_s
-                turn.settle(None)
+                self._waited_s += self._loop.time() - waiter.joined_s
+                waiter.settle(None)
         finally:
             self._serving = False
             self._changed()
 
     def _refuse_above(self, bound: Amount, why: str) -> None:
-        """Those who ask for more than the bound leave the line with an error."""
-        for turn in [turn for turn in self._turns if turn.amount > bound]:
-            if turn in self._turns:
-                del self._turns[turn]
-                turn.settle(ValueError(why))
+        """Those who ask for more than the bound leave the queue with an error."""
+        for waiter in [waiter for waiter in self._waiters if waiter.amount > bound]:
+            if waiter in self._waiters:
+                del self._waiters[waiter]
+                waiter.settle(ValueError(why))

@@ -1,8 +1,8 @@
 """Where work comes from: an iterable or an async iterable, from which one item is pulled when there is room for it.
 
-A feed is asked with `pull()`, which never waits: it gives an item, `NOT_YET` (the feed calls back when it has one), or
-`END`; an error of the source is raised by it. An async source is iterated, and closed, by one task of its own, because
-an async generator must be finished where it was run.
+A source is asked with `pull()`, which never waits: it gives an item, `NOT_YET` (it calls back when it has one), or
+`END`; an error of what is iterated is raised by it. An async source is iterated, and closed, by one task of its own,
+because an async generator must be finished where it was run.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _NEVER_BLOCK: Final = frozenset(type(iter(each)) for each in _AT_HAND)
 """Iterators over what is there already."""
 
 
-class Feed(Generic[T]):
+class Source(Generic[T]):
     """An iterable, pulled one by one."""
 
     def __init__(self, items: Iterable[T]) -> None:
@@ -56,7 +56,7 @@ class Feed(Generic[T]):
         return False
 
 
-class AsyncFeed(Generic[T]):
+class AsyncSource(Generic[T]):
     """An async iterable, pulled one by one; an item is asked for when somebody wants it, and not before."""
 
     def __init__(self, items: AsyncIterable[T]) -> None:
@@ -144,7 +144,7 @@ class AsyncFeed(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - the source's own, whatever it is; raised by the next pull
             self._error = error
         finally:
-            await self._close_source()
+            await self._close_iterator()
 
     def _put(self, item: T) -> None:
         if self._is_closing:  # the source's answer to being stopped, which nobody will pull any more
@@ -157,7 +157,7 @@ class AsyncFeed(Generic[T]):
         self._have_more()
         self._is_giving = False
 
-    async def _close_source(self) -> None:
+    async def _close_iterator(self) -> None:
         close = getattr(self._iterator, "aclose", None)
         if close is not None:
             try:
@@ -175,8 +175,8 @@ class AsyncFeed(Generic[T]):
         have_more()
 
 
-def feed_of(items: object, argument: str) -> Feed[Any] | AsyncFeed[Any]:
-    """The feed of an argument.
+def source_of(items: object, argument: str) -> Source[Any] | AsyncSource[Any]:
+    """The source that an argument is.
 
     Raises:
         TypeError: It cannot be iterated, or is text or a coroutine, which nobody means.
@@ -192,9 +192,9 @@ def feed_of(items: object, argument: str) -> Feed[Any] | AsyncFeed[Any]:
             f"{argument} is one piece of work, a {type(items).__name__}: give an iterable, as a list or a generator"
         )
     if isinstance(items, AsyncIterable):
-        return AsyncFeed(items)
+        return AsyncSource(items)
     try:
-        return Feed(cast("Iterable[Any]", items))
+        return Source(cast("Iterable[Any]", items))
     except TypeError:
         raise TypeError(f"{argument} must be an iterable or an async iterable, not {type(items).__name__}") from None
 

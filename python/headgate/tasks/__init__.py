@@ -1,0 +1,1 @@
+"""Many tasks, few at once: plain Python on asyncio, beside the engine and without it."""

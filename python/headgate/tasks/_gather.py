@@ -1,0 +1,82 @@
+"""`asyncio.gather` with a limit: for a few awaitables, all of whose results are wanted at once."""
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+from inspect import isawaitable
+from typing import Any, Literal, TypeVar, overload
+
+from headgate.tasks._as_completed import as_completed
+from headgate.tasks._future_flow import close_all, wait_without_cancelling
+from headgate.tasks._raised import shown
+
+R = TypeVar("R")
+
+
+@overload
+async def gather(*aws: Awaitable[R], limit: int, return_exceptions: Literal[False] = False) -> list[R]: ...
+
+
+@overload
+async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool) -> list[R | BaseException]: ...
+
+
+async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = False) -> list[Any]:
+    """Awaits all, few at a time, and gives their results in the order of the arguments: `asyncio.gather` with a limit.
+
+        pages = await gather(*(fetch(url) for url in urls), limit=10)
+
+    The first error cancels the coroutines that run, waits until they have ended, and is raised; those that were not
+    started are closed. (`asyncio.gather` would let them run on.) Cancelling it does the same. Futures that were given
+    run on in either case: they are somebody else's.
+
+    Args:
+        aws: Coroutines, futures and other awaitables. All of them are there from the beginning, as are their results:
+            for more than fit in memory, use `amap`. A coroutine can be given once.
+        limit: Started and unfinished at once, at the most.
+        return_exceptions: Whether errors stand among the results instead of being raised; the cancellation of one of
+            them too.
+
+    Raises:
+        TypeError: An argument is not what it must be.
+        ValueError: `limit` is below 1.
+        asyncio.CancelledError: It was cancelled; or one of them was, as `asyncio.gather` does it.
+    """
+    results: list[Any] = [None] * len(aws)
+    is_left = False
+
+    # It does not know the results: from the traceback of an error that stands among them, its frame can be reached.
+    async def settle(index: int) -> tuple[int, Any]:
+        awaitable = aws[index]
+        try:
+            if asyncio.isfuture(awaitable):
+                awaitable = wait_without_cancelling(awaitable)
+            return index, await awaitable
+        except (Exception, asyncio.CancelledError) as error:
+            if not return_exceptions or is_left:
+                raise
+            return index, error
+
+    try:
+        _check_awaitables(aws)
+        async with as_completed((settle(index) for index in range(len(aws))), limit=limit) as futures:
+            try:
+                async for future in futures:
+                    try:
+                        index, results[index] = future.result()
+                    finally:
+                        del future  # else its error, whose traceback has this frame, would be a cycle
+            finally:
+                is_left = True
+    finally:
+        close_all(aws)  # those that were not started; for the others it does nothing
+        aws = ()  # a future among them has its error, whose traceback has this frame
+    return results
+
+
+def _check_awaitables(aws: Iterable[object]) -> None:
+    for awaitable in aws:
+        if not isawaitable(awaitable):
+            hint = "give them one by one, gather(*aws)" if isinstance(awaitable, Iterable) else "call it, f(x)"
+            raise TypeError(f"gather takes awaitables, and was given {shown(awaitable)}: {hint}")
+        if asyncio.isfuture(awaitable) and awaitable.get_loop() is not asyncio.get_running_loop():
+            raise ValueError("a future that gather was given belongs to another event loop")
