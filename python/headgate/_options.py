@@ -77,6 +77,7 @@ class WorkOptions:
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     cacert: str | None = None
     insecure: bool = False
+    dns: str | None = None
     grace_s: float = DEFAULT_GRACE_S
     part_bytes: int = DEFAULT_PART_BYTES
 
@@ -96,6 +97,8 @@ class WorkOptions:
         yield from self._seconds("grace_s", self.grace_s, zero=True)
         yield from self._whole("part_bytes", self.part_bytes, least=1)
         yield from self._switch("insecure", self.insecure)
+        if self.dns is not None and not self._is_text("dns"):
+            yield self._no_text("dns")
         for name, value in self.headers:
             if not _TOKEN.fullmatch(name):
                 yield "headers", f"{name!r} is no name of a header"

@@ -307,6 +307,10 @@ impl Share {
             Err(failure) => return self.unanswered(self.lanes.take(place), None, failure),
         };
         let asked = self.client.ask(&prepared, &self.shared.limits, started, state).await;
+        let waited_for_names = state.take_waited_for_names();
+        if !waited_for_names.is_zero() {
+            self.stats().lanes.add_waited(Wait::Names, waited_for_names);
+        }
         let elapsed_us = started.elapsed().as_micros() as u64;
         let (answer, failure) = match asked {
             Ok((reply, remote_addr)) => self.answer(reply, remote_addr, started),

@@ -40,12 +40,19 @@ pub struct Connector {
 }
 
 impl Connector {
+    /// Connects to one of an origin's addresses.
+    ///
     /// # Errors
-    /// `resolve`, `connect` or `tls`, naming the address.
+    /// `connect` or `tls`, naming the address.
     ///
     /// Cancelling it closes what was opened so far.
-    pub async fn connect(&self, route: &RouteKey, host: &Host) -> Result<Connection, Failure> {
-        let mut addresses = interleaved(self.resolver.resolve(&route.origin).await?);
+    pub async fn connect(
+        &self,
+        route: &RouteKey,
+        host: &Host,
+        addresses: Vec<SocketAddr>,
+    ) -> Result<Connection, Failure> {
+        let mut addresses = interleaved(addresses);
         let preferred = addresses.first().copied();
         put_first(&mut addresses, host.address(Instant::now()));
         let (stream, address) = connect_any(&addresses).await?;
