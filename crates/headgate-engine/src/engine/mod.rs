@@ -2,9 +2,11 @@
 //! looked up. One engine serves any number of runs, one after another or at once.
 
 pub mod failure;
+mod gathered;
 mod lanes;
 pub mod machine;
-pub mod share;
+mod share;
+pub mod shared;
 mod worker;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use self::machine::OpenFiles;
-use self::share::Shared;
+use self::shared::Shared;
 use self::worker::{Begin, Common, Order, RunNumber};
 use crate::http::dial::connect::Connector;
 use crate::http::dial::resolve::Resolver;

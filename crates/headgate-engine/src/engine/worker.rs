@@ -10,7 +10,8 @@ use tokio::runtime::{LocalOptions, LocalRuntime, RuntimeMetrics};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
-use crate::engine::share::{Share, Shared};
+use crate::engine::share::Share;
+use crate::engine::shared::Shared;
 use crate::http::client::Client;
 use crate::http::dial::connect::Connector;
 use crate::http::request::{Defaults, Preparer};

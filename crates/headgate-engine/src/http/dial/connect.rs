@@ -238,6 +238,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_address_that_worked_is_tried_first_the_next_time() {
+        let listener = listener();
+        let good = listener.local_addr().expect("a bound address");
+        let refused = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), good.port());
+        let name = HostName::Domain("two.example".into());
+        let route = RouteKey { origin: Origin { https: false, name, port: good.port() }, tls: None };
+        let (connector, host) = (Connector::default(), Host::default());
+        connector.connect(&route, &host, vec![refused, good]).await.expect("the second is good");
+        assert_eq!(Some(good.ip()), host.address(Instant::now()));
+        let mut addresses = vec![refused, good];
+        put_first(&mut addresses, host.address(Instant::now()));
+        assert_eq!(vec![good, refused], addresses);
+        // What the resolver prefers is preferred again, once it answers.
+        connector.connect(&route, &host, vec![good, refused]).await.expect("the first is good");
+        assert_eq!(None, host.address(Instant::now()));
+    }
+
+    #[tokio::test]
     async fn a_name_without_addresses_is_resolve() {
         assert_eq!(ErrorKind::Resolve, connect_any(&[]).await.expect_err("nothing to connect to").kind);
     }
