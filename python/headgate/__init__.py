@@ -9,6 +9,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
 `jobs`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _summary        the version, words for people, what a job says of itself
+    _checks                                      what an argument must be
+    _option                                      an option is one entry
     _options  _errors                            what a job is asked for, what can go wrong
     _headgate                                    the engine
     _native                                      the one module that imports it

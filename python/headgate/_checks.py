@@ -1,0 +1,81 @@
+"""What an argument must be: each rule once, for options and for what makes a limit.
+
+A rule raises `TypeError` or `ValueError` with what the value must be; who asks it says of which argument.
+"""
+
+from collections.abc import Callable
+from inspect import iscoroutine
+from typing import Any, Final
+
+Check = Callable[[Any], None]
+
+SECONDS: Final = "a number of seconds"
+
+
+def check(name: str, value: object, rule: Check, hint: str = "") -> None:
+    """Applies a rule to an argument; the hint is what to do where that is refused.
+
+    Raises:
+        TypeError: The argument is of a type that it cannot be.
+        ValueError: It is of a type that it may be, and not what it must be.
+    """
+    try:
+        rule(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name} {error}{hint and '; '}{hint}") from None
+
+
+def whole(least: int, *, or_a: type | None = None) -> Check:
+    """A whole number of at least so much; or something of the other type."""
+    kind = "an int" if or_a is None else f"an int or a {or_a.__name__}"
+
+    def rule(value: object) -> None:
+        if or_a is not None and isinstance(value, or_a):
+            return
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"must be {kind}, not {type(value).__name__}")
+        if value < least:
+            raise ValueError(f"must be at least {least}, not {value}")
+
+    return rule
+
+
+def number(is_right: Callable[[float], bool], words: str, *, kind: str = "a number") -> Check:
+    """A number that is right, which the words say."""
+
+    def rule(value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"must be {kind}, not {type(value).__name__}")
+        if not is_right(value):
+            raise ValueError(f"must be {words}, not {value:g}")
+
+    return rule
+
+
+def function(value: object) -> None:
+    """Something that can be called; a coroutine has been called already."""
+    if iscoroutine(value):
+        value.close()
+        raise TypeError("is a coroutine, which is one call of it: give the function itself, without ()")
+    if not callable(value):
+        raise TypeError(f"must be a function, not {type(value).__name__}")
+
+
+def a(kind: type) -> Check:
+    """Something of a type."""
+
+    def rule(value: object) -> None:
+        if not isinstance(value, kind):
+            raise TypeError(f"must be a {kind.__name__}, not {type(value).__name__}")
+
+    return rule
+
+
+def one_of(known: tuple[object, ...]) -> Check:
+    """One of a few values."""
+
+    def rule(value: object) -> None:
+        if value not in known:
+            raise ValueError(f"must be one of {', '.join(map(repr, known))}, not {value!r}")
+
+    return rule
