@@ -13,7 +13,7 @@ SECONDS: Final = "a number of seconds"
 
 
 def check(name: str, value: object, rule: Check, hint: str = "") -> None:
-    """Applies a rule to an argument; the hint is what to do where that is refused.
+    """Applies a rule to an argument; the hint is for a value that is refused.
 
     Raises:
         TypeError: The argument is of a type that it cannot be.
@@ -21,8 +21,10 @@ def check(name: str, value: object, rule: Check, hint: str = "") -> None:
     """
     try:
         rule(value)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name} {error}{hint and '; '}{hint}") from None
+    except TypeError as error:
+        raise TypeError(f"{name} {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{name} {error}{hint and '; '}{hint}") from None
 
 
 def whole(least: int, *, or_a: type | None = None) -> Check:

@@ -36,7 +36,7 @@ class Option:
         default_means: The default in words, where its value does not say it.
         unit: What a figure counts.
         check: What a value must be. Where there is none, a `Literal` must be one of its values.
-        hint: What to do where a value is refused.
+        hint: What is said, too, where a value is refused that is of a right type.
         meanings: Of a `Literal`: what each value does. Those that the type does not have are not shown.
     """
 

@@ -103,7 +103,7 @@ def test_what_is_not_given_has_its_default() -> None:
         ({"limit": "1"}, "limit must be an int, not str"),
         ({"limit": None}, "limit must be an int, not NoneType"),
         ({"limit": 0}, "limit must be at least 1, not 0"),
-        ({"limit": 1, "timeout_s": "1"}, "timeout_s must be a number of seconds, not str; None is no limit"),
+        ({"limit": 1, "timeout_s": "1"}, "timeout_s must be a number of seconds, not str"),
         ({"limit": 1, "timeout_s": 0.0}, "timeout_s must be more than 0 seconds, not 0; None is no limit"),
         ({"limit": 1, "key": "host"}, "key must be a function, not str"),
         ({"limit": 1, "errors": "yield"}, "errors must be one of 'raise', 'skip', not 'yield'"),

@@ -17,7 +17,7 @@ from headgate.limits._concurrency_limit import ConcurrencyLimit
 from headgate.limits._retry import add_note
 from headgate.tasks._call_flow import CallFlow, ends_all, failing
 from headgate.tasks._entry import Entry, Keys
-from headgate.tasks._options import TaskOptions
+from headgate.tasks._options import AmapOptions
 from headgate.tasks._outcome import TaskOutcome, TaskStatistics, clear_locals
 from headgate.tasks._raised import noted, stray
 from headgate.tasks._source import END, NOT_YET, AsyncSource, Source
@@ -46,16 +46,18 @@ class PacedFlow(CallFlow):
         *("_refused", "_retried", "_shared", "_time_limit", "_will_refill", "_yields"),
     )
 
-    def __init__(self, source: Source[Any] | AsyncSource[Any], options: TaskOptions) -> None:
-        super().__init__(source, options)
-        self._shared = options.limit if isinstance(options.limit, ConcurrencyLimit) else None
-        self._yields = options.errors == "yield"
-        self._keys = None if options.per_key is None else Keys(options.per_key)
+    def __init__(
+        self, source: Source[Any] | AsyncSource[Any], function: Callable[[Any], Any], options: AmapOptions[Any]
+    ) -> None:
+        super().__init__(source, function, options)
+        self._shared = options["limit"] if isinstance(options["limit"], ConcurrencyLimit) else None
+        self._yields = options["errors"] == "yield"
+        self._keys = None if options["per_key"] is None else Keys(options["per_key"])
         self._gate: Entry | None = None  # waits for a slot or the rate
         self._gate_waiter: Waiter[Any] | None = None  # its place in their queue
         self._pauses = Pauses()
-        self._is_timed = self._yields or options.timeout_s is not None
-        self._time_limit = None if options.timeout_s is None else TimeLimit(options.timeout_s, self._running)
+        self._is_timed = self._yields or options["timeout_s"] is not None
+        self._time_limit = None if options["timeout_s"] is None else TimeLimit(options["timeout_s"], self._running)
         self._head = 0  # ordered: all before it have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
         self._cut: int | None = None  # ordered: no result after this one can be delivered
@@ -148,8 +150,8 @@ class PacedFlow(CallFlow):
 
     def _has_place(self, entry: Entry, keys: Keys) -> bool:
         try:
-            if self._options.key is not None:
-                entry.key = self._options.key(entry.item)
+            if self._options["key"] is not None:
+                entry.key = self._options["key"](entry.item)
             return keys.enter(entry)
         except BaseException as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
             self._refuse(entry, error)
@@ -164,9 +166,9 @@ class PacedFlow(CallFlow):
         """Whether one more would pass the bound of what is taken and not collected."""
         options = self._options
         limit = self._limit if self._shared is None else self._shared.limit
-        bound = limit + (limit if options.buffer is None else options.buffer)
-        if options.ordered:
-            window = bound - 1 if options.window is None else options.window
+        bound = limit + (limit if options["buffer"] is None else options["buffer"])
+        if options["ordered"]:
+            window = bound - 1 if options["window"] is None else options["window"]
             oldest = self._head - len(self.ready)
             return self._taken - oldest > window
         return len(self._running) + len(self.ready) + self._waiting() >= bound
@@ -180,9 +182,9 @@ class PacedFlow(CallFlow):
                 self._gate_waiter = self._shared.when_granted(1, self._slot_granted)
                 return False
             entry.has_slot = True
-        rate = self._options.rate
+        rate = self._options["rate"]
         if rate is not None and not entry.has_token:
-            cost = 1.0 if self._options.cost is None else self._options.cost(entry.item)
+            cost = 1.0 if self._options["cost"] is None else self._options["cost"](entry.item)
             if self._gate is not entry:
                 return False  # `cost` has stopped the map, and this item was given back
             if not rate.try_acquire(cost):
@@ -285,7 +287,7 @@ class PacedFlow(CallFlow):
             self._shared.release()
 
     def _attempt_failed(self, entry: Entry, error: BaseException) -> None:
-        retry = self._options.retry
+        retry = self._options["retry"]
         if retry is not None and not ends_all(error):
             try:
                 delay_s = retry.delay_s(entry.attempts, error)
@@ -302,7 +304,7 @@ class PacedFlow(CallFlow):
 
     def _give_up(self, entry: Entry, error: BaseException) -> None:
         options = self._options
-        if options.ordered and options.errors == "raise" and not ends_all(error):
+        if options["ordered"] and options["errors"] == "raise" and not ends_all(error):
             self._failed += 1
             self._cut_off(entry.index)
             self._deliver(entry.index, _Raised(noted(error, entry.item)))
@@ -325,7 +327,7 @@ class PacedFlow(CallFlow):
         )
 
     def _deliver(self, index: int, result: object) -> None:
-        if not self._options.ordered:
+        if not self._options["ordered"]:
             self._make_ready(result)
             return
         if self._has_ended:
