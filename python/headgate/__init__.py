@@ -23,7 +23,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _source  _options  _outcome              where items come from, what is asked, what they become
         _maker  _clock  _raised                  how tasks are made, what time it is, how errors look
         _entry                                   an item on its way
-        _timers                                  what times it
+        _gate  _timers                           what it waits for, what times it
+        _work                                    what was begun, and how it ends
         _flow                                    the loop
         _future_flow  _call_flow                 what is started in it: awaitables, calls
         _paced_flow  _map_iterator               calls that wait; a loop on a thread of its own

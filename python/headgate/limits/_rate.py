@@ -231,7 +231,8 @@ class Rate(WaitQueue[float]):
         return f"<Rate: {self._amount:g} per {self._per_s:g} s, burst {burst:g}, {len(self._waiters)} waiting>"
 
     def _check(self, amount: float) -> None:
-        check("cost", amount, _COST)
+        if type(amount) is not float or not amount >= 0:  # for each item: a call less
+            check("cost", amount, _COST)
         if amount > self._bucket.burst:
             raise ValueError(
                 f"cost is {amount:g}, but burst is {self._bucket.burst:g}: it could never be allowed; raise burst"

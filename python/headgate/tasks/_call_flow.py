@@ -8,11 +8,12 @@ from typing import Any
 
 from headgate._errors import TooManyErrors
 from headgate.limits._wait_queue import OtherLoopError
-from headgate.tasks._flow import Flow, cancellations
+from headgate.tasks._flow import Flow
 from headgate.tasks._options import AmapOptions
 from headgate.tasks._outcome import TaskStatistics
 from headgate.tasks._raised import after, noted, shown, stray
 from headgate.tasks._source import AsyncSource, Source
+from headgate.tasks._work import cancellations
 
 
 class NotAwaitableError(TypeError):
