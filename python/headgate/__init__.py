@@ -35,6 +35,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
     jobs/                                        a job of the engine, from its start to its end
         _arguments  _argument_names              what Python gives as options, and how messages name it
         _status                                  what a job's directory says
+        _facts                                   how facts stand below one another
         _display  _watch                         what a running job shows
         _report  _report_status                  what is said of a finished one, and of one that was looked at
         _run                                     one run of a job

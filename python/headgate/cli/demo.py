@@ -4,6 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from headgate import _format
 from headgate.cli import _ending, _replace
 from headgate.cli._parser import Parser
 
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         examples=_EXAMPLES,
     )
     parser.group("what to do")
-    parser.value("rows", "--rows", metavar="N", text=f"so many URLs (default: {DEFAULT_ROWS:,})")
+    parser.value("rows", "--rows", metavar="N", text=f"so many URLs (default: {_format.count(DEFAULT_ROWS)})")
     parser.value("output", "-o", "--output", metavar="OUT", text=f"results go here (default: {DEFAULT_OUTPUT})")
     values = parser.read(arguments)
     if values is None:

@@ -99,11 +99,11 @@ def print_table(
 def _closing(shown: int, total: int | None, hidden: Sequence[str]) -> str:
     """How many rows there are, and which columns were left out."""
     if total == shown:
-        rows = f"all {shown:,} rows" if shown > 1 else "1 row" if shown else "no rows"
+        rows = f"all {_format.count(shown)} rows" if shown > 1 else "1 row" if shown else "no rows"
     elif total is None:
-        rows = "the first row" if shown == 1 else f"the first {shown:,} rows"
+        rows = "the first row" if shown == 1 else f"the first {_format.count(shown)} rows"
     else:
-        rows = f"{shown:,} of {_format.plural(total, 'row')}"
+        rows = _format.part(shown, total, "row")
     return f"{rows}; also there, with --columns: {', '.join(hidden)}" if hidden else rows
 
 
