@@ -27,17 +27,24 @@ def check(name: str, value: object, rule: Check, hint: str = "") -> None:
         raise ValueError(f"{name} {error}{hint and '; '}{hint}") from None
 
 
-def whole(least: int, *, or_a: type | None = None) -> Check:
-    """A whole number of at least so much; or something of the other type."""
+def kind_of(value: object) -> str:
+    """The name of its type, as messages have it."""
+    return "None" if value is None else type(value).__name__
+
+
+def whole(least: int, most: int | None = None, *, or_a: type | None = None) -> Check:
+    """A whole number within bounds; or something of the other type."""
     kind = "an int" if or_a is None else f"an int or a {or_a.__name__}"
 
     def rule(value: object) -> None:
         if or_a is not None and isinstance(value, or_a):
             return
         if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"must be {kind}, not {type(value).__name__}")
+            raise TypeError(f"must be {kind}, not {kind_of(value)}")
         if value < least:
             raise ValueError(f"must be at least {least}, not {value}")
+        if most is not None and value > most:
+            raise ValueError(f"must be at most {most}, not {value}")
 
     return rule
 
@@ -47,11 +54,23 @@ def number(is_right: Callable[[float], bool], words: str, *, kind: str = "a numb
 
     def rule(value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"must be {kind}, not {type(value).__name__}")
+            raise TypeError(f"must be {kind}, not {kind_of(value)}")
         if not is_right(value):
             raise ValueError(f"must be {words}, not {value:g}")
 
     return rule
+
+
+def text(value: object) -> None:
+    """Text."""
+    if not isinstance(value, str):
+        raise TypeError(f"must be text, not {kind_of(value)}")
+
+
+def switch(value: object) -> None:
+    """On or off."""
+    if not isinstance(value, bool):
+        raise TypeError(f"must be True or False, not {value!r}")
 
 
 def function(value: object) -> None:
@@ -60,7 +79,7 @@ def function(value: object) -> None:
         value.close()
         raise TypeError("is a coroutine, which is one call of it: give the function itself, without ()")
     if not callable(value):
-        raise TypeError(f"must be a function, not {type(value).__name__}")
+        raise TypeError(f"must be a function, not {kind_of(value)}")
 
 
 def a(kind: type) -> Check:
@@ -68,7 +87,7 @@ def a(kind: type) -> Check:
 
     def rule(value: object) -> None:
         if not isinstance(value, kind):
-            raise TypeError(f"must be a {kind.__name__}, not {type(value).__name__}")
+            raise TypeError(f"must be a {kind.__name__}, not {kind_of(value)}")
 
     return rule
 

@@ -101,7 +101,7 @@ def test_what_is_not_given_has_its_default() -> None:
         ({"limit": 1, "xyz": 3}, "work() got an unexpected keyword argument 'xyz'"),
         ({}, "work() is missing a keyword argument: 'limit'"),
         ({"limit": "1"}, "limit must be an int, not str"),
-        ({"limit": None}, "limit must be an int, not NoneType"),
+        ({"limit": None}, "limit must be an int, not None"),
         ({"limit": 0}, "limit must be at least 1, not 0"),
         ({"limit": 1, "timeout_s": "1"}, "timeout_s must be a number of seconds, not str"),
         ({"limit": 1, "timeout_s": 0.0}, "timeout_s must be more than 0 seconds, not 0; None is no limit"),

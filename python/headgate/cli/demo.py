@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from headgate import _format
+from headgate._checks import whole
 from headgate.cli import _ending, _replace
 from headgate.cli._parser import Parser
 
@@ -38,9 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     values = parser.read(arguments)
     if values is None:
         return 0
-    rows = values.whole("rows", DEFAULT_ROWS)
-    if rows < 1:
-        values.wrong("rows", f"must be at least 1, not {rows}")
+    rows = values.whole("rows", DEFAULT_ROWS, whole(1))
     output = values.text("output")
     values.check()
     # What somebody names may be the results of a job of theirs.
