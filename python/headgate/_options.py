@@ -91,6 +91,7 @@ class WorkOptions:
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     cacert: str | None = None
     insecure: bool = False
+    dns: str | None = None
     grace_s: float = DEFAULT_GRACE_S
     part_bytes: int = DEFAULT_PART_BYTES
 
@@ -109,6 +110,8 @@ class WorkOptions:
         yield from self._broken(_AT_LEAST_0, "max_body_bytes")
         yield from self._broken(_TIME_OR_NONE, "grace_s")
         yield from self._broken(switch, "insecure")
+        if self.dns is not None:
+            yield from self._broken(text, "dns")
         for name, value in self.headers:
             if not _TOKEN.fullmatch(name):
                 yield "headers", f"{name!r} is no name of a header"

@@ -54,6 +54,7 @@ def test_input_and_output_are_enough() -> None:
         ({"user_agent": "me/1"}, ["--user-agent", "me/1"]),
         ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
         ({"insecure": True}, ["--insecure"]),
+        ({"dns": "127.0.0.1:5353"}, ["--dns", "127.0.0.1:5353"]),
         ({"fresh": True}, ["--fresh"]),
         ({"format": "ndjson"}, ["--format", "ndjson"]),
         ({"keep": ("id", "a,b")}, ["--keep", "id", "--keep", "a,b"]),

@@ -9,6 +9,8 @@
 //! - `/` lists the helpers (`/echo`, `/status/404`, `/bytes/1000`, …) and the faults (`/fault/reset-mid-body`, …).
 //! - `/stats` and [`Server::statistics`] count what the server saw.
 //!
+//! Beside it stands a name server, [`DnsServer`].
+//!
 //! What it does not do: TLS, HTTP/2, files. It trusts its client with CPU time (a fault may send without end, as long
 //! as it is read), never with memory: heads and bodies of requests are bounded, long answers are made piece by piece.
 //!
@@ -27,7 +29,8 @@
 //! ```
 //!
 //! ```text
-//! lib (Server) -> worker -> serve -> helpers, faults -> exchange -> connection, body, request, answer, content -> config, statistics
+//! lib (Server) -> thread -> serve -> helpers, faults::play -> exchange -> worker, connection, request
+//! worker, connection -> statistics;  request -> route;  statistics, route -> faults::table -> content -> config
 //! ```
 
 mod answer;
@@ -35,6 +38,7 @@ mod body;
 mod config;
 mod connection;
 mod content;
+mod dns;
 mod exchange;
 mod faults;
 mod helpers;
@@ -43,17 +47,19 @@ mod request;
 mod route;
 mod serve;
 mod statistics;
+mod thread;
 mod worker;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
 pub use crate::config::Config;
+pub use crate::dns::{DnsConfig, DnsServer};
 pub use crate::statistics::Statistics;
 
 use crate::statistics::Counters;
@@ -78,7 +84,7 @@ impl Server {
     #[expect(clippy::needless_pass_by_value, reason = "a configuration is made for one server")]
     pub fn start(config: Config) -> io::Result<Self> {
         config.check()?;
-        let workers = config.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        let workers = config.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let listeners = listen::bind(SocketAddr::new(config.host, config.port), workers)?;
         let address = listeners[0].local_addr()?;
 
@@ -90,9 +96,9 @@ impl Server {
         for (index, listener) in listeners.into_iter().enumerate() {
             let worker = prepared.clone();
             let (counters, stopped, ready) = (server.counters.clone(), stopped.clone(), ready.clone());
-            let thread = thread::Builder::new()
+            let thread = std::thread::Builder::new()
                 .name(format!("testserver-{index}"))
-                .spawn(move || worker::run(listener, Worker::new(worker, counters, index), stopped, ready))?;
+                .spawn(move || thread::run(listener, Worker::new(worker, counters, index), stopped, ready))?;
             server.threads.push(thread);
         }
         drop(ready);

@@ -1,13 +1,12 @@
 //! The figures of one worker, and those of all of them together.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use tokio::runtime::RuntimeMetrics;
 
 use crate::model::outcome::Outcome;
-use crate::model::status_set::StatusSet;
 use crate::stats::failures::{Failures, STATUS_CODES};
 use crate::stats::lanes::LaneClock;
 
@@ -53,9 +52,8 @@ impl Figures {
         self.answered + self.failed
     }
 
-    /// Counts a row; answers with a status among `fail_on` as given up.
-    pub fn record(&mut self, outcome: &Outcome, fail_on: &StatusSet) {
-        let failed = outcome.is_failed(fail_on);
+    /// Counts a row; `failed`: it was given up.
+    pub fn record(&mut self, outcome: &Outcome, failed: bool) {
         if let Some(answer) = &outcome.answer {
             self.bytes_received += answer.body_bytes;
             self.statuses[usize::from(answer.status) % STATUS_CODES] += u64::from(!failed);
@@ -109,12 +107,29 @@ pub struct WorkerStats {
     pub lanes: LaneClock,
     /// The row that the window is full behind, if this worker has it in flight.
     pub slow_row: Option<SlowRow>,
-    /// The event loop's own figures, once it runs.
-    pub runtime: Option<RuntimeMetrics>,
+    /// How long the worker was busy, once it has begun.
+    pub busy: Option<BusyClock>,
+}
+
+/// How long a worker's event loop was busy since a run began, whatever it was busy with.
+#[derive(Debug)]
+pub struct BusyClock {
+    runtime: RuntimeMetrics,
+    before: Duration,
+}
+
+impl BusyClock {
+    pub fn start(runtime: RuntimeMetrics) -> Self {
+        Self { before: runtime.worker_total_busy_duration(0), runtime }
+    }
+
+    pub fn busy(&self) -> Duration {
+        self.runtime.worker_total_busy_duration(0).saturating_sub(self.before)
+    }
 }
 
 impl WorkerStats {
     pub fn new(now: Instant) -> Self {
-        Self { figures: Figures::default(), lanes: LaneClock::new(now), slow_row: None, runtime: None }
+        Self { figures: Figures::default(), lanes: LaneClock::new(now), slow_row: None, busy: None }
     }
 }

@@ -9,10 +9,10 @@ use arrow_array::types::{Int16Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
 use arrow_schema::Fields;
 use headgate_engine::columns::schema::schema;
-use headgate_engine::job::Progress;
+use headgate_engine::job::DoneRows;
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::model::error::JobError;
-use headgate_engine::sink::PartRows;
+use headgate_engine::parts::read::PartRows;
 
 use crate::harness::{Bench, Expected, ROWS, Run, expected};
 use crate::power::files_below;
@@ -93,8 +93,8 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
 pub fn check_goes_on(bench: &Bench, run: &Run) {
     let seen = check_readable(bench);
     let job = bench.open(Recorder::new()).unwrap();
-    check_kept(bench, &run.committed, job.progress());
-    let uncommitted = seen.keys().find(|row| !job.progress().is_done(**row));
+    check_kept(bench, &run.committed, job.done_rows());
+    let uncommitted = seen.keys().find(|row| !job.done_rows().is_done(**row));
     assert_eq!(None, uncommitted, "it was seen before it was committed");
     drop(job);
     bench.run(Recorder::new()).result.unwrap();
@@ -102,7 +102,7 @@ pub fn check_goes_on(bench: &Bench, run: &Run) {
 }
 
 /// The rows that are done are those that are there, and what was committed is among them.
-pub fn check_kept(bench: &Bench, committed: &Progress, done: &Progress) {
+pub fn check_kept(bench: &Bench, committed: &DoneRows, done: &DoneRows) {
     let rows = check_readable(bench);
     for row in 0..ROWS {
         assert!(done.is_done(row) || !committed.is_done(row), "row {row} was committed and is to be done again");

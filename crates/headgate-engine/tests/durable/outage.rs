@@ -75,7 +75,7 @@ fn a_loss_of_power_while_it_starts_over_leaves_the_old_job_or_none() {
             let is_old = !job.is_new() && job.last_commit().finished;
             bench.edition = if is_old { "first" } else { "second" };
             if !job.is_new() {
-                check_kept(&bench, &run.committed, job.progress());
+                check_kept(&bench, &run.committed, job.done_rows());
             }
             drop(job);
             bench.run(Recorder::new()).result.unwrap();

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use headgate_engine::job::status::status;
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::{
-    Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
+    EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
 };
-use headgate_engine::run::Job;
+use headgate_engine::run::Run;
 use headgate_engine::stats::report::{JobFigures, Summary};
 use headgate_testserver::{Config, Server};
 
@@ -48,7 +48,8 @@ impl Rig {
                 ..SinkOptions::default()
             },
             request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
-            run: RunOptions { concurrency: 4, threads: Some(1), grace: PATIENCE, ..RunOptions::default() },
+            run: RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() },
+            engine: EngineOptions { threads: Some(1), ..EngineOptions::default() },
         };
         Self { directory, server, options }
     }
@@ -61,15 +62,15 @@ impl Rig {
         self.directory.path().join("out")
     }
 
-    fn start(&self) -> Job {
-        Job::start_on(self.options.clone(), Recorder::new()).unwrap()
+    fn start(&self) -> Run {
+        Run::job_with(&self.options, Recorder::new()).unwrap()
     }
 
     fn run(&self) -> Summary {
         Self::end(&self.start())
     }
 
-    fn end(job: &Job) -> Summary {
+    fn end(job: &Run) -> Summary {
         assert!(job.wait(PATIENCE), "the job does not end: {:?}", job.snapshot());
         let summary = job.summary();
         assert!(summary.failure.is_none(), "{:?}", summary.failure);
@@ -84,7 +85,7 @@ impl Rig {
     fn refusal(&self, change: impl FnOnce(&mut JobOptions)) -> String {
         let mut options = self.options.clone();
         change(&mut options);
-        let error = Job::start_on(options, Recorder::new()).expect_err("another job went on");
+        let error = Run::job_with(&options, Recorder::new()).expect_err("another job went on");
         assert_eq!(JobErrorKind::Output, error.kind, "{error}");
         error.message
     }
@@ -168,7 +169,8 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
     assert!(rig.refusal(|options| options.sink.resume = false).contains("--no-resume"));
 
     // How the work is done is no part of the job.
-    rig.options.run = RunOptions { concurrency: 2, threads: Some(2), window: 5, ..RunOptions::default() };
+    rig.options.engine.threads = Some(2);
+    rig.options.run = RunOptions { concurrency: 2, window: 5, ..RunOptions::default() };
     rig.options.sink.commit_every = Duration::from_secs(1);
     rig.options.request.timeout = Duration::from_secs(1);
     assert_eq!(9, figures(&rig.run()).rows_before);
@@ -226,7 +228,7 @@ fn a_job_whose_disk_fails_ends_with_the_reason_and_goes_on_when_it_is_gone() {
     at_every_step(|step| {
         let rig = Rig::numbered(Config::default(), 12);
         let disk = Recorder::failing_at(step);
-        let message = match Job::start_on(rig.options.clone(), disk.clone()) {
+        let message = match Run::job_with(&rig.options, disk.clone()) {
             Ok(job) => {
                 assert!(job.wait(PATIENCE));
                 let summary = job.summary();

@@ -11,9 +11,10 @@ use headgate_engine::job::retry::{Only, RetryOptions};
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::job::storage::Storage;
 use headgate_engine::model::error::{JobError, JobErrorKind};
-use headgate_engine::model::options::{Format, JobOptions, RunOptions};
-use headgate_engine::run::Job;
-use headgate_engine::sink::{Ending, PartRows};
+use headgate_engine::model::options::{EngineOptions, Format, JobOptions, RunOptions};
+use headgate_engine::parts::read::PartRows;
+use headgate_engine::run::Run;
+use headgate_engine::sink::Ending;
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
@@ -73,11 +74,12 @@ fn retry(out: &Path, storage: Arc<dyn Storage>) -> Result<(), JobError> {
 }
 
 fn retry_only(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<(), JobError> {
-    let run = RunOptions { concurrency: 4, threads: Some(1), grace: PATIENCE, ..RunOptions::default() };
-    let mut job = JobOptions { run, ..JobOptions::default() };
+    let run = RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() };
+    let engine = EngineOptions { threads: Some(1), ..EngineOptions::default() };
+    let mut job = JobOptions { run, engine, ..JobOptions::default() };
     // As soon as something is known.
     job.sink.commit_every = Duration::ZERO;
-    let job = Job::retry_on(RetryOptions { output: out.to_owned(), only, job }, storage)?;
+    let job = Run::retry_with(RetryOptions { output: out.to_owned(), only, job }, storage)?;
     assert!(job.wait(PATIENCE), "{:?}", job.snapshot());
     job.summary()
         .failure
@@ -254,7 +256,7 @@ fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
 
     let mut options = finished.bench.options.clone();
     options.source.input = moved.display().to_string();
-    assert!(Job::start(options).unwrap().wait(PATIENCE));
+    assert!(Run::job(&options).unwrap().wait(PATIENCE));
 
     retry(&out, Recorder::new()).unwrap();
     check_finished(&out);

@@ -78,7 +78,7 @@ fn a_crash_while_it_starts_over_leaves_the_old_job_or_the_new_one() {
         if job.is_new() {
             bench.edition = "third";
         } else {
-            check_kept(&bench, &run.committed, job.progress());
+            check_kept(&bench, &run.committed, job.done_rows());
         }
         drop(job);
         bench.run(Recorder::new()).result.unwrap();
