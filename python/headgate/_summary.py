@@ -10,8 +10,8 @@ class BoundBy:
     """What holds a job back.
 
     Attributes:
-        kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `memory` or
-            `nothing`
+        kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `memory`,
+            `names` or `nothing`
         text: One sentence, for people: figures, and the option to turn.
     """
 

@@ -43,6 +43,7 @@ def test_the_directory_is_enough() -> None:
         ({"data": b"a=1"}, ["-d", "a=1"]),
         ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
         ({"insecure": True}, ["--insecure"]),
+        ({"dns": "127.0.0.1:5353"}, ["--dns", "127.0.0.1:5353"]),
     ],
 )
 def test_each_flag_sets_the_option_of_its_name(expected: dict[str, Any], arguments: list[str]) -> None:

@@ -6,7 +6,7 @@ use std::time::Duration;
 use headgate_engine::job::retry;
 use headgate_engine::model::error::JobError;
 use headgate_engine::model::options::{
-    EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
+    Dns, EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
 };
 use pyo3::prelude::*;
 
@@ -22,6 +22,7 @@ struct WorkOptions {
     max_body_bytes: u64,
     cacert: Option<PathBuf>,
     insecure: bool,
+    dns: Option<String>,
     grace_s: f64,
     part_bytes: u64,
 }
@@ -151,10 +152,18 @@ impl TryFrom<WorkOptions> for JobOptions {
                 grace: seconds("--grace-s", work.grace_s)?,
                 ..RunOptions::default()
             },
-            engine: EngineOptions { threads: work.threads, ..EngineOptions::default() },
+            engine: EngineOptions {
+                threads: work.threads,
+                dns: work.dns.map_or(Ok(Dns::Configured), |dns| name_server(&dns))?,
+                ..EngineOptions::default()
+            },
             ..Self::default()
         })
     }
+}
+
+fn name_server(text: &str) -> Result<Dns, JobError> {
+    text.parse().map_err(|error| JobError::usage(format!("--dns {error}")))
 }
 
 fn format(name: &str) -> Result<Format, JobError> {

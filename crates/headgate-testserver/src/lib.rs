@@ -9,6 +9,8 @@
 //! - `/` lists the helpers (`/echo`, `/status/404`, `/bytes/1000`, …) and the faults (`/fault/reset-mid-body`, …).
 //! - `/stats` and [`Server::statistics`] count what the server saw.
 //!
+//! Beside it stands a name server, [`DnsServer`].
+//!
 //! What it does not do: TLS, HTTP/2, files. It trusts its client with CPU time (a fault may send without end, as long
 //! as it is read), never with memory: heads and bodies of requests are bounded, long answers are made piece by piece.
 //!
@@ -36,6 +38,7 @@ mod body;
 mod config;
 mod connection;
 mod content;
+mod dns;
 mod exchange;
 mod faults;
 mod helpers;
@@ -56,6 +59,7 @@ use std::thread::JoinHandle;
 use tokio::sync::watch;
 
 pub use crate::config::Config;
+pub use crate::dns::{DnsConfig, DnsServer};
 pub use crate::statistics::Statistics;
 
 use crate::statistics::Counters;

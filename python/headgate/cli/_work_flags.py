@@ -21,6 +21,7 @@ class Work(TypedDict):
     max_body_bytes: int
     cacert: str | None
     insecure: bool
+    dns: str | None
     grace_s: float
     part_bytes: int
 
@@ -69,6 +70,12 @@ def add_limits(parser: Parser) -> None:
         text=f"for making a connection (default: {_options.DEFAULT_CONNECT_TIMEOUT_S:g})",
     )
     parser.value(
+        "dns",
+        "--dns",
+        metavar="SERVER",
+        text="ask this name server, IP or IP:PORT, or let the system look names up: system (default: those configured)",
+    )
+    parser.value(
         "max_body_bytes",
         "--max-body-bytes",
         metavar="SIZE",
@@ -111,6 +118,7 @@ def work(values: Values, *, source: str = "") -> Work:
         max_body_bytes=values.size("max_body_bytes", _options.DEFAULT_MAX_BODY_BYTES),
         cacert=values.text("cacert"),
         insecure=values.switch("insecure"),
+        dns=values.text("dns"),
         grace_s=values.seconds("grace_s", _options.DEFAULT_GRACE_S),
         part_bytes=values.size("part_bytes", _options.DEFAULT_PART_BYTES),
     )

@@ -37,6 +37,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
     user_agent: str = _options.DEFAULT_USER_AGENT,
     cacert: StrPath | None = None,
     insecure: bool = False,
+    dns: str | None = None,
     grace_s: float = _options.DEFAULT_GRACE_S,
     part_bytes: int = _options.DEFAULT_PART_BYTES,
     commit_every_s: float = _options.DEFAULT_COMMIT_EVERY_S,
@@ -82,6 +83,8 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         user_agent: The `User-Agent` header.
         cacert: PEM file of certificates to trust instead of the system's.
         insecure: Do not verify certificates: anyone on the way can read and change what is sent.
+        dns: Who is asked for the addresses of names: a name server, as `"9.9.9.9"` or `"127.0.0.1:5353"`; `"system"`:
+            the system, with all that it knows of names; `None`: the name servers that it is configured with.
         grace_s: How long requests in flight may go on after an interrupt, in seconds.
         part_bytes: Size at which a file of results is closed and the next begun.
         commit_every_s: How often results are committed, in seconds: what a crash can cost.
@@ -128,6 +131,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         user_agent=user_agent,
         cacert=given.path_or_none("cacert", cacert),
         insecure=insecure,
+        dns=dns,
         grace_s=grace_s,
         part_bytes=part_bytes,
         commit_every_s=commit_every_s,

@@ -2,9 +2,11 @@
 //! looked up. One engine serves any number of runs, one after another or at once.
 
 pub mod failure;
+mod gathered;
 mod lanes;
 pub mod machine;
-pub mod share;
+mod share;
+pub mod shared;
 mod worker;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,8 +15,10 @@ use std::thread;
 use std::time::Instant;
 
 use self::machine::OpenFiles;
-use self::share::Shared;
+use self::shared::Shared;
 use self::worker::{Begin, Common, Order, RunNumber};
+use crate::http::dial::connect::Connector;
+use crate::http::dial::resolve::Resolver;
 use crate::http::dial::tls::TlsConfigs;
 use crate::http::request::Defaults;
 use crate::model::error::JobError;
@@ -88,7 +92,10 @@ impl Engine {
     /// `Internal`: the system refuses a thread or what an event loop needs.
     pub fn start(options: &EngineOptions) -> Result<Self, JobError> {
         let files = machine::raise_open_files()?;
-        let common = Common { connector: Arc::default(), hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))) };
+        let common = Common {
+            connector: Arc::new(Connector { resolver: Resolver::new(options.dns) }),
+            hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))),
+        };
         let mut workers = Vec::new();
         for index in 0..options.threads.unwrap_or_else(machine::cores) {
             let (orders, received) = async_channel::bounded(MAX_WAITING_ORDERS);
@@ -97,7 +104,7 @@ impl Engine {
             spawn(format!("headgate-work-{index}"), move || match runtime() {
                 Ok(runtime) => {
                     drop(started);
-                    worker::run(runtime, common, &received);
+                    worker::run(&runtime, common, &received);
                 }
                 Err(error) => drop(started.send_blocking(error)),
             })?;

@@ -9,72 +9,35 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrow_schema::Fields;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::spawn_local;
 use tokio::time::sleep_until;
 
-use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
-use crate::engine::failure::{FirstFailure, PanicGuard};
+use crate::engine::failure::PanicGuard;
+use crate::engine::gathered::Gathered;
 use crate::engine::lanes::{Lanes, PlaceIndex};
-use crate::http::client::{AttemptLimits, Client, LaneState};
+use crate::engine::shared::{Phase, Shared};
+use crate::http::client::{Client, LaneState};
 use crate::http::h1::exchange::Reply;
 use crate::http::request::Preparer;
 use crate::http::target;
-use crate::model::clock::Clock;
 use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::outcome::{Answer, Outcome};
 use crate::model::row::Row;
-use crate::queue::rows::{NoRows, RowReceiver};
-use crate::queue::window::Window;
+use crate::queue::rows::NoRows;
 use crate::schedule::{Ended, Next, Schedule, Verdict};
 use crate::stats::lanes::Wait;
-use crate::stats::worker::{SlowRow, WorkerStats};
+use crate::stats::worker::{SlowRow, Waiting, WorkerStats};
 
 /// Outcomes that have waited this long go to the sink, however few.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
-
-/// Whether a run goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    Running,
-    /// Nothing new is started; what is in flight has until then.
-    Draining {
-        until: Instant,
-    },
-}
-
-/// What the workers of a run have in common.
-#[derive(Debug)]
-pub struct Shared {
-    pub clock: Clock,
-    pub limits: AttemptLimits,
-    /// The method of rows that name none.
-    pub method: Box<str>,
-    pub rows: RowReceiver,
-    /// What the source waits for besides room in `rows`.
-    pub window: Arc<Window>,
-    pub outcomes: async_channel::Sender<OutcomeBatch>,
-    pub phase: watch::Receiver<Phase>,
-    pub failure: Arc<FirstFailure>,
-    /// The columns of the input that are carried into the results.
-    pub kept: Fields,
-}
-
-impl Shared {
-    /// Nobody wants rows any more.
-    pub fn end_rows(&self) {
-        self.rows.stop();
-        self.window.close();
-    }
-}
 
 pub(super) struct Share {
     shared: Arc<Shared>,
     stats: Arc<Mutex<WorkerStats>>,
     client: Rc<Client>,
     preparer: RefCell<Preparer>,
-    builder: RefCell<OutcomeBuilder>,
+    gathered: Gathered,
     schedule: RefCell<Schedule>,
     /// What lanes were told that is not for them to do: one thing a lane at the most.
     left_over: RefCell<Vec<Next>>,
@@ -83,9 +46,8 @@ pub(super) struct Share {
     lanes: Lanes,
     /// Something has happened that the schedule may have something to say to.
     changed: Notify,
-    flushing: tokio::sync::Mutex<()>,
     /// Nobody takes outcomes any more.
-    sink_is_gone: Cell<bool>,
+    nothing_is_kept: Cell<bool>,
 }
 
 impl Share {
@@ -98,20 +60,19 @@ impl Share {
         schedule: Schedule,
         stats: Arc<Mutex<WorkerStats>>,
     ) -> Result<Self, JobError> {
-        let builder = OutcomeBuilder::new(&shared.kept).map_err(|error| JobError::input(format!("--keep: {error}")))?;
+        let gathered = Gathered::new(&shared.kept)?;
         Ok(Self {
             shared,
             stats,
             client,
             preparer: RefCell::new(preparer),
-            builder: RefCell::new(builder),
+            gathered,
             schedule: RefCell::new(schedule),
             left_over: RefCell::default(),
             cancelled: RefCell::default(),
             lanes: Lanes::default(),
             changed: Notify::new(),
-            flushing: tokio::sync::Mutex::new(()),
-            sink_is_gone: Cell::new(false),
+            nothing_is_kept: Cell::new(false),
         })
     }
 
@@ -167,7 +128,7 @@ impl Share {
             if wanted > 0 && self.draw() {
                 continue;
             }
-            if self.schedule.borrow().taken() == 0 && !self.builder.borrow().is_empty() {
+            if self.schedule.borrow().taken() == 0 && !self.gathered.is_empty() {
                 // Somebody may wait for these outcomes before there are more rows.
                 self.flush(false).await;
             }
@@ -307,6 +268,10 @@ impl Share {
             Err(failure) => return self.unanswered(self.lanes.take(place), None, failure),
         };
         let asked = self.client.ask(&prepared, &self.shared.limits, started, state).await;
+        let waited_for_names = state.take_waited_for_names();
+        if !waited_for_names.is_zero() {
+            self.stats().lanes.add_waited(Wait::Names, waited_for_names);
+        }
         let elapsed_us = started.elapsed().as_micros() as u64;
         let (answer, failure) = match asked {
             Ok((reply, remote_addr)) => self.answer(reply, remote_addr, started),
@@ -363,32 +328,19 @@ impl Share {
     async fn end(&self, outcome: Outcome) {
         let failed = self.schedule.borrow().ended(Ended::of(&outcome)) == Verdict::Failed;
         self.stats().figures.record(&outcome, failed);
-        self.builder.borrow_mut().push(outcome, failed);
-        if self.builder.borrow().is_full() {
+        if self.gathered.push(outcome, failed) {
             self.waiting(Wait::Sink, self.flush(true)).await;
         }
     }
 
-    /// Sends what was gathered to the sink; waits while the sink is behind. At most one batch waits: lanes that end
-    /// meanwhile add their outcome to the next one and wait in line, so what is held is a batch and an outcome a lane.
+    /// Sends what was gathered to the sink; waits while the sink is behind.
     async fn flush(&self, only_if_full: bool) {
-        let _in_line = self.flushing.lock().await;
-        let batch = {
-            let mut builder = self.builder.borrow_mut();
-            if builder.is_empty() || only_if_full && !builder.is_full() {
-                return;
-            }
-            builder.take()
-        };
-        let sent = match batch {
-            Ok(batch) => self.shared.outcomes.send(batch).await.is_ok(),
-            Err(error) => {
-                self.shared.failure.set(JobError::internal(format!("results cannot be put in columns: {error}")));
-                false
-            }
-        };
-        if !sent && !self.sink_is_gone.replace(true) {
-            // The sink failed, or its reader has gone: nothing can be kept any more.
+        let sent = self.gathered.send(&self.shared.outcomes, only_if_full).await;
+        let Err(error) = sent else { return };
+        if let Some(error) = error {
+            self.shared.failure.set(error);
+        }
+        if !self.nothing_is_kept.replace(true) {
             self.drain(Instant::now());
         }
     }
@@ -412,7 +364,7 @@ impl Share {
     }
 
     async fn waiting<T>(&self, wait: Wait, future: impl Future<Output = T>) -> T {
-        let _waiting = Waiting::new(self, wait);
+        let _waiting = Waiting::new(&self.stats, wait);
         future.await
     }
 
@@ -432,25 +384,6 @@ impl Drop for EndRowsOnPanic<'_> {
         if std::thread::panicking() {
             self.shared.end_rows();
         }
-    }
-}
-
-/// Counts a lane as waiting as long as it lives: a lane may be given up while it waits.
-struct Waiting<'a> {
-    share: &'a Share,
-    wait: Wait,
-}
-
-impl<'a> Waiting<'a> {
-    fn new(share: &'a Share, wait: Wait) -> Self {
-        share.stats().lanes.enter(wait, Instant::now());
-        Self { share, wait }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.share.stats().lanes.leave(self.wait, Instant::now());
     }
 }
 

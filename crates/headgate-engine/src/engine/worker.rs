@@ -10,7 +10,8 @@ use tokio::runtime::{LocalOptions, LocalRuntime, RuntimeMetrics};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
-use crate::engine::share::{Share, Shared};
+use crate::engine::share::Share;
+use crate::engine::shared::Shared;
 use crate::http::client::Client;
 use crate::http::dial::connect::Connector;
 use crate::http::request::{Defaults, Preparer};
@@ -24,8 +25,6 @@ use crate::stats::worker::{BusyClock, WorkerStats};
 
 /// How often connections are looked for that have been idle for too long.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Threads that a worker may block in name lookups.
-const RESOLVER_THREADS: usize = 8;
 
 /// One run of an engine.
 pub(super) type RunNumber = u64;
@@ -63,13 +62,12 @@ pub(super) struct Common {
 pub fn runtime() -> Result<LocalRuntime, JobError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(RESOLVER_THREADS)
         .build_local(LocalOptions::default())
         .map_err(|error| JobError::internal(format!("an event loop cannot be had: {error}")))
 }
 
 /// Runs a worker until its engine is gone and its runs have ended. Blocks.
-pub(super) fn run(runtime: LocalRuntime, common: Common, orders: &async_channel::Receiver<Order>) {
+pub(super) fn run(runtime: &LocalRuntime, common: Common, orders: &async_channel::Receiver<Order>) {
     let worker = Rc::new(Worker {
         client: Rc::new(Client::new(common.connector)),
         hosts: common.hosts,
@@ -78,8 +76,6 @@ pub(super) fn run(runtime: LocalRuntime, common: Common, orders: &async_channel:
         metrics: runtime.metrics(),
     });
     runtime.block_on(worker.serve(orders));
-    // A name lookup may hang in the system's resolver: it is not waited for.
-    runtime.shutdown_background();
 }
 
 struct Worker {

@@ -42,12 +42,20 @@ pub struct LaneState {
     deadline: Deadline,
     /// The connection of the last request: mostly the next one can use it, without a look into the pool.
     held: Option<Lease>,
+    waited_for_names: Duration,
 }
 
 impl Default for LaneState {
     /// For a lane that begins. Needs the event loop.
     fn default() -> Self {
-        Self { deadline: Deadline::new(Instant::now()), held: None }
+        Self { deadline: Deadline::new(Instant::now()), held: None, waited_for_names: Duration::ZERO }
+    }
+}
+
+impl LaneState {
+    /// How long its requests have waited for names since it was asked last.
+    pub fn take_waited_for_names(&mut self) -> Duration {
+        std::mem::take(&mut self.waited_for_names)
     }
 }
 
@@ -121,7 +129,7 @@ impl Client {
         None
     }
 
-    async fn open(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &LaneState) -> Result<Lease, Failure> {
+    async fn open(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &mut LaneState) -> Result<Lease, Failure> {
         let permit = self.pool.borrow_mut().make_room();
         let connect_by = Instant::now() + limits.connect_timeout;
         let (by, flag) = if connect_by < lane.deadline.at() {
@@ -129,8 +137,11 @@ impl Client {
         } else {
             (lane.deadline.at(), "--timeout-s")
         };
+        let begun = Instant::now();
+        let addresses = self.connector.resolver.resolve(&route.key.origin, by).await;
+        lane.waited_for_names += begun.elapsed();
         // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
-        let connecting = Box::pin(self.connector.connect(&route.key, &route.host));
+        let connecting = Box::pin(self.connector.connect(&route.key, &route.host, addresses?));
         let connection = timeout_at(by.into(), connecting).await.map_err(|_| {
             let message = format!("no connection to {} in time; see {flag}", route.key.origin.authority());
             Failure::new(ErrorKind::Timeout, message)

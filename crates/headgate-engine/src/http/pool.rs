@@ -176,3 +176,99 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener as Listener};
+
+    use super::*;
+    use crate::http::dial::connect::Connector;
+    use crate::model::origin::HostName;
+
+    fn key(port: u16) -> RouteKey {
+        RouteKey { origin: Origin { https: false, name: HostName::V4(Ipv4Addr::LOCALHOST), port }, tls: None }
+    }
+
+    /// Leases of real connections to real listeners.
+    struct Bench {
+        pool: Pool,
+        listeners: Vec<Listener>,
+    }
+
+    impl Bench {
+        fn new(max_open: usize, hosts: usize) -> Self {
+            let listener = || Listener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+            Self { pool: Pool::new(max_open), listeners: std::iter::repeat_with(listener).take(hosts).collect() }
+        }
+
+        fn route(&mut self, host: usize) -> Rc<Route> {
+            let port = self.listeners[host].local_addr().expect("a bound address").port();
+            self.pool.route(key(port), |_| Arc::default())
+        }
+
+        async fn open(&mut self, host: usize) -> Lease {
+            let route = self.route(host);
+            let permit = self.pool.make_room();
+            let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), route.key.origin.port);
+            let connected = Connector::default().connect(&route.key, &route.host, vec![address]).await;
+            Pool::lease(route, connected.expect("somebody listens"), permit)
+        }
+
+        fn idle(&mut self) -> Vec<usize> {
+            (0..self.listeners.len()).map(|host| self.route(host).idle.borrow().len()).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn room_is_made_by_closing_what_is_idle_the_longest_whichever_was_used_in_between() {
+        let mut bench = Bench::new(3, 4);
+        let now = Instant::now();
+        let (first, second, third) = (bench.open(0).await, bench.open(1).await, bench.open(2).await);
+        for lease in [first, second, third] {
+            bench.pool.put(lease, now);
+        }
+        // Used again: now it is the youngest, and the second is the oldest.
+        let route = bench.route(0);
+        let lease = bench.pool.take(&route).expect("it is idle");
+        bench.pool.put(lease, now);
+        let fourth = bench.open(3).await;
+        assert_eq!(vec![1, 0, 1, 0], bench.idle());
+        bench.pool.put(fourth, now);
+        bench.pool.sweep(now + MAX_IDLE);
+        assert_eq!((vec![1, 0, 1, 1], true), (bench.idle(), bench.pool.has_idle()));
+        bench.pool.sweep(now + MAX_IDLE * 2);
+        assert_eq!((vec![0, 0, 0, 0], false), (bench.idle(), bench.pool.has_idle()));
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_is_in_proportion_to_what_is_used() {
+        let mut bench = Bench::new(2, 2);
+        for _ in 0..1000 {
+            let lease = match bench.route(0) {
+                route if route.idle.borrow().is_empty() => bench.open(0).await,
+                route => bench.pool.take(&route).expect("it is idle"),
+            };
+            bench.pool.put(lease, Instant::now());
+        }
+        assert!(bench.pool.idle.len() <= 2 + SPARE_ROUTES, "{}", bench.pool.idle.len());
+        for port in 1..10_000 {
+            bench.pool.route(key(port), |_| Arc::default());
+        }
+        assert!(bench.pool.routes.len() <= 2 * 2 + 2 * SPARE_ROUTES, "{}", bench.pool.routes.len());
+        assert_eq!(vec![1, 0], bench.idle());
+    }
+
+    #[test]
+    fn a_route_is_one_for_each_host_and_way_to_trust_it() {
+        let mut pool = Pool::new(1);
+        let configs = crate::http::dial::tls::TlsConfigs::default();
+        let mut route = |insecure| {
+            let options = crate::model::options::RequestOptions { insecure, ..Default::default() };
+            let tls = Some(configs.get(&options).expect("nothing is read"));
+            pool.route(RouteKey { tls, ..key(443) }, |_| Arc::default())
+        };
+        let (trusting, strict) = (route(true), route(false));
+        assert!(!Rc::ptr_eq(&trusting, &strict), "no connection that nobody verified serves a run that does");
+        assert!(Rc::ptr_eq(&strict, &route(false)));
+    }
+}

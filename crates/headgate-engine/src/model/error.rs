@@ -35,7 +35,7 @@ macro_rules! error_kinds {
 
 error_kinds! {
     InvalidRequest = "invalid_request": "the row does not describe a request that can be sent: nothing was sent",
-    Resolve = "resolve": "the host name has no address, or the resolver did not answer",
+    Resolve = "resolve": "the host name has no address, or no name server could tell it in time",
     Connect = "connect": "no TCP connection could be made to any address of the host",
     Tls = "tls": "the TLS handshake failed: certificate, name, version or cipher",
     Timeout = "timeout": "the attempt did not end within its time, connecting and reading included",

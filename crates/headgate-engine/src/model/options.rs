@@ -1,6 +1,8 @@
 //! What a job is asked to do: plain data. Each default is one named constant, used by code, help and docs.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use crate::model::status_set::StatusSet;
@@ -21,6 +23,9 @@ pub const DEFAULT_WINDOW: u64 = 4_000_000;
 /// Statuses that say "not now", after which a row is worth another try (RFC 9110 section 15, RFC 6585, RFC 8470).
 pub const DEFAULT_FAIL_ON: &str = "408,425,429,5xx";
 pub const DEFAULT_USER_AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
+
+/// Where name servers listen.
+const DNS_PORT: u16 = 53;
 
 /// Everything about one job.
 #[derive(Debug, Clone, Default)]
@@ -151,6 +156,34 @@ pub struct RunOptions {
     pub window: u64,
 }
 
+/// Who is asked for the addresses of names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dns {
+    /// The name servers that the system is configured with, by us.
+    #[default]
+    Configured,
+    /// The system: all that it knows of names, on threads.
+    System,
+    /// Another name server.
+    Server(SocketAddr),
+}
+
+impl FromStr for Dns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "system" {
+            return Ok(Self::System);
+        }
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        let server = bare.parse().map(|address: IpAddr| SocketAddr::new(address, DNS_PORT)).or_else(|_| text.parse());
+        match server {
+            Ok(server) if server.port() > 0 => Ok(Self::Server(server)),
+            _ => Err(format!("{text}: it is `system` or the IP address of a name server, with or without a port")),
+        }
+    }
+}
+
 impl Default for RunOptions {
     fn default() -> Self {
         Self { concurrency: DEFAULT_CONCURRENCY, grace: DEFAULT_GRACE, window: DEFAULT_WINDOW }
@@ -164,10 +197,35 @@ pub struct EngineOptions {
     pub threads: Option<usize>,
     /// Bytes of response bodies in memory, over all runs.
     pub body_memory_bytes: u64,
+    pub dns: Dns,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { threads: None, body_memory_bytes: DEFAULT_BODY_MEMORY_BYTES }
+        Self { threads: None, body_memory_bytes: DEFAULT_BODY_MEMORY_BYTES, dns: Dns::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_asked_for_names_is_the_system_or_an_address() {
+        let server = |text: &str| Ok(Dns::Server(text.parse().expect("an address")));
+        for (expected, text) in [
+            (Ok(Dns::System), "system"),
+            (server("9.9.9.9:53"), "9.9.9.9"),
+            (server("127.0.0.1:5353"), "127.0.0.1:5353"),
+            (server("[::1]:53"), "::1"),
+            (server("[::1]:53"), "[::1]"),
+            (server("[::1]:5353"), "[::1]:5353"),
+        ] {
+            assert_eq!(expected, text.parse::<Dns>());
+        }
+        for text in ["", "System", "dns.example", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "[1.2.3.4"] {
+            let message = format!("{text}: it is `system` or the IP address of a name server, with or without a port");
+            assert_eq!(Err(message), text.parse::<Dns>());
+        }
     }
 }

@@ -11,7 +11,7 @@ use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
 use crate::engine::failure::FirstFailure;
-use crate::engine::share::Shared;
+use crate::engine::shared::Shared;
 use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
 use crate::http::h1::exchange::ResponseLimits;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
-use crate::engine::share::Phase;
+use crate::engine::shared::Phase;
 use crate::queue::rows::RowReceiver;
 
 /// Whoever has it can stop the run.

@@ -33,6 +33,8 @@ pub enum BoundKind {
     Window,
     Output,
     Memory,
+    /// Looking up names.
+    Names,
     /// Too little happened to tell.
     Nothing,
 }
@@ -105,6 +107,8 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
     } else if waiting(Wait::Memory) >= HELD_BACK {
         let share = percent(waiting(Wait::Memory));
         (BoundKind::Memory, format!("bound by memory for bodies: requests wait for it {share} of the time"))
+    } else if waiting(Wait::Names) >= HELD_BACK {
+        (BoundKind::Names, names(waiting(Wait::Names)))
     } else if let Some(input) = input(stretch) {
         window(stretch).map_or((BoundKind::Input, input), |window| (BoundKind::Window, window))
     } else if let Some(cores) = stretch.cores_busy.filter(|cores| *cores >= CORES_SATURATED && busy >= CONTENDING) {
@@ -125,6 +129,13 @@ pub fn merging(merged: u64, parts: u64) -> BoundBy {
 fn output(stretch: &Stretch, share: f64) -> String {
     let what = if stretch.output_is_pipe { "whoever reads the output" } else { "the disk" };
     format!("bound by {what}: results wait to be written {} of the time", percent(share))
+}
+
+fn names(share: f64) -> String {
+    let share = percent(share);
+    format!(
+        "bound by name look-ups: requests wait for them {share} of the time; ask a name server that answers sooner (--dns)"
+    )
 }
 
 fn machine(stretch: &Stretch, busy: f64) -> String {
@@ -343,6 +354,12 @@ mod tests {
                 BoundKind::Memory,
                 "bound by memory for bodies: requests wait for it 40 % of the time",
                 stretch(10, Some((Wait::Memory, 4)), 1.0),
+            ),
+            (
+                BoundKind::Names,
+                "bound by name look-ups: requests wait for them 40 % of the time; \
+                 ask a name server that answers sooner (--dns)",
+                stretch(10, Some((Wait::Names, 4)), 1.0),
             ),
             (BoundKind::Nothing, "nothing yet: no request has been sent", Stretch::default()),
         ] {

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What a lane waits for when it is not in flight.
+/// What a lane waits for when it does not exchange bytes with a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Wait {
@@ -13,9 +13,11 @@ pub enum Wait {
     Sink,
     /// Room for bodies in memory.
     Memory,
+    /// The address of a name.
+    Names,
 }
 
-const WAITS: usize = 3;
+const WAITS: usize = 4;
 
 /// Lane-time since the start of a job, by what it was spent on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,8 +32,9 @@ impl LaneTime {
         self.waiting[wait as usize]
     }
 
+    /// Time of attempts; waiting for memory and names is a part of one.
     pub fn in_flight(&self) -> Duration {
-        self.total.saturating_sub(self.waiting.iter().sum())
+        self.total.saturating_sub(self.waiting(Wait::Input) + self.waiting(Wait::Sink))
     }
 
     #[must_use]

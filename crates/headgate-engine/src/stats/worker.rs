@@ -1,6 +1,7 @@
 //! The figures of one worker, and those of all of them together.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -8,7 +9,7 @@ use tokio::runtime::RuntimeMetrics;
 
 use crate::model::outcome::Outcome;
 use crate::stats::failures::{Failures, STATUS_CODES};
-use crate::stats::lanes::LaneClock;
+use crate::stats::lanes::{LaneClock, Wait};
 
 /// The longest latency told apart, in microseconds: one hour.
 const MAX_LATENCY_US: u64 = 3_600_000_000;
@@ -131,5 +132,30 @@ impl BusyClock {
 impl WorkerStats {
     pub fn new(now: Instant) -> Self {
         Self { figures: Figures::default(), lanes: LaneClock::new(now), slow_row: None, busy: None }
+    }
+}
+
+/// Counts a lane as waiting as long as it lives: a lane may be given up while it waits.
+pub struct Waiting<'a> {
+    stats: &'a Mutex<WorkerStats>,
+    wait: Wait,
+}
+
+impl<'a> Waiting<'a> {
+    pub fn new(stats: &'a Mutex<WorkerStats>, wait: Wait) -> Self {
+        let waiting = Self { stats, wait };
+        waiting.lock().lanes.enter(wait, Instant::now());
+        waiting
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WorkerStats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let wait = self.wait;
+        self.lock().lanes.leave(wait, Instant::now());
     }
 }

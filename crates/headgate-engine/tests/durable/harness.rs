@@ -26,6 +26,9 @@ use http::Version;
 
 pub const FORMATS: [Format; 2] = [Format::Parquet, Format::Ndjson];
 
+/// How long to wait for what must happen: far beyond what it takes on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Rows of the input.
 pub const ROWS: u64 = 15;
 const BATCH_ROWS: usize = 5;
@@ -152,7 +155,16 @@ impl Bench {
     }
 }
 
-/// Several steps at a time, because a job with a server waits more than it works; until one answers that there are no more.
+/// Waits until `condition` holds.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < until, "it never came to pass that {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Several steps at a time, because a job waits for its disk and its server; until one answers that there are no more.
 pub fn at_every_step(is_last: impl Fn(usize) -> bool + Sync) {
     let (next, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_engine::job::status::status;
 use headgate_engine::model::error::JobErrorKind;
@@ -16,10 +16,9 @@ use headgate_engine::stats::report::{JobFigures, Summary};
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
-use crate::harness::at_every_step;
+use crate::harness::{PATIENCE, at_every_step, eventually};
+use crate::held::Held;
 use crate::storage::Recorder;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// To options.
 type Change = fn(&mut JobOptions);
@@ -31,13 +30,14 @@ struct Rig {
 }
 
 impl Rig {
-    /// For a file of these paths at a server.
-    fn new(config: Config, paths: impl IntoIterator<Item = String>) -> Self {
+    /// For a file of so many rows that ask a server; in place of a row, something else.
+    fn new(config: Config, count: u64, other: impl Fn(u64) -> Option<String>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let server = Server::start(config).unwrap();
         let input = directory.path().join("urls.txt");
         let address = server.address();
-        let lines: Vec<String> = paths.into_iter().map(|path| format!("http://{address}/{path}\n")).collect();
+        let url = |row| other(row).unwrap_or_else(|| format!("http://{address}/{row}"));
+        let lines: Vec<String> = (0..count).map(|row| url(row) + "\n").collect();
         fs::write(&input, lines.concat()).unwrap();
         let options = JobOptions {
             source: SourceOptions { input: input.display().to_string(), ..SourceOptions::default() },
@@ -55,7 +55,7 @@ impl Rig {
     }
 
     fn numbered(config: Config, count: u64) -> Self {
-        Self::new(config, (0..count).map(|row| row.to_string()))
+        Self::new(config, count, |_| None)
     }
 
     fn out(&self) -> PathBuf {
@@ -88,14 +88,6 @@ impl Rig {
         let error = Run::job_with(&options, Recorder::new()).expect_err("another job went on");
         assert_eq!(JobErrorKind::Output, error.kind, "{error}");
         error.message
-    }
-}
-
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < until, "it never came to pass that {what}");
-        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -186,17 +178,18 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
 
 #[test]
 fn a_slow_row_holds_back_the_watermark_and_then_the_input_but_no_row_within_the_window() {
-    let paths = (0..40).map(|row| if row == 2 { "delay/5".into() } else { format!("{row}") });
-    let mut rig = Rig::new(Config::default(), paths);
+    let slow = Held::new();
+    let mut rig = Rig::new(Config::default(), 40, |row| (row == 2).then(|| slow.url()));
     rig.options.run.window = 20;
     let job = rig.start();
     // Rows 0 to 21: the window behind row 2 and what is before it.
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 21));
     let held = status(&rig.out()).unwrap();
-    assert_eq!((2, 22), (held.watermark, rig.requests()));
+    assert_eq!((2, 21), (held.watermark, rig.requests()));
+    slow.release();
     Rig::end(&job);
     let done = status(&rig.out()).unwrap();
-    assert_eq!((40, 40, true, 40), (done.watermark, done.done, done.finished, rig.requests()));
+    assert_eq!((40, 40, true, 39), (done.watermark, done.done, done.finished, rig.requests()));
 }
 
 #[test]

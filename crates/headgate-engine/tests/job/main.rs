@@ -14,6 +14,7 @@ mod figures;
 mod harness;
 mod keep_alive;
 mod memory;
+mod names;
 mod own_ends;
 mod requests;
 mod rows;

@@ -40,12 +40,19 @@ pub struct Connector {
 }
 
 impl Connector {
+    /// Connects to one of an origin's addresses.
+    ///
     /// # Errors
-    /// `resolve`, `connect` or `tls`, naming the address.
+    /// `connect` or `tls`, naming the address.
     ///
     /// Cancelling it closes what was opened so far.
-    pub async fn connect(&self, route: &RouteKey, host: &Host) -> Result<Connection, Failure> {
-        let mut addresses = interleaved(self.resolver.resolve(&route.origin).await?);
+    pub async fn connect(
+        &self,
+        route: &RouteKey,
+        host: &Host,
+        addresses: Vec<SocketAddr>,
+    ) -> Result<Connection, Failure> {
+        let mut addresses = interleaved(addresses);
         let preferred = addresses.first().copied();
         put_first(&mut addresses, host.address(Instant::now()));
         let (stream, address) = connect_any(&addresses).await?;
@@ -228,6 +235,24 @@ mod tests {
         let failure = connect_any(&addresses).await.expect_err("nobody listens");
         assert_eq!(ErrorKind::Connect, failure.kind);
         assert!(addresses.iter().all(|address| failure.message.contains(&address.to_string())), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn the_address_that_worked_is_tried_first_the_next_time() {
+        let listener = listener();
+        let good = listener.local_addr().expect("a bound address");
+        let refused = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), good.port());
+        let name = HostName::Domain("two.example".into());
+        let route = RouteKey { origin: Origin { https: false, name, port: good.port() }, tls: None };
+        let (connector, host) = (Connector::default(), Host::default());
+        connector.connect(&route, &host, vec![refused, good]).await.expect("the second is good");
+        assert_eq!(Some(good.ip()), host.address(Instant::now()));
+        let mut addresses = vec![refused, good];
+        put_first(&mut addresses, host.address(Instant::now()));
+        assert_eq!(vec![good, refused], addresses);
+        // What the resolver prefers is preferred again, once it answers.
+        connector.connect(&route, &host, vec![good, refused]).await.expect("the first is good");
+        assert_eq!(None, host.address(Instant::now()));
     }
 
     #[tokio::test]

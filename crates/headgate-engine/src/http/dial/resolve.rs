@@ -1,115 +1,102 @@
-//! Names to addresses: the system's resolver (`/etc/hosts`, search domains and all), behind a cache.
-//!
-//! However many requests ask for a name at once, it is looked up once. What is remembered is bounded in number and time;
-//! the system tells no lifetime, so ours is short. Lookups run on each worker's blocking threads, whose number is
-//! bounded where the runtime is built; what waits for a thread is bounded here, since a lookup that was given up still
-//! waits for its own.
+//! An origin to the addresses to connect to.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
-use lru::LruCache;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::time::timeout_at;
 
+use crate::http::dial::names::Names;
+use crate::http::dial::names::cache::{Answer, Cache, Found, MAX_NAMES};
+use crate::http::dial::names::config::Config;
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::options::Dns;
 use crate::model::origin::{HostName, Origin};
 
-/// Names remembered at the most; the least recently used go first.
-const MAX_NAMES: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");
-/// How long addresses are believed.
-const FOUND_FOR: Duration = Duration::from_secs(60);
-/// How long a failure is believed: long enough not to ask again for each row of a dead host.
-const FAILED_FOR: Duration = Duration::from_secs(5);
-/// Lookups that run or wait for a thread; requests beyond them wait in line, and leave it when their time is over.
-const MAX_LOOKUPS: usize = 64;
-/// Addresses of one name that are kept.
-const MAX_ADDRESSES: usize = 16;
-
-type Lookup = Result<Arc<[IpAddr]>, String>;
-
-/// A lookup and when it was done.
-type Done = (Lookup, Instant);
-
-/// The cache, shared by all workers.
+/// Looks names up for all workers.
 #[derive(Debug)]
 pub struct Resolver {
-    names: Mutex<LruCache<Box<str>, Entry>>,
-    lookups: Arc<Semaphore>,
+    cache: Arc<Cache>,
+    dns: Asked,
+    /// Begun with the first name: what has none costs nothing.
+    names: OnceLock<Result<Names, String>>,
 }
 
-#[derive(Debug, Clone)]
-struct Entry {
-    lookup: Arc<OnceCell<Done>>,
-}
-
-impl Entry {
-    fn is_stale(&self, now: Instant) -> bool {
-        self.lookup.get().is_some_and(|(lookup, done)| {
-            now.saturating_duration_since(*done) > if lookup.is_ok() { FOUND_FOR } else { FAILED_FOR }
-        })
-    }
+/// Who is asked for names.
+#[derive(Debug)]
+enum Asked {
+    Dns(Dns),
+    Config(Config),
 }
 
 impl Default for Resolver {
     fn default() -> Self {
-        Self { names: Mutex::new(LruCache::new(MAX_NAMES)), lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
+        Self::new(Dns::default())
     }
 }
 
 impl Resolver {
-    /// Where to connect for an origin: at least one address, in the resolver's order of preference.
+    pub fn new(dns: Dns) -> Self {
+        Self::asking(Asked::Dns(dns))
+    }
+
+    /// One that asks as `config` says, and not as the system does.
+    pub fn with_config(config: Config) -> Self {
+        Self::asking(Asked::Config(config))
+    }
+
+    fn asking(dns: Asked) -> Self {
+        Self { cache: Arc::new(Cache::new(MAX_NAMES)), dns, names: OnceLock::new() }
+    }
+
+    /// Where to connect for an origin: at least one address, in order of preference.
     ///
     /// # Errors
-    /// `resolve`: the name has no address, or the resolver could not say.
+    /// `resolve`: the name has no address, or nobody could say until `by`.
     ///
-    /// Cancelling it leaves a lookup that others wait for to one of them.
-    pub async fn resolve(&self, origin: &Origin) -> Result<Vec<SocketAddr>, Failure> {
+    /// Cancelling it gives up the look-up, unless others wait for the same name.
+    pub async fn resolve(&self, origin: &Origin, by: Instant) -> Result<Vec<SocketAddr>, Failure> {
         let name = match &origin.name {
             HostName::V4(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
             HostName::V6(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
             HostName::Domain(name) => name,
         };
-        let lookup = self.entry(name).lookup;
-        let (lookup, _) = lookup.get_or_init(async || (self.look_up(name.clone()).await, Instant::now())).await;
-        match lookup {
+        match self.look_up(name, by).await {
             Ok(addresses) => Ok(addresses.iter().map(|address| SocketAddr::new(*address, origin.port)).collect()),
             Err(message) => Err(Failure::new(ErrorKind::Resolve, format!("{name}: {message}"))),
         }
     }
 
-    fn entry(&self, name: &str) -> Entry {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        match names.get(name) {
-            Some(entry) if !entry.is_stale(now) => entry.clone(),
-            _ => {
-                let entry = Entry { lookup: Arc::default() };
-                names.put(name.into(), entry.clone());
-                entry
-            }
+    async fn look_up(&self, name: &str, by: Instant) -> Answer {
+        let names = self.names.get_or_init(|| self.dns.start()).as_ref().map_err(String::as_str)?;
+        if let Some(answer) = names.known(name) {
+            return answer;
         }
+        let waiting = match self.cache.find(name, Instant::now()) {
+            Found::Known(answer) => return answer,
+            Found::Asked(waiting) => waiting,
+            Found::Unknown(look_up, waiting) => {
+                names.begin(look_up);
+                waiting
+            }
+        };
+        let answer = timeout_at(by.into(), waiting.answer()).await;
+        answer.unwrap_or_else(|_| Err("nobody could tell its address in time".into()))
     }
 
-    async fn look_up(&self, name: Box<str>) -> Lookup {
-        let turn = self.lookups.clone().acquire_owned().await;
-        let found = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            (&*name, 0).to_socket_addrs()
-        });
-        match found.await {
-            Ok(Ok(found)) => {
-                let mut addresses: Vec<IpAddr> = Vec::new();
-                for address in found.map(|found| found.ip()) {
-                    if addresses.len() < MAX_ADDRESSES && !addresses.contains(&address) {
-                        addresses.push(address);
-                    }
-                }
-                if addresses.is_empty() { Err("the name has no address".into()) } else { Ok(addresses.into()) }
-            }
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(error) => Err(format!("the lookup was given up: {error}")),
+    /// Names that are remembered, and names that are being asked for.
+    pub fn names(&self) -> (usize, usize) {
+        self.cache.len()
+    }
+}
+
+impl Asked {
+    fn start(&self) -> Result<Names, String> {
+        match self {
+            Self::Dns(Dns::Configured) => Names::of_servers(Config::of_system()),
+            Self::Dns(Dns::Server(server)) => Names::of_servers(Config::of_system().with_server(*server)),
+            Self::Dns(Dns::System) => Names::of_system(),
+            Self::Config(config) => Names::of_servers(config.clone()),
         }
     }
 }

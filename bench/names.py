@@ -1,0 +1,151 @@
+"""Measures what names cost: 100,000 of them, each once, and 1,500 of which some are never answered.
+
+Names are asked of a local name server that takes 50 ms for each answer. Beside them in the same round stand as many rows
+whose hosts are IP addresses, each another one: they make as many connections and look nothing up. Prints the findings
+to standard output, each run as it ends to standard error. Exit code 1: an answer was wrong.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness import answers, environment, tables
+from harness.answers import Answer
+
+_ROOT: Final = Path(__file__).parents[1]
+_NAME_SERVER: Final = _ROOT / "target" / "release" / "examples" / "names"
+_DELAY_MS: Final = 50
+_LEAST_PER_S: Final = 5_000
+_LEAST_SHARE: Final = 0.5
+_DEAD_ROWS: Final = 1_500
+_DEAD_EVERY: Final = 10
+_DEAD_CONCURRENCY: Final = 256
+_LONGEST_S: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Where they listen."""
+
+    names: str
+    port: str
+
+
+@contextmanager
+def _servers(program: str) -> Iterator[Servers]:
+    commands = [[str(_NAME_SERVER), str(_DELAY_MS)], [program, "serve", "--host", "0.0.0.0", "--port", "0"]]  # noqa: S104 - all of 127.0.0.0/8
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands
+    ]
+    try:
+        names, server = (process.stdout.readline().split()[-1] for process in processes if process.stdout)
+        yield Servers(names, server.rpartition(":")[2])
+    finally:
+        for process in processes:
+            process.terminate()
+            process.communicate()
+
+
+def _fetch(program: str, servers: Servers, hosts: Callable[[int], str], rows: int, concurrency: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="headgate-bench-names-") as directory:
+        urls, summary = Path(directory, "urls.txt"), Path(directory, "summary.json")
+        urls.write_text("".join(f"http://{hosts(row)}:{servers.port}/\n" for row in range(rows)))
+        command = [program, "fetch", str(urls), "--format", "none", "-q", "--summary", str(summary)]
+        command += ["-c", str(concurrency), "--dns", servers.names]
+        subprocess.run(command, check=False, timeout=_LONGEST_S)
+        found: dict[str, Any] = json.loads(summary.read_text())
+    print(
+        f"{hosts(1):24} c={concurrency:<6,} {rows:9,} in {found['elapsed_s']:6.2f} s {found['requests_per_s']:9,.0f} rows/s"
+        f"  {found['cpu_s'] / rows * 1e6:5.0f} µs a row  {found['failed']:,} failed",
+        file=sys.stderr,
+    )
+    return found
+
+
+def _address(row: int) -> str:
+    return f"127.{1 + row // 62_500 % 250}.{row // 250 % 250}.{1 + row % 250}"
+
+
+def _many(arguments: argparse.Namespace) -> Answer:
+    wrong, raw, shares, rates, costs = [], [], [], [], []
+    for _ in range(arguments.rounds):
+        with _servers(arguments.headgate) as servers:
+
+            def fetch(hosts: Callable[[int], str], servers: Servers = servers) -> dict[str, Any]:
+                return _fetch(arguments.headgate, servers, hosts, arguments.rows, arguments.concurrency)
+
+            plain, named = fetch(_address), fetch(lambda row: f"h{row}.example")
+        raw += [{"hosts": "addresses", **plain}, {"hosts": "names", **named}]
+        wrong += [
+            f"{run['failed']:,} of {run['rows']:,} rows failed: {run['errors']}"
+            for run in (plain, named)
+            if run["answered"] != arguments.rows
+        ]
+        rates.append(named["requests_per_s"])
+        shares.append(named["requests_per_s"] / plain["requests_per_s"])
+        costs.append((named["cpu_s"] - plain["cpu_s"]) / arguments.rows * 1e6)
+    rate, share, cost = tables.median(rates), tables.median(shares), tables.median(costs)
+    targets = [
+        tables.at_least("rows a second", rate, _LEAST_PER_S),
+        tables.at_least("names / addresses", share, _LEAST_SHARE),
+    ]
+    text = f"A name costs {tables.number(cost, '.0f')} µs of processor time beyond its connection and request."
+    title = f"{arguments.rows:,} names, {_DELAY_MS} ms for each, {arguments.concurrency:,} in flight"
+    return Answer(title=title, targets=targets, text=text, raw=raw, wrong=wrong)
+
+
+def _dead(arguments: argparse.Namespace) -> Answer:
+    def host(row: int) -> str:
+        return f"dead.h{row}.example" if row % _DEAD_EVERY == 0 else f"h{row}.example"
+
+    with _servers(arguments.headgate) as servers:
+        found = _fetch(arguments.headgate, servers, host, _DEAD_ROWS, _DEAD_CONCURRENCY)
+    dead = _DEAD_ROWS // _DEAD_EVERY
+    wrong = []
+    if (found["answered"], found["errors"]) != (_DEAD_ROWS - dead, {"resolve": dead}):
+        wrong.append(f"{found['answered']:,} answered, {found['errors']}")
+    if found["bound_by"]["kind"] != "names":
+        wrong.append(found["bound_by"]["text"])
+    text = (
+        f"{found['answered']:,} answered, {found['errors']} failed, in {found['elapsed_s']:.1f} s; "
+        f"{found['bound_by']['text']}."
+    )
+    title = f"{_DEAD_ROWS:,} names, {dead:,} of them never answered, {_DEAD_CONCURRENCY:,} in flight"
+    return Answer(title=title, targets=[], text=text, raw=[found], wrong=wrong)
+
+
+def main() -> int:
+    """Measures, prints, and keeps the results if asked."""
+    arguments = _arguments()
+    about, before = environment.machine(), environment.cpu_times()
+    found = {"many": _many(arguments), "dead": _dead(arguments)}
+    about["steal"] = environment.steal(before, environment.cpu_times())
+    head = (
+        f"# Names: {about['cpu']}, {about['date']}\n\n- One machine, whose {about['cores']} cores client and servers "
+        f"share; its load was {about['load_before']:.1f} before the start."
+    )
+    print("\n\n".join([head, *map(answers.section, found.values())]))
+    if arguments.save:
+        answers.save("names", found, about, head)
+    return 1 if any(answer.wrong for answer in found.values()) else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000, help="names, each once (default: 100,000)")
+    parser.add_argument("--concurrency", type=int, default=1_000, help="in flight (default: 1,000)")
+    parser.add_argument("--rounds", type=int, default=3, help="of both kinds of hosts (default: 3)")
+    parser.add_argument("--headgate", default=str(Path(sys.executable).parent / "headgate"), help="the program")
+    parser.add_argument("--save", action="store_true", help="keep the results under bench/results")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+use std::str::FromStr;
+
+use hickory_proto::op::{Message, Query, ResponseCode};
+use hickory_proto::rr::rdata::{A, AAAA, CNAME, SOA, TXT};
+use hickory_proto::rr::{DNSClass, Name, RData, Record as TheirRecord, RecordType};
+use proptest::prelude::*;
+
+use super::*;
+
+fn name(text: &str) -> Name {
+    Name::from_str(text).expect("a name")
+}
+
+fn question(text: &str, family: Family) -> Question {
+    Question::new(text, family).expect("a name")
+}
+
+/// An answer to the question, made by the other implementation.
+fn answer(question: &Question, fill: impl FnOnce(&mut Message)) -> Vec<u8> {
+    let asked = Message::from_vec(&question.message(7)).expect("a message");
+    let mut message = asked.into_response();
+    fill(&mut message);
+    message.to_vec().expect("a message that can be sent")
+}
+
+fn record(owner: &str, seconds: u32, data: RData) -> TheirRecord {
+    TheirRecord::from_rdata(name(owner), seconds, data)
+}
+
+fn v4(last: u8) -> RData {
+    RData::A(A::new(192, 0, 2, last))
+}
+
+fn alias(target: &str) -> RData {
+    RData::CNAME(CNAME(name(target)))
+}
+
+fn authority(minimum: u32) -> RData {
+    RData::SOA(SOA::new(name("ns.example."), name("who.example."), 1, 2, 3, 4, minimum))
+}
+
+fn found(lasts: &[u8], seconds: u64) -> Reply {
+    let addresses = lasts.iter().map(|last| IpAddr::from([192, 0, 2, *last])).collect();
+    Reply::Addresses { addresses, lifetime: Duration::from_secs(seconds) }
+}
+
+#[test]
+fn another_implementation_reads_the_question_as_it_was_meant() {
+    for (family, kind) in [(Family::V4, RecordType::A), (Family::V6, RecordType::AAAA)] {
+        for text in ["www.Example.com", "www.example.com.", "a_b.example"] {
+            let message = Message::from_vec(&question(text, family).message(0xbeef)).expect("a message");
+            assert_eq!(0xbeef, message.id);
+            assert!(message.recursion_desired);
+            let mut expected = Query::query(name(&text.to_lowercase()), kind);
+            expected.name.set_fqdn(true);
+            assert_eq!(vec![expected], message.queries, "{text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_name_is_not_asked_for() {
+    let long_label = "a".repeat(64);
+    let longest = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join(".");
+    assert!(Question::new(&longest, Family::V4).is_some());
+    for text in ["", ".", "a..b", "a.b..", &long_label, &format!("{longest}d")] {
+        assert_eq!(None, Question::new(text, Family::V4), "{text}");
+    }
+}
+
+#[test]
+fn addresses_are_found_over_aliases_in_any_order_and_hold_for_the_shortest_lifetime() {
+    let asked = question("www.example.com", Family::V4);
+    let message = answer(&asked, |message| {
+        message.add_answer(record("c.example.net.", 300, v4(1)));
+        message.add_answer(record("B.example.net.", 20, alias("c.example.net.")));
+        message.add_answer(record("www.example.com.", 60, alias("b.EXAMPLE.net.")));
+        message.add_answer(record("c.example.net.", 30, v4(2)));
+        message.add_answer(record("stranger.example.net.", 1, v4(9)));
+        message.add_answer(record("c.example.net.", 1, RData::AAAA(AAAA::new(0, 0, 0, 0, 0, 0, 0, 1))));
+        message.add_answer(record("c.example.net.", 1, RData::TXT(TXT::new(vec!["text".into()]))));
+    });
+    assert_eq!(Some(found(&[1, 2], 20)), asked.read(&message));
+
+    let asked = question("www.example.com", Family::V6);
+    let message = answer(&asked, |message| {
+        message.add_answer(record("www.example.com.", 5, RData::AAAA(AAAA::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))));
+    });
+    let addresses = vec!["2001:db8::1".parse().expect("an address")];
+    assert_eq!(Some(Reply::Addresses { addresses, lifetime: Duration::from_secs(5) }), asked.read(&message));
+}
+
+#[test]
+fn aliases_in_a_circle_come_to_nothing() {
+    let asked = question("a.example", Family::V4);
+    let message = answer(&asked, |message| {
+        message.add_answer(record("a.example.", 60, alias("b.example.")));
+        message.add_answer(record("b.example.", 60, alias("a.example.")));
+    });
+    assert_eq!(Some(Reply::NoAddress { lifetime: None }), asked.read(&message));
+}
+
+#[test]
+fn that_there_is_nothing_holds_as_long_as_the_authority_says() {
+    let asked = question("a.example", Family::V4);
+    for (expected, lifetime, minimum) in [(30, 30, 900), (40, 900, 40), (0, u32::MAX, 40)] {
+        let lifetime_of = |code| {
+            let message = answer(&asked, |message| {
+                message.metadata.response_code = code;
+                message.add_authority(record("example.", lifetime, authority(minimum)));
+            });
+            asked.read(&message)
+        };
+        let lifetime = Some(Duration::from_secs(expected));
+        assert_eq!(Some(Reply::NoName { lifetime }), lifetime_of(ResponseCode::NXDomain));
+        assert_eq!(Some(Reply::NoAddress { lifetime }), lifetime_of(ResponseCode::NoError));
+    }
+}
+
+#[test]
+fn a_server_that_fails_or_has_more_to_say_is_understood() {
+    let asked = question("a.example", Family::V4);
+    let failed = |code| asked.read(&answer(&asked, |message| message.metadata.response_code = code));
+    assert_eq!(Some(Reply::Failed(Some(2))), failed(ResponseCode::ServFail));
+    assert_eq!(Some(Reply::Failed(Some(5))), failed(ResponseCode::Refused));
+    let truncated = answer(&asked, |message| {
+        message.metadata.truncation = true;
+        message.add_answer(record("a.example.", 60, v4(1)));
+    });
+    assert_eq!(Some(Reply::Truncated), asked.read(&truncated));
+}
+
+#[test]
+fn an_answer_to_another_question_is_none() {
+    let asked = question("a.example", Family::V4);
+    let good = answer(&asked, |message| _ = message.add_answer(record("a.example.", 60, v4(1))));
+    assert_eq!(Some(found(&[1], 60)), asked.read(&good));
+    for (text, family) in [("b.example", Family::V4), ("a.example", Family::V6), ("a.example.com", Family::V4)] {
+        assert_eq!(None, question(text, family).read(&good), "{text}");
+    }
+    assert_eq!(None, asked.read(&asked.message(7)), "the question itself");
+    assert_eq!(None, asked.read(&[]));
+}
+
+#[test]
+fn records_of_another_class_do_not_count() {
+    let asked = question("a.example", Family::V4);
+    let message = answer(&asked, |message| {
+        let mut other = record("a.example.", 60, v4(1));
+        other.dns_class = DNSClass::CH;
+        message.add_answer(other);
+    });
+    assert_eq!(Some(Reply::NoAddress { lifetime: None }), asked.read(&message));
+}
+
+#[test]
+fn pointers_lead_backwards_or_nowhere() {
+    let asked = question("a.example", Family::V4);
+    let end = asked.message(7).len() as u8;
+    // To the byte after it, to itself, and to a label before it that leads to it again.
+    for pointer in [end + 1, end, end - 5] {
+        let mut message = asked.message(7);
+        message[2] |= 0x80;
+        message[7] = 1;
+        if pointer == end - 5 {
+            message[usize::from(end) - 5] = 3;
+        }
+        message.extend([0xc0, pointer, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 1]);
+        let reply = asked.read(&message);
+        assert!(matches!(reply, None | Some(Reply::Failed(None))), "{pointer}: {reply:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_is_read_or_refused(
+        tail in proptest::collection::vec(any::<u8>(), 0..80), counts in any::<[u8; 2]>(), flags in any::<[u8; 2]>(),
+    ) {
+        let asked = question("a.example", Family::V4);
+        let mut message = asked.message(7);
+        message[2] = flags[0] | 0x80;
+        message[3] = flags[1];
+        message[7] = counts[0];
+        message[9] = counts[1];
+        message.extend(tail);
+        prop_assert!(asked.read(&message).is_some());
+    }
+
+    #[test]
+    fn an_answer_cut_anywhere_is_read_or_refused(cut in 0_usize..120, flipped in 0_usize..120, bits in any::<u8>()) {
+        let asked = question("www.example.com", Family::V4);
+        let mut message = answer(&asked, |message| {
+            message.add_answer(record("www.example.com.", 60, alias("b.example.com.")));
+            message.add_answer(record("b.example.com.", 60, v4(1)));
+            message.add_authority(record("example.com.", 60, authority(5)));
+        });
+        if let Some(byte) = message.get_mut(flipped) {
+            *byte ^= bits;
+        }
+        message.truncate(cut);
+        let _ = asked.read(&message);
+    }
+}

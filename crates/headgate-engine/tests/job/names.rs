@@ -1,0 +1,80 @@
+//! Names, as a job sees them: who is asked, and what a name without an answer costs.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use headgate_engine::model::options::Dns;
+use headgate_engine::stats::bottleneck::BoundKind;
+use headgate_testserver::{DnsConfig, DnsServer};
+
+use crate::harness::{Rig, server};
+
+fn name_server() -> DnsServer {
+    DnsServer::start(DnsConfig::default()).expect("a name server on a free port")
+}
+
+fn rig(names: &DnsServer, urls: impl IntoIterator<Item = String>) -> Rig {
+    let mut rig = Rig::urls(urls);
+    rig.options.engine.dns = Dns::Server(names.address());
+    rig
+}
+
+#[test]
+fn the_server_that_was_asked_for_is_asked_once_by_all_workers_together() {
+    let (server, names) = (server(), name_server());
+    let port = server.address().port();
+    let urls = (0..200).map(|row| format!("http://slow-100.example:{port}/{row}"));
+    for row in rig(&names, urls).concurrency(64, 4).rows() {
+        assert_eq!(
+            (Some(200), Some(format!("127.0.0.1:{port}"))),
+            (row.status, row.remote_addr),
+            "{:?}",
+            row.error_message
+        );
+    }
+    assert_eq!(2, names.questions_for("slow-100.example"), "a question for each family");
+}
+
+#[test]
+fn names_that_are_never_answered_end_as_resolve_the_others_well_and_look_ups_are_what_held_it_back() {
+    let (server, names) = (server(), name_server());
+    let port = server.address().port();
+    let is_dead = |row: u64| !row.is_multiple_of(3);
+    let urls =
+        (0..30).map(|row| format!("http://{}.{row}.example:{port}/", if is_dead(row) { "dead" } else { "name" }));
+    let mut rig = rig(&names, urls).concurrency(32, 2);
+    rig.options.request.connect_timeout = Duration::from_millis(500);
+    let (rows, summary) = rig.run();
+    assert_eq!(30, rows.len());
+    for row in rows {
+        if is_dead(row.row) {
+            assert_eq!((Some("resolve"), None, 1), (row.kind(), row.status, row.attempts));
+            assert!(row.message().ends_with("example: nobody could tell its address in time"), "{}", row.message());
+        } else {
+            assert_eq!(Some(200), row.status, "{}", row.message());
+        }
+    }
+    assert_eq!(BoundKind::Names, summary.bound_by.kind, "{}", summary.bound_by.text);
+}
+
+#[test]
+fn a_row_whose_own_time_is_over_before_its_name_is_known_is_resolve() {
+    let names = name_server();
+    let row = rig(&names, ["http://dead.example/".to_owned()]).timeout(Duration::from_millis(300)).row();
+    assert_eq!((Some("resolve"), None), (row.kind(), row.status));
+    assert_eq!("dead.example: nobody could tell its address in time", row.message());
+}
+
+#[test]
+fn the_system_is_asked_where_that_is_wanted() {
+    let server = server();
+    let port = server.address().port();
+    let mut rig = Rig::urls([format!("http://localhost:{port}/"), "http://no-such-host.invalid/".to_owned()]);
+    rig.options.engine.dns = Dns::System;
+    let rows = rig.rows();
+    assert_eq!(
+        (Some(200), Some(format!("{}:{port}", Ipv4Addr::LOCALHOST))),
+        (rows[0].status, rows[0].remote_addr.clone())
+    );
+    assert_eq!(Some("resolve"), rows[1].kind());
+}

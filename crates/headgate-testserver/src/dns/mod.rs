@@ -1,0 +1,226 @@
+//! A name server, over UDP and TCP, for clients that look names up. What it does is written in the name that is asked for.
+//!
+//! The first label of a name, up to its first hyphen, says what becomes of the question, unless [`DnsConfig::always`] does:
+//!
+//! | label | answer |
+//! | --- | --- |
+//! | `dead` | none, ever |
+//! | `none` | there is no such name; the authority says for how many seconds: `none-30` |
+//! | `empty` | the name has no address; seconds as above |
+//! | `servfail`, `refused` | the code |
+//! | `garbage` | bytes that make no sense behind the question |
+//! | `long` | truncated over UDP, whole over TCP |
+//! | `alias` | an alias, and the address of what it stands for |
+//! | `six` | the IPv6 loopback address, and none of IPv4 |
+//! | `slow` | the address, after so many milliseconds: `slow-300` |
+//! | `ttl` | the address, for so many seconds: `ttl-0` |
+//! | others | the address, one of [`DnsConfig::addresses`] by the name |
+//!
+//! Nothing here is used by the client: a test that holds compares two implementations.
+
+mod message;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+
+use self::message::{Answer, Question};
+
+/// Names counted apart; questions for others are counted in the total alone.
+const MAX_COUNTED: usize = 1 << 17;
+const MAX_QUESTION_BYTES: usize = 512;
+
+/// How it answers.
+#[derive(Debug, Clone)]
+pub struct DnsConfig {
+    /// What it listens on; port 0 is a free one.
+    pub address: SocketAddr,
+    /// How long each answer takes.
+    pub delay: Duration,
+    /// Names stand for this many addresses, from 127.0.0.1 on.
+    pub addresses: u8,
+    /// How long an address holds, where the name does not say.
+    pub seconds: u32,
+    /// A label that counts instead of each name's own.
+    pub always: Option<String>,
+}
+
+impl Default for DnsConfig {
+    fn default() -> Self {
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        Self { address, delay: Duration::ZERO, addresses: 1, seconds: 60, always: None }
+    }
+}
+
+/// A running name server. Dropping it stops it.
+#[derive(Debug)]
+pub struct DnsServer {
+    address: SocketAddr,
+    questions: Arc<Mutex<Questions>>,
+    /// The thread stops when it is dropped.
+    running: Option<watch::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Questions {
+    total: u64,
+    by_name: HashMap<String, u64>,
+}
+
+/// What its connections share.
+#[derive(Debug)]
+struct Shared {
+    config: DnsConfig,
+    questions: Arc<Mutex<Questions>>,
+}
+
+impl DnsServer {
+    /// Starts its thread, and returns when questions are heard.
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or the system refuses the thread or its event loop.
+    pub fn start(config: DnsConfig) -> io::Result<Self> {
+        let (udp, tcp) = bind(config.address)?;
+        let address = udp.local_addr()?;
+        let (running, stopped) = watch::channel(());
+        let (ready, readiness) = mpsc::channel();
+        let questions = Arc::<Mutex<Questions>>::default();
+        let shared = Shared { config, questions: questions.clone() };
+        let thread = thread::Builder::new().name("testserver-dns".into()).spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+            let started = runtime.and_then(|runtime| {
+                let _context = runtime.handle().enter();
+                let sockets = (UdpSocket::from_std(udp)?, TcpListener::from_std(tcp)?);
+                Ok((runtime, sockets))
+            });
+            match started {
+                Ok((runtime, (udp, tcp))) => {
+                    let _ = ready.send(Ok(()));
+                    runtime.block_on(serve(Rc::new(udp), tcp, Rc::new(shared), stopped));
+                }
+                Err(error) => _ = ready.send(Err(error)),
+            }
+        })?;
+        readiness.recv().map_err(io::Error::other)??;
+        Ok(Self { address, questions, running: Some(running), thread: Some(thread) })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Questions heard so far, of all names.
+    pub fn questions(&self) -> u64 {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).total
+    }
+
+    /// How often it was asked for a name, in lower case and without a dot at the end; one look-up asks for two families.
+    pub fn questions_for(&self, name: &str) -> u64 {
+        let questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        questions.by_name.get(name).copied().unwrap_or_default()
+    }
+
+    /// Closes everything and frees the port before it returns.
+    pub fn stop(&mut self) {
+        self.running = None;
+        if let Some(thread) = self.thread.take() {
+            // If it panicked it has said so on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for DnsServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    /// What is to be sent and when; `None`: nothing.
+    fn answer(&self, message: &[u8], over_udp: bool) -> Option<(Vec<u8>, Duration)> {
+        let question = Question::read(message)?;
+        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        questions.total += 1;
+        if questions.by_name.len() < MAX_COUNTED || questions.by_name.contains_key(&question.name) {
+            *questions.by_name.entry(question.name.clone()).or_default() += 1;
+        }
+        drop(questions);
+        let Answer { message, delay } = Answer::new(&question, &self.config, over_udp)?;
+        Some((message, self.config.delay + delay))
+    }
+}
+
+/// UDP and TCP on one port.
+fn bind(address: SocketAddr) -> io::Result<(std::net::UdpSocket, std::net::TcpListener)> {
+    // A port that is free for one may be taken for the other.
+    for _ in 0..16 {
+        let tcp = std::net::TcpListener::bind(address)?;
+        let domain = socket2::Domain::for_address(address);
+        let udp = socket2::Socket::new(domain, socket2::Type::DGRAM, Some(socket2::Protocol::UDP))?;
+        // A burst of questions should find room; the kernel gives as much of it as it likes.
+        let _ = udp.set_recv_buffer_size(8 << 20);
+        if udp.bind(&tcp.local_addr()?.into()).is_ok() {
+            udp.set_nonblocking(true)?;
+            tcp.set_nonblocking(true)?;
+            return Ok((udp.into(), tcp));
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AddrInUse, format!("no port is free for UDP and TCP at {address}")))
+}
+
+async fn serve(udp: Rc<UdpSocket>, tcp: TcpListener, shared: Rc<Shared>, mut stopped: watch::Receiver<()>) {
+    tokio::select! {
+        _ = stopped.changed() => {}
+        () = serve_udp(udp, shared.clone()) => {}
+        () = serve_tcp(tcp, shared) => {}
+    }
+}
+
+async fn serve_udp(udp: Rc<UdpSocket>, shared: Rc<Shared>) {
+    let mut buffer = [0; MAX_QUESTION_BYTES];
+    loop {
+        // An error is that an earlier answer found nobody.
+        let Ok((length, peer)) = udp.recv_from(&mut buffer).await else { continue };
+        let Some((answer, delay)) = shared.answer(&buffer[..length], true) else { continue };
+        let udp = udp.clone();
+        spawn_local(async move {
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            let _ = udp.send_to(&answer, peer).await;
+        });
+    }
+}
+
+async fn serve_tcp(tcp: TcpListener, shared: Rc<Shared>) {
+    loop {
+        let Ok((stream, _)) = tcp.accept().await else { continue };
+        let shared = shared.clone();
+        // The only error is that the client has gone.
+        spawn_local(async move { _ = serve_connection(stream, &shared).await });
+    }
+}
+
+async fn serve_connection(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+    loop {
+        let length = usize::from(stream.read_u16().await?);
+        let mut question = vec![0; length];
+        stream.read_exact(&mut question).await?;
+        let Some((answer, delay)) = shared.answer(&question, false) else { return Ok(()) };
+        tokio::time::sleep(delay).await;
+        stream.write_u16(answer.len() as u16).await?;
+        stream.write_all(&answer).await?;
+    }
+}
