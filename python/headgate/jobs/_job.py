@@ -136,8 +136,8 @@ class Job:
             max_body_bytes: A response body longer than this, as received or decoded, is a failure.
             cacert: PEM file of certificates to trust instead of the system's.
             insecure: Do not verify certificates: anyone on the way can read and change what is sent.
-            dns: Who is asked for the addresses of names: a name server, as `"9.9.9.9"` or `"127.0.0.1:5353"`; `"system"`:
-                the system, with all that it knows of names; `None`: the name servers that it is configured with.
+            dns: Who is asked for the addresses of names: a name server, as `"9.9.9.9"` or `"127.0.0.1:5353"`;
+                `"system"`: the system, with all that it knows of names; `None`: the servers it is configured with.
             grace_s: How long requests in flight may go on after an interrupt, in seconds.
             part_bytes: Size at which a file of results is closed and the next begun.
             progress: Show progress on standard error; `None`: if it is a terminal.
