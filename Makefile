@@ -17,8 +17,14 @@ PIP_INSTALL := $(BIN)/pip install --quiet
 SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE \
 	$(shell find crates python -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \))
 
+# three at a time on two cores, because half of the time they wait; whoever is done takes over from the others
+PYTEST_AT_ONCE := --numprocesses 3 --dist worksteal
+# those from outside that need no server
+QUICK_TESTS := --test source --test sink
+CHECKED := $(CURDIR)/target/check
+
 .DELETE_ON_ERROR:
-.PHONY: help build demo test lint format bench bench-durability bench-names bench-tasks bench-tools clean prerequisites
+.PHONY: help build demo check test lint style format bench bench-durability bench-names bench-tasks bench-tools clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,10 +34,22 @@ build: $(STAMPS)/wheel ## make .venv, build the release wheel and install it the
 demo: build ## fetch 100,000 URLs from a local server into demo-results
 	@$(BIN)/headgate demo
 
-test: build $(STAMPS)/test ## run every test, Rust and Python
-	@scripts/test $(BIN)/python $(CARGO)
+# `cargo build` makes the tests, too, so that dependencies have the features that they have for `cargo test`.
+check: style $(STAMPS)/runtime $(STAMPS)/test ## what is quick: format, style, types, unit and property tests; no release build
+	$(CARGO) build --workspace --locked --quiet --lib $(QUICK_TESTS)
+	@scripts/link-check
+	$(CARGO) test --workspace --locked --quiet --lib $(QUICK_TESTS)
+	PYTHONPATH=$(CHECKED) $(BIN)/stubtest headgate._headgate
+	PYTHONPATH=$(CHECKED) $(BIN)/pytest --quiet $(PYTEST_AT_ONCE) -W 'ignore:this headgate is a debug build' tests/unit
 
-lint: build $(STAMPS)/lint ## check format, style and types; changes nothing
+test: build $(STAMPS)/test ## run every test, Rust and Python
+	@scripts/test $(CARGO) $(BIN)/pytest $(PYTEST_AT_ONCE)
+
+lint: build style ## check format, style and types; changes nothing
+	$(BIN)/stubtest headgate._headgate
+
+# What lint and check share.
+style: $(STAMPS)/lint
 	@scripts/check-prerequisites $(PYTHON) $(CARGO) lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
@@ -40,7 +58,6 @@ lint: build $(STAMPS)/lint ## check format, style and types; changes nothing
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/stubtest headgate._headgate
 
 format: prerequisites $(STAMPS)/lint ## format the code in place
 	$(CARGO) fmt --all

@@ -9,6 +9,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
 `jobs`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _summary        the version, words for people, what a job says of itself
+    _checks                                      what an argument must be
+    _option                                      an option is one entry
     _options  _errors                            what a job is asked for, what can go wrong
     _headgate                                    the engine
     _native                                      the one module that imports it
@@ -21,7 +23,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _source  _options  _outcome              where items come from, what is asked, what they become
         _maker  _clock  _raised                  how tasks are made, what time it is, how errors look
         _entry                                   an item on its way
-        _timers                                  what times it
+        _gate  _timers                           what it waits for, what times it
+        _work                                    what was begun, and how it ends
         _flow                                    the loop
         _future_flow  _call_flow                 what is started in it: awaitables, calls
         _paced_flow  _map_iterator               calls that wait; a loop on a thread of its own
@@ -32,6 +35,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
     jobs/                                        a job of the engine, from its start to its end
         _arguments  _argument_names              what Python gives as options, and how messages name it
         _status                                  what a job's directory says
+        _facts                                   how facts stand below one another
         _display  _watch                         what a running job shows
         _report  _report_status                  what is said of a finished one, and of one that was looked at
         _run                                     one run of a job

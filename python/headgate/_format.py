@@ -11,12 +11,22 @@ def count(number: float) -> str:
     """`1234567` as `1,234,567`; small rates keep a digit: `0.6`."""
     if 0 < number < 10 and number != int(number):
         return f"{number:.1f}"
-    return f"{number:,.0f}"
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.0f}"
 
 
 def plural(number: int, one: str) -> str:
     """`1 row`, `2 rows`."""
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"
+    return f"{count(number)} {one}" if number == 1 else f"{count(number)} {one}s"
+
+
+def part(number: int, whole: int, one: str) -> str:
+    """`1 of 1 row`, `2 of 1,000 rows`."""
+    return f"{count(number)} of {plural(whole, one)}"
+
+
+def seconds(number: float) -> str:
+    """Seconds as such, however many: `1,234.5 s`."""
+    return f"{number:,.1f} s"
 
 
 def size(number: float) -> str:

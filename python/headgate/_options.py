@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, get_args
 
+from headgate._checks import SECONDS, Check, number, switch, text, whole
 from headgate._version import __version__
 
 Format: TypeAlias = Literal["parquet", "ndjson", "none"]
@@ -46,6 +47,19 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # RFC 9110 section 15: three digits, the first of which names the class.
 _STATUS = re.compile(r"[1-9](?:[0-9]{2}|xx|XX)")
 _NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+_AT_LEAST_0: Final = whole(0, MOST)
+_AT_LEAST_1: Final = whole(1, MOST)
+_TIME: Final = number(
+    lambda seconds: 0 < seconds <= LONGEST_WAIT_S,
+    f"more than 0 seconds and at most {LONGEST_WAIT_S:.0f}",
+    kind=SECONDS,
+)
+_TIME_OR_NONE: Final = number(
+    lambda seconds: 0 <= seconds <= LONGEST_WAIT_S,
+    f"0 seconds or more and at most {LONGEST_WAIT_S:.0f}",
+    kind=SECONDS,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,50 +103,28 @@ class WorkOptions:
         yield from self._work_mistakes()
 
     def _work_mistakes(self) -> Iterator[tuple[str, str]]:
-        yield from self._whole("concurrency", self.concurrency, least=1)
-        yield from self._whole("threads", self.threads, least=1, optional=True)
-        yield from self._seconds("timeout_s", self.timeout_s)
-        yield from self._seconds("connect_timeout_s", self.connect_timeout_s)
-        yield from self._whole("max_body_bytes", self.max_body_bytes, least=0)
-        yield from self._seconds("grace_s", self.grace_s, zero=True)
-        yield from self._whole("part_bytes", self.part_bytes, least=1)
-        yield from self._switch("insecure", self.insecure)
-        if self.dns is not None and not self._is_text("dns"):
-            yield self._no_text("dns")
+        yield from self._broken(_AT_LEAST_1, "concurrency", "part_bytes")
+        if self.threads is not None:
+            yield from self._broken(_AT_LEAST_1, "threads")
+        yield from self._broken(_TIME, "timeout_s", "connect_timeout_s")
+        yield from self._broken(_AT_LEAST_0, "max_body_bytes")
+        yield from self._broken(_TIME_OR_NONE, "grace_s")
+        yield from self._broken(switch, "insecure")
+        if self.dns is not None:
+            yield from self._broken(text, "dns")
         for name, value in self.headers:
             if not _TOKEN.fullmatch(name):
                 yield "headers", f"{name!r} is no name of a header"
             elif _NOT_IN_A_HEADER.search(value):
                 yield "headers", f"{name} holds a control character"
 
-    def _is_text(self, name: str) -> bool:
-        return isinstance(getattr(self, name), str)
-
-    def _no_text(self, name: str) -> tuple[str, str]:
-        return name, f"must be text, not {getattr(self, name)!r}"
-
-    @staticmethod
-    def _switch(name: str, value: object) -> Iterator[tuple[str, str]]:
-        if not isinstance(value, bool):
-            yield name, f"must be True or False, not {value!r}"
-
-    @staticmethod
-    def _whole(name: str, value: object, *, least: int, optional: bool = False) -> Iterator[tuple[str, str]]:
-        if optional and value is None:
-            return
-        if not isinstance(value, int) or isinstance(value, bool):
-            yield name, f"must be a whole number, not {value!r}"
-        elif not least <= value <= MOST:
-            bound = f"at least {least}" if value < least else f"at most {MOST}"
-            yield name, f"must be {bound}, not {value}"
-
-    @staticmethod
-    def _seconds(name: str, value: object, *, zero: bool = False) -> Iterator[tuple[str, str]]:
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            yield name, f"must be a number of seconds, not {value!r}"
-        elif not (0 <= value <= LONGEST_WAIT_S) or (value == 0 and not zero):
-            bound = "0 seconds or more" if zero else "more than 0 seconds"
-            yield name, f"must be {bound} and at most {LONGEST_WAIT_S:.0f}, not {value}"
+    def _broken(self, rule: Check, *names: str) -> Iterator[tuple[str, str]]:
+        """Those of the options that break the rule."""
+        for name in names:
+            try:
+                rule(getattr(self, name))
+            except (TypeError, ValueError) as mistake:
+                yield name, str(mistake)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,15 +156,12 @@ class FetchOptions(WorkOptions):
             yield "input", "is missing: name a file, a URL with ranges, or - for lines on standard input"
         yield from self._output_mistakes()
         for name in ("url_column", "method_column", "headers_column", "body_column"):
-            if not self._is_text(name):
-                yield self._no_text(name)
-            elif not getattr(self, name):
-                yield name, "is empty: name a column of the input"
-        yield from self._switch("fresh", self.fresh)
-        yield from self._switch("resume", self.resume)
-        yield from self._whole("head", self.head, least=0, optional=True)
-        yield from self._seconds("commit_every_s", self.commit_every_s)
-        yield from self._whole("window", self.window, least=1)
+            yield from self._broken(_column, name)
+        yield from self._broken(switch, "fresh", "resume")
+        if self.head is not None:
+            yield from self._broken(_AT_LEAST_0, "head")
+        yield from self._broken(_TIME, "commit_every_s")
+        yield from self._broken(_AT_LEAST_1, "window")
         yield from self._work_mistakes()
         yield from self._request_mistakes()
 
@@ -187,23 +176,9 @@ class FetchOptions(WorkOptions):
             yield "format", "parquet cannot go to standard output: use ndjson, or name a directory"
 
     def _request_mistakes(self) -> Iterator[tuple[str, str]]:
-        if not self._is_text("method"):
-            yield self._no_text("method")
-        elif not _TOKEN.fullmatch(self.method):
-            yield "method", f"{self.method!r} is no HTTP method"
-        if not self._is_text("user_agent"):
-            yield self._no_text("user_agent")
-        elif _NOT_IN_A_HEADER.search(self.user_agent):
-            yield "user_agent", "holds a control character"
-        yield from self._status_mistakes()
-
-    def _status_mistakes(self) -> Iterator[tuple[str, str]]:
-        if not self._is_text("fail_on"):
-            yield self._no_text("fail_on")
-        elif self.fail_on.strip() not in ("", NO_STATUS):
-            for part in map(str.strip, self.fail_on.split(",")):
-                if not _STATUS.fullmatch(part):
-                    yield "fail_on", f"{part!r} is no status: write codes and classes, as 429,5xx, or none"
+        yield from self._broken(_method, "method")
+        yield from self._broken(_header_value, "user_agent")
+        yield from self._broken(_statuses, "fail_on")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,6 +199,32 @@ class RetryOptions(WorkOptions):
         if "" in self.only:
             yield "only", "names an empty kind: write kinds as timeout,status:503"
         yield from self._work_mistakes()
+
+
+def _column(value: str) -> None:
+    text(value)
+    if not value:
+        raise ValueError("is empty: name a column of the input")
+
+
+def _method(value: str) -> None:
+    text(value)
+    if not _TOKEN.fullmatch(value):
+        raise ValueError(f"{value!r} is no HTTP method")
+
+
+def _header_value(value: str) -> None:
+    text(value)
+    if _NOT_IN_A_HEADER.search(value):
+        raise ValueError("holds a control character")
+
+
+def _statuses(value: str) -> None:
+    text(value)
+    if value.strip() not in ("", NO_STATUS):
+        for part in map(str.strip, value.split(",")):
+            if not _STATUS.fullmatch(part):
+                raise ValueError(f"{part!r} is no status: write codes and classes, as 429,5xx, or none")
 
 
 def method_for(method: str | None, data: bytes | None) -> str:

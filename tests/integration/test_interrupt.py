@@ -20,7 +20,7 @@ def test_an_interrupt_lets_what_is_in_flight_end_and_writes_it(
 ) -> None:
     out, summary_file = tmp_path / "out", tmp_path / "s.json"
     with (
-        serving("--delay", "0..3") as server,
+        serving("--delay", "0..1") as server,
         started("fetch", f"{server}/[1-100000]", "-o", out, "-c", "50", "--summary", summary_file) as process,
     ):
         wait_for_requests(server, 100)

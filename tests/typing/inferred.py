@@ -156,6 +156,7 @@ async def gather_gives_errors_only_where_they_are_asked_for(*, is_asked_for: boo
 async def for_each_gives_figures() -> None:
     assert_type(await for_each(measure, words(), limit=1, errors="skip", max_errors=1), TaskStatistics)
     assert_type(await for_each(measure_later, ["one"], limit=ConcurrencyLimit(1)), TaskStatistics)
+    assert_type(await for_each(measure, ["one"], limit=1, rate=Rate(1), cost=len, key=len, per_key=1), TaskStatistics)
 
 
 def map_gives_what_the_function_returns() -> None:

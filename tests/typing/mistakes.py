@@ -6,7 +6,7 @@ Each mistake is told to be expected, by its kind; mypy complains of one that it 
 from collections.abc import AsyncIterator
 
 import headgate
-from headgate import Rate, Retry, amap, as_completed, for_each, gather, limited_as_completed
+from headgate import ConcurrencyLimit, Rate, Retry, amap, as_completed, for_each, gather, limited_as_completed
 
 
 async def measure(word: str) -> int:
@@ -51,8 +51,15 @@ async def options() -> None:
     amap(measure, ["one"], limit=1, timeout=1)  # type: ignore[call-overload]
     amap(measure, ["one"], limit=1, rate=100)  # type: ignore[call-overload]
     amap(measure, ["one"], limit=1, retry=3)  # type: ignore[call-overload]
+    amap(measure, ["one"], limit=1, cost=lambda word: word + 1)  # type: ignore[operator]
+    amap(measure, ["one"], limit=1, errors="yield", buffer="2")  # type: ignore[call-overload]
+    headgate.map(measure, ["one"], limit=1, loop_factory=1)  # type: ignore[call-overload]
     as_completed([measure("one")])  # type: ignore[call-arg]
+    as_completed([measure("one")], limit=1, timeout_s=1)  # type: ignore[call-arg]
     await for_each(measure, ["one"], limit=1, errors="yield")  # type: ignore[arg-type]
+    await for_each(measure, ["one"], limit=1, buffer=1)  # type: ignore[call-arg]
+    await for_each(measure, ["one"])  # type: ignore[call-arg]
+    await gather(measure("one"), limit=ConcurrencyLimit(1))  # type: ignore[call-overload]
     await gather(measure("one"))  # type: ignore[call-overload]
     Rate(100, 1)  # type: ignore[call-arg]
     Retry(3, "0.1")  # type: ignore[arg-type]

@@ -118,7 +118,7 @@ def test_futures_that_were_given_count_against_the_limit(collect: Collect) -> No
         ({"limit": -3}, ValueError, "limit must be at least 1, not -3"),
         ({"limit": 1.5}, TypeError, "limit must be an int, not float"),
         ({"limit": True}, TypeError, "limit must be an int, not bool"),
-        ({"limit": None}, TypeError, "limit must be an int, not NoneType"),
+        ({"limit": None}, TypeError, "limit must be an int, not None"),
         ({"limit": 1, "buffer": -1}, ValueError, "buffer must be at least 0, not -1"),
         ({"limit": 1, "buffer": 0.5}, TypeError, "buffer must be an int, not float"),
         ({"limit": 1, "timeout": 0}, ValueError, "timeout must be more than 0 seconds, not 0"),

@@ -61,9 +61,9 @@ def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixt
         ),
         (
             (
-                "error: --port must be from 0 to 65535, not 99999\n"
+                "error: --port must be at most 65535, not 99999\n"
                 "error: --threads must be at least 1, not 0\n"
-                "error: --status must be from 200 to 599, not 100\n"
+                "error: --status must be at least 200, not 100\n"
                 "error: --delay must be seconds, as 1.5 or 0..3, not '3..1'\n"
                 "error: --delay-whole must be whole seconds, as 0..3\n"
                 "see `headgate serve --help`\n"

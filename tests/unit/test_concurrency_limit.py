@@ -33,9 +33,9 @@ class Users:
     [
         (ValueError, "must be at least 1, not 0", 0),
         (ValueError, "must be at least 1, not -3", -3),
-        (TypeError, "must be an integer, not float", 10.0),
-        (TypeError, "must be an integer, not bool", True),
-        (TypeError, "must be an integer, not NoneType", None),
+        (TypeError, "must be an int, not float", 10.0),
+        (TypeError, "must be an int, not bool", True),
+        (TypeError, "must be an int, not None", None),
     ],
 )
 def test_a_number_of_slots_is_an_integer_of_at_least_1(kind: type[Exception], message: str, value: Any) -> None:

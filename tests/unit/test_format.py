@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -10,6 +13,24 @@ from headgate import _format
 )
 def test_counts_have_thousands_separators_and_small_rates_a_digit(expected: str, number: float) -> None:
     assert expected == _format.count(number)
+
+
+def test_whole_numbers_are_told_to_the_last_digit() -> None:
+    assert "9,007,199,254,740,993" == _format.count(2**53 + 1)
+
+
+@pytest.mark.parametrize(
+    ("expected", "number", "whole"),
+    [("0 of 0 rows", 0, 0), ("1 of 1 row", 1, 1), ("2,000 of 1,000,000 rows", 2000, 1_000_000)],
+)
+def test_a_part_is_told_of_the_whole(expected: str, number: int, whole: int) -> None:
+    assert expected == _format.part(number, whole, "row")
+
+
+def test_figures_are_grouped_in_one_file() -> None:
+    package = Path(_format.__file__).parent
+    files = [path.name for path in package.rglob("*.py") if re.search(r"\{[^{}]*:,", path.read_text(encoding="utf-8"))]
+    assert ["_format.py"] == files
 
 
 @pytest.mark.parametrize(

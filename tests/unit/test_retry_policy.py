@@ -108,8 +108,8 @@ def test_only_errors_that_are_meant_are_followed_by_another_attempt(
     ("kind", "message", "make"),
     [
         (ValueError, "attempts must be at least 1", lambda: Retry(0)),
-        (TypeError, "attempts must be an integer, not float", lambda: Retry(3.0)),  # type: ignore[arg-type]
-        (TypeError, "attempts must be an integer, not bool", lambda: Retry(True)),  # noqa: FBT003
+        (TypeError, "attempts must be an int, not float", lambda: Retry(3.0)),  # type: ignore[arg-type]
+        (TypeError, "attempts must be an int, not bool", lambda: Retry(True)),  # noqa: FBT003
         (TypeError, "backoff must be a number of seconds or a function, not str", lambda: Retry(3, "1")),  # type: ignore[arg-type]
         (ValueError, "backoff must be at least 0 s and finite, not -1", lambda: Retry(3, -1)),
         (ValueError, "backoff must be at least 0 s and finite, not nan", lambda: Retry(3, math.nan)),

@@ -26,7 +26,7 @@ async def nothing() -> None:
         ({"limit": "3"}, "limit must be an int or a ConcurrencyLimit, not str"),
         ({"limit": 1.0}, "limit must be an int or a ConcurrencyLimit, not float"),
         ({"limit": True}, "limit must be an int or a ConcurrencyLimit, not bool"),
-        ({"limit": None}, "limit must be an int or a ConcurrencyLimit, not NoneType"),
+        ({"limit": None}, "limit must be an int or a ConcurrencyLimit, not None"),
         ({"limit": asyncio.Semaphore(1)}, "limit must be an int or a ConcurrencyLimit, not Semaphore"),
         ({"buffer": 1.5}, "buffer must be an int, not float"),
         ({"window": "1", "ordered": True}, "window must be an int, not str"),

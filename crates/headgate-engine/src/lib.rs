@@ -6,13 +6,13 @@
 pub mod columns;
 pub mod engine;
 pub mod http;
-pub mod in_flight;
 pub mod job;
 pub mod model;
+pub mod parts;
 pub mod preview;
 pub mod queue;
 pub mod run;
+pub mod schedule;
 pub mod sink;
 pub mod source;
 pub mod stats;
-pub mod worker;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headgate_engine::run;
+use headgate_engine::run::Run;
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -12,21 +12,21 @@ use crate::options::{FetchOptions, RetryOptions};
 /// May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct Job {
-    inner: run::Job,
+    inner: Run,
 }
 
 #[pymethods]
 impl Job {
     #[new]
     fn new(py: Python<'_>, options: FetchOptions) -> PyResult<Self> {
-        let started = py.detach(|| run::Job::start(options.try_into()?));
+        let started = py.detach(|| Run::job(&options.try_into()?));
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 
     /// Asks rows again that a job gave up.
     #[staticmethod]
     fn retry(py: Python<'_>, options: RetryOptions) -> PyResult<Self> {
-        let started = py.detach(|| run::Job::retry(options.try_into()?));
+        let started = py.detach(|| Run::retry(options.try_into()?));
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 

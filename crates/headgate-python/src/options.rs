@@ -6,7 +6,7 @@ use std::time::Duration;
 use headgate_engine::job::retry;
 use headgate_engine::model::error::JobError;
 use headgate_engine::model::options::{
-    DEFAULT_BODY_MEMORY_BYTES, Dns, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
+    Dns, EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
 };
 use pyo3::prelude::*;
 
@@ -117,6 +117,7 @@ impl TryFrom<FetchOptions> for JobOptions {
                 ..options.request
             },
             run: RunOptions { window: asked.window, ..options.run },
+            engine: options.engine,
         })
     }
 }
@@ -142,17 +143,19 @@ impl TryFrom<WorkOptions> for JobOptions {
                 timeout: seconds("--timeout-s", work.timeout_s)?,
                 connect_timeout: seconds("--connect-timeout-s", work.connect_timeout_s)?,
                 max_body_bytes: work.max_body_bytes,
-                body_memory_bytes: DEFAULT_BODY_MEMORY_BYTES,
                 cacert: work.cacert,
                 insecure: work.insecure,
                 ..RequestOptions::default()
             },
             run: RunOptions {
                 concurrency: work.concurrency,
-                threads: work.threads,
                 grace: seconds("--grace-s", work.grace_s)?,
-                dns: work.dns.map_or(Ok(Dns::Configured), |dns| name_server(&dns))?,
                 ..RunOptions::default()
+            },
+            engine: EngineOptions {
+                threads: work.threads,
+                dns: work.dns.map_or(Ok(Dns::Configured), |dns| name_server(&dns))?,
+                ..EngineOptions::default()
             },
             ..Self::default()
         })

@@ -10,7 +10,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array as _, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, SchemaRef};
 use headgate_engine::model::error::JobError;
-use headgate_engine::sink::{PartFile, PartRows, schema_of_parts};
+use headgate_engine::parts::read::{PartFile, PartRows, schema_of_parts};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 

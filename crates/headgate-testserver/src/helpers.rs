@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::answer::{self, Answer, Persistence};
 use crate::exchange::{After, Exchange};
-use crate::faults;
+use crate::faults::table;
 use crate::request::MAX_FIELDS;
 use crate::route::{HELPERS, Route};
 
@@ -53,7 +53,7 @@ pub(crate) async fn answer(mut exchange: Exchange<'_, '_>) -> io::Result<After> 
 
 fn index() -> String {
     let mut text = String::new();
-    let faults = faults::all().map(|fault| (format!("/fault/{}", fault.name), fault.description));
+    let faults = table::all().map(|fault| (format!("/fault/{}", fault.name), fault.description));
     let helpers = HELPERS.iter().map(|(path, description)| ((*path).to_owned(), *description));
     for (path, description) in helpers.chain(faults) {
         // Writing to a string cannot fail.

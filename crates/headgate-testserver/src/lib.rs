@@ -29,7 +29,8 @@
 //! ```
 //!
 //! ```text
-//! lib (Server) -> worker -> serve -> helpers, faults -> exchange -> connection, body, request, answer, content -> config, statistics
+//! lib (Server) -> thread -> serve -> helpers, faults::play -> exchange -> worker, connection, request
+//! worker, connection -> statistics;  request -> route;  statistics, route -> faults::table -> content -> config
 //! ```
 
 mod answer;
@@ -46,13 +47,14 @@ mod request;
 mod route;
 mod serve;
 mod statistics;
+mod thread;
 mod worker;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
@@ -82,7 +84,7 @@ impl Server {
     #[expect(clippy::needless_pass_by_value, reason = "a configuration is made for one server")]
     pub fn start(config: Config) -> io::Result<Self> {
         config.check()?;
-        let workers = config.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from));
+        let workers = config.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let listeners = listen::bind(SocketAddr::new(config.host, config.port), workers)?;
         let address = listeners[0].local_addr()?;
 
@@ -94,9 +96,9 @@ impl Server {
         for (index, listener) in listeners.into_iter().enumerate() {
             let worker = prepared.clone();
             let (counters, stopped, ready) = (server.counters.clone(), stopped.clone(), ready.clone());
-            let thread = thread::Builder::new()
+            let thread = std::thread::Builder::new()
                 .name(format!("testserver-{index}"))
-                .spawn(move || worker::run(listener, Worker::new(worker, counters, index), stopped, ready))?;
+                .spawn(move || thread::run(listener, Worker::new(worker, counters, index), stopped, ready))?;
             server.threads.push(thread);
         }
         drop(ready);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::config::{MAX_DELAY_S, STATUSES};
 use crate::content::Coding;
-use crate::faults::{self, Fault};
+use crate::faults::{Fault, table};
 
 /// Encoding is done in one piece, in memory, while the other connections of the worker wait.
 const MAX_ENCODED_BYTES: usize = 16 * 1024 * 1024;
@@ -40,7 +40,7 @@ pub(crate) enum Route {
     Chunked(u64),
     CloseDelimited(u64),
     Redirect(u32),
-    /// The fault, and its place in [`faults::all`].
+    /// The fault, and its place in [`table::all`].
     Fault(usize, &'static Fault),
     /// Meant for a helper or a fault, but not one: a mistyped name must not look like a server in good health.
     Unknown,
@@ -70,7 +70,7 @@ impl Route {
                 Some(count @ ..=MAX_REDIRECTS) => Some(Route::Redirect(count)),
                 _ => None,
             },
-            ("fault", Some(name)) => faults::find(name).map(|(index, fault)| Route::Fault(index, fault)),
+            ("fault", Some(name)) => table::find(name).map(|(index, fault)| Route::Fault(index, fault)),
             ("fault", None) => None,
             _ => Some(Route::Default),
         };

@@ -9,7 +9,7 @@ use crate::answer::{Answer, Persistence};
 use crate::body::{self, BodyError};
 use crate::connection::{Connection, rare};
 use crate::exchange::{After, Exchange};
-use crate::faults;
+use crate::faults::play::play;
 use crate::helpers;
 use crate::request::{self, Framing, Rejection, Request};
 use crate::route::Route;
@@ -79,7 +79,7 @@ async fn answer_unusual(mut exchange: Exchange<'_, '_>) -> io::Result<After> {
     match route {
         Route::Fault(index, fault) => {
             exchange.worker.counters().fault(index);
-            faults::play(exchange, fault).await
+            play(exchange, fault).await
         }
         Route::Echo => {
             exchange.send(&helpers::echo(&head, &body)).await?;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use serde::Serialize;
 
 use crate::config::STATUSES;
-use crate::faults;
+use crate::faults::table;
 
 /// What the server saw since it was started. Requests for `/stats` are not counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -51,7 +51,7 @@ pub(crate) struct WorkerCounters {
     bytes_written: AtomicU64,
     /// By status, from the first of [`STATUSES`].
     responses: Box<[AtomicU64]>,
-    /// In the order of [`faults::all`].
+    /// In the order of [`table::all`].
     faults: Box<[AtomicU64]>,
 }
 
@@ -91,7 +91,7 @@ impl Counters {
             sum.bytes_read += worker.bytes_read.load(Relaxed);
             sum.bytes_written += worker.bytes_written.load(Relaxed);
             add_up(&mut sum.responses, STATUSES.zip(&worker.responses));
-            add_up(&mut sum.faults, faults::all().map(|fault| fault.name).zip(&worker.faults));
+            add_up(&mut sum.faults, table::all().map(|fault| fault.name).zip(&worker.faults));
         }
         sum
     }
@@ -115,7 +115,7 @@ impl WorkerCounters {
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
             responses: zeros(STATUSES.len()),
-            faults: zeros(faults::all().count()),
+            faults: zeros(table::all().count()),
         }
     }
 

@@ -1,25 +1,13 @@
-//! One thread of the server: its listener, its event loop, its connections. Stopping drops the loop, and with it every
-//! connection, whatever it is in the middle of: that is what ends the faults that hang.
+//! What the connections of one thread share.
 
 use std::cell::RefCell;
-use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::Duration;
-
-use tokio::net::TcpListener;
-use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::watch;
 
 use crate::answer::{Answer, ReadyAnswer};
 use crate::config::{Config, DEFAULT_BODY, Delay};
 use crate::content::Content;
-use crate::serve;
 use crate::statistics::{Counters, WorkerCounters};
-
-/// How long to leave the listener alone when the system has no socket left for it.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What all workers answer with; cloned, the bodies are the same memory.
 #[derive(Debug, Clone)]
@@ -76,52 +64,5 @@ impl Worker {
 
     pub fn draw_delay(&self) -> Duration {
         self.prepared.delay.draw(&mut self.random.borrow_mut())
-    }
-}
-
-/// The thread's life. Reports once on `ready`, when connections are accepted or cannot be.
-pub(crate) fn run(
-    listener: std::net::TcpListener,
-    worker: Worker,
-    stopped: watch::Receiver<()>,
-    ready: mpsc::Sender<io::Result<()>>,
-) {
-    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
-    let started = runtime.and_then(|runtime| {
-        let _context = runtime.handle().enter();
-        TcpListener::from_std(listener).map(|listener| (runtime, listener))
-    });
-    // Nobody hears the report if another thread failed before; then `stopped` comes at once.
-    match started {
-        Err(error) => {
-            let _ = ready.send(Err(error));
-        }
-        Ok((runtime, listener)) => {
-            let _ = ready.send(Ok(()));
-            // `Server::start` goes on when all threads have let go of it.
-            drop(ready);
-            runtime.block_on(accept_until(stopped, &listener, Rc::new(worker)));
-        }
-    }
-}
-
-async fn accept_until(mut stopped: watch::Receiver<()>, listener: &TcpListener, worker: Rc<Worker>) {
-    tokio::select! {
-        _ = stopped.changed() => {}
-        never = accept(listener, worker) => never,
-    }
-}
-
-async fn accept(listener: &TcpListener, worker: Rc<Worker>) -> ! {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let worker = worker.clone();
-                tokio::task::spawn_local(async move { serve::connection(stream, &worker).await });
-            }
-            // The peer gave up while it waited in the backlog, or there is no file descriptor left: the second would
-            // fail again at once, and again.
-            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-        }
     }
 }

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Any, Final, NoReturn
 
+from headgate._checks import Check
 from headgate._nearest import nearest
 
 _MISSING: Final = "\0missing"
@@ -168,21 +169,27 @@ class Values:
             return None
         return text
 
-    def whole(self, dest: str, default: int) -> int:
-        """A whole number."""
-        number = self.whole_or_none(dest)
+    def whole(self, dest: str, default: int, rule: Check | None = None) -> int:
+        """A whole number that keeps a rule."""
+        number = self.whole_or_none(dest, rule)
         return default if number is None else number
 
-    def whole_or_none(self, dest: str) -> int | None:
-        """A whole number, or `None` if the flag was not given."""
+    def whole_or_none(self, dest: str, rule: Check | None = None) -> int | None:
+        """A whole number that keeps a rule, or `None` if the flag was not given."""
         text = self.text(dest)
         if text is None:
             return None
         try:
-            return int(text)
+            number = int(text)
         except ValueError:
             self.wrong(dest, f"must be a whole number, not {text!r}")
             return None
+        if rule is not None:
+            try:
+                rule(number)
+            except ValueError as mistake:
+                self.wrong(dest, str(mistake))
+        return number
 
     def seconds(self, dest: str, default: float) -> float:
         """A number of seconds."""

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from headgate import _format
+from headgate._checks import whole
 from headgate.cli import _ending, _replace
 from headgate.cli._parser import Parser
 
@@ -32,14 +34,12 @@ def main(arguments: Sequence[str]) -> int:
         examples=_EXAMPLES,
     )
     parser.group("what to do")
-    parser.value("rows", "--rows", metavar="N", text=f"so many URLs (default: {DEFAULT_ROWS:,})")
+    parser.value("rows", "--rows", metavar="N", text=f"so many URLs (default: {_format.count(DEFAULT_ROWS)})")
     parser.value("output", "-o", "--output", metavar="OUT", text=f"results go here (default: {DEFAULT_OUTPUT})")
     values = parser.read(arguments)
     if values is None:
         return 0
-    rows = values.whole("rows", DEFAULT_ROWS)
-    if rows < 1:
-        values.wrong("rows", f"must be at least 1, not {rows}")
+    rows = values.whole("rows", DEFAULT_ROWS, whole(1))
     output = values.text("output")
     values.check()
     # What somebody names may be the results of a job of theirs.

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
+from headgate._checks import whole
 from headgate.cli._parser import Parser
 from headgate.jobs import _server
 
@@ -27,18 +28,10 @@ def main(arguments: Sequence[str]) -> int:
     if values is None:
         return 0
     host = values.text("host")
-    port = values.whole("port", DEFAULT_PORT)
-    if not 0 <= port <= HIGHEST_PORT:
-        values.wrong("port", f"must be from 0 to {HIGHEST_PORT}, not {port}")
-    threads = values.whole_or_none("threads")
-    if threads is not None and threads < 1:
-        values.wrong("threads", f"must be at least 1, not {threads}")
-    status = values.whole("status", _server.DEFAULT_STATUS)
-    if not 200 <= status <= 599:  # noqa: PLR2004 - final statuses of RFC 9110 section 15
-        values.wrong("status", f"must be from 200 to 599, not {status}")
-    seed = values.whole("seed", _server.DEFAULT_SEED)
-    if not 0 <= seed < 2**64:
-        values.wrong("seed", f"must be from 0 to 2^64 - 1, not {seed}")
+    port = values.whole("port", DEFAULT_PORT, whole(0, HIGHEST_PORT))
+    threads = values.whole_or_none("threads", whole(1))
+    status = values.whole("status", _server.DEFAULT_STATUS, whole(200, 599))  # final: RFC 9110 section 15
+    seed = values.whole("seed", _server.DEFAULT_SEED, whole(0, 2**64 - 1))
     delay_s, whole_delay_s = values.span("delay"), values.span("delay_whole")
     if delay_s is not None and whole_delay_s is not None:
         values.wrong("delay_whole", "excludes --delay: give one of them")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from headgate import _format
+from headgate._checks import whole
 from headgate.cli._parser import CommandLineError, Parser
 
 if TYPE_CHECKING:
@@ -45,13 +46,10 @@ def main(arguments: Sequence[str]) -> int:
     values = parser.read(arguments)
     if values is None:
         return 0
-    path, rows, columns = values.argument("path"), values.whole("rows", DEFAULT_ROWS), values.text("columns")
+    path, columns = values.argument("path"), values.text("columns")
     if not path:
         values.wrong("path", "is missing: name a directory of results")
-    if rows < 0:
-        values.wrong("rows", f"must be at least 0, not {rows}")
-    elif rows > MOST_ROWS:
-        values.wrong("rows", f"must be at most {MOST_ROWS}, not {rows}")
+    rows = values.whole("rows", DEFAULT_ROWS, whole(0, MOST_ROWS))
     values.check()
     show(path, rows, None if columns is None else columns.split(","))
     return 0
@@ -99,11 +97,11 @@ def print_table(
 def _closing(shown: int, total: int | None, hidden: Sequence[str]) -> str:
     """How many rows there are, and which columns were left out."""
     if total == shown:
-        rows = f"all {shown:,} rows" if shown > 1 else "1 row" if shown else "no rows"
+        rows = f"all {_format.count(shown)} rows" if shown > 1 else "1 row" if shown else "no rows"
     elif total is None:
-        rows = "the first row" if shown == 1 else f"the first {shown:,} rows"
+        rows = "the first row" if shown == 1 else f"the first {_format.count(shown)} rows"
     else:
-        rows = f"{shown:,} of {_format.plural(total, 'row')}"
+        rows = _format.part(shown, total, "row")
     return f"{rows}; also there, with --columns: {', '.join(hidden)}" if hidden else rows
 
 

@@ -6,6 +6,7 @@ A message names types and not values where a value may be a secret: headers and 
 import os
 from collections.abc import Iterable, Mapping
 
+from headgate._checks import kind_of
 from headgate._errors import UsageError
 from headgate._options import Mistake, WorkOptions
 
@@ -44,7 +45,7 @@ class Arguments:
         path = os.fspath(value) if isinstance(value, os.PathLike) else value
         if isinstance(path, str):
             return path
-        self.wrong(option, f"must be one path or text, not {_kind(value)}")
+        self.wrong(option, f"must be one path or text, not {kind_of(value)}")
         return ""
 
     def path_or_none(self, option: str, value: object) -> str | None:
@@ -65,16 +66,16 @@ class Arguments:
     def headers(self, option: str, value: object) -> list[tuple[str, str]]:
         """Headers in the order in which they were given, repeats kept."""
         if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-            self.wrong(option, f"must be a mapping or pairs, not {_kind(value)}: {_WRITE_HEADERS}")
+            self.wrong(option, f"must be a mapping or pairs, not {kind_of(value)}: {_WRITE_HEADERS}")
             return []
         pairs = []
         for item in value.items() if isinstance(value, Mapping) else value:
             if not isinstance(item, tuple | list) or len(item) != 2:  # noqa: PLR2004 - a pair
-                self.wrong(option, f"must hold pairs of name and value, not {_kind(item)}: {_WRITE_HEADERS}")
+                self.wrong(option, f"must hold pairs of name and value, not {kind_of(item)}: {_WRITE_HEADERS}")
             elif not isinstance(item[0], str):
-                self.wrong(option, f"must have names that are text, not {_kind(item[0])}")
+                self.wrong(option, f"must have names that are text, not {kind_of(item[0])}")
             elif not isinstance(item[1], str):
-                self.wrong(option, f"must have values that are text: that of {item[0]!r} is {_kind(item[1])}")
+                self.wrong(option, f"must have values that are text: that of {item[0]!r} is {kind_of(item[1])}")
             else:
                 pairs.append((item[0], item[1]))
         return pairs
@@ -84,12 +85,12 @@ class Arguments:
         if isinstance(value, str):
             return value
         if isinstance(value, bytes) or not isinstance(value, Iterable):
-            self.wrong(option, f"must be text or a list of statuses, not {_kind(value)}: {_WRITE_STATUSES}")
+            self.wrong(option, f"must be text or a list of statuses, not {kind_of(value)}: {_WRITE_STATUSES}")
             return ""
         parts = list(value)
         for part in parts:
             if not isinstance(part, int | str) or isinstance(part, bool):
-                self.wrong(option, f"must hold numbers and text, not {_kind(part)}: {_WRITE_STATUSES}")
+                self.wrong(option, f"must hold numbers and text, not {kind_of(part)}: {_WRITE_STATUSES}")
         return ",".join(map(str, parts))
 
     def kinds(self, option: str, value: object) -> tuple[str, ...]:
@@ -113,9 +114,5 @@ class Arguments:
             return value
         if isinstance(value, str):
             return value.encode()
-        self.wrong(option, f"must be bytes or text, not {_kind(value)}")
+        self.wrong(option, f"must be bytes or text, not {kind_of(value)}")
         return None
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else type(value).__name__

@@ -121,9 +121,9 @@ def progress_line(snapshot: Snapshot) -> str:
         _rows(snapshot),
         f"{_format.count(snapshot.requests_per_s)} requests/s now",
         f"{_format.count(snapshot.requests_per_s_mean)} mean",
-        f"{snapshot.in_flight:,} in flight",
-        f"{snapshot.answered:,} answered",
-        f"{snapshot.failed:,} failed",
+        f"{_format.count(snapshot.in_flight)} in flight",
+        f"{_format.count(snapshot.answered)} answered",
+        f"{_format.count(snapshot.failed)} failed",
         f"p50 {_format.latency(snapshot.p50_us)}",
         f"p99 {_format.latency(snapshot.p99_us)}",
         _format.size(snapshot.bytes_received),
@@ -136,7 +136,7 @@ def progress_line(snapshot: Snapshot) -> str:
 def _rows(snapshot: Snapshot) -> str:
     done = snapshot.rows_before + snapshot.rows
     if snapshot.rows_known is not None:
-        rows = f"{done:,} of {_format.plural(snapshot.rows_known, 'row')}"
+        rows = _format.part(done, snapshot.rows_known, "row")
     else:
         rows = f"{_format.plural(done, 'row')} so far"
     return rows if snapshot.fraction is None else f"{rows} ({_format.share(snapshot.fraction)})"
@@ -158,12 +158,11 @@ def progress_block(snapshot: Snapshot) -> "RenderableType":
     for column in range(4):
         facts.add_column(style="" if column % 2 else "dim", no_wrap=True, min_width=(10, 26, 9, 0)[column])
     now, mean = _format.count(snapshot.requests_per_s), _format.count(snapshot.requests_per_s_mean)
-    failed = Text(f"{snapshot.failed:,}", style="bold red" if snapshot.failed else "")
+    failed = Text(_format.count(snapshot.failed), style="bold red" if snapshot.failed else "")
     latencies = f"p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"
-    facts.add_row(
-        "requests/s", f"{now} now, {mean} mean", "in flight", f"{snapshot.in_flight:,} of {snapshot.concurrency:,}"
-    )
-    facts.add_row("answered", f"{snapshot.answered:,}", "failed", failed)
+    in_flight, places = _format.count(snapshot.in_flight), _format.count(snapshot.concurrency)
+    facts.add_row("requests/s", f"{now} now, {mean} mean", "in flight", f"{in_flight} of {places}")
+    facts.add_row("answered", _format.count(snapshot.answered), "failed", failed)
     facts.add_row("latency", latencies, "received", _format.size(snapshot.bytes_received))
     bound = Text(_format.printable(snapshot.bound_by.text), style="bold")
     return Group(_progress(snapshot), facts, bound)
@@ -176,8 +175,8 @@ def narrow_block(snapshot: Snapshot) -> "RenderableType":
 
     return Group(
         Text(_rows(snapshot)),
-        Text(f"{_format.count(snapshot.requests_per_s)} requests/s, {snapshot.in_flight:,} in flight"),
-        Text(f"{snapshot.failed:,} failed", style="bold red" if snapshot.failed else ""),
+        Text(f"{_format.count(snapshot.requests_per_s)} requests/s, {_format.count(snapshot.in_flight)} in flight"),
+        Text(f"{_format.count(snapshot.failed)} failed", style="bold red" if snapshot.failed else ""),
         Text(_format.printable(snapshot.bound_by.text), style="bold"),
     )
 

@@ -1,15 +1,15 @@
 """What a finished job says to people."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from headgate import _format
-from headgate._summary import JobFigures, Summary
+from headgate._summary import ErrorExample, JobFigures, Summary
+from headgate.jobs._facts import Fact, aligned, most_first, rows_by_outcome
 
 _MILLION: Final = 1_000_000
-_INDENT: Final = "  "
 _STANDARD_STREAM: Final = "-"
 _NO_PLACE: Final = ("", _STANDARD_STREAM)
 _ROWS_FOR_A_RATE: Final = 10_000
@@ -52,12 +52,12 @@ def retry_report(summary: Summary) -> str:
     if not job.failed:
         return "nothing to ask again: no row of the job has failed"
     failed = _format.plural(job.failed, "failed row")
-    kinds = ", ".join(f"{kind} {number:,}" for kind, number in _by_number(job.errors))
+    kinds = ", ".join(f"{kind} {_format.count(number)}" for kind, number in most_first(job.errors))
     return f"nothing to ask again: none of the {failed} of the job has failed in such a way ({kinds})"
 
 
 def _lines(summary: Summary, headline: str, *, again: str) -> str:
-    blocks = [headline, *_aligned(_facts(summary, again))]
+    blocks = [headline, *aligned(_facts(summary, again))]
     if summary.rows or _stopped_early(summary):
         blocks.append(summary.bound_by.text)
     blocks.extend(_in_all(summary, of_a_retry=bool(again)))
@@ -73,7 +73,7 @@ def _finished(job: JobFigures, output: str) -> str:
         return f"finished already: {rows} done: start over with --fresh"
     retry = f"headgate retry {shlex.quote(output)}"
     ways = f"ask those again with `{retry}`, or start over with --fresh"
-    return f"finished already: {rows} done, {job.failed:,} failed: {ways}"
+    return f"finished already: {rows} done, {_format.count(job.failed)} failed: {ways}"
 
 
 def _stopped_early(summary: Summary) -> bool:
@@ -85,7 +85,7 @@ def _headline(summary: Summary, *, again: str = "") -> str:
     rows = _format.plural(summary.rows, "row")
     # Of a run that went on from another, only the whole job is so many of all rows: `_in_all` says that.
     if early and summary.rows_known is not None and not _went_on(summary):
-        rows = f"{summary.rows:,} of {_format.plural(summary.rows_known, 'row')}"
+        rows = _format.part(summary.rows, summary.rows_known, "row")
     return f"{'stopped early' if early else 'done'}: {rows}{again} in {_format.duration(summary.elapsed_s)}"
 
 
@@ -96,13 +96,13 @@ def _went_on(summary: Summary) -> bool:
 def _done(job: JobFigures) -> str:
     if job.rows is None:
         return _format.plural(job.done, "row")
-    return f"{job.done:,} of {_format.plural(job.rows, 'row')}"
+    return _format.part(job.done, job.rows, "row")
 
 
 def _in_all(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
     """The whole job, where this run was not all of it."""
     if summary.job is not None and (of_a_retry or _went_on(summary)):
-        yield f"in all {_done(summary.job)} done, {summary.job.failed:,} failed"
+        yield f"in all {_done(summary.job)} done, {_format.count(summary.job.failed)} failed"
 
 
 def _way_on(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
@@ -146,15 +146,16 @@ def _place(summary: Summary) -> Iterator[str]:
         yield f"results are in {summary.output}: look at them with `{look}`"
 
 
-def _facts(summary: Summary, again: str) -> Iterator[tuple[str, str]]:
-    yield "answered", f"{summary.answered:,}{_in_brackets(_by_class(summary.statuses))}"
-    yield f"failed{again}", f"{summary.failed:,}"
-    for kind, number in _by_number(summary.errors):
-        example = summary.error_examples.get(kind)
-        reason = "" if example is None else f"  row {example.row}: {_short(example.url)}: {example.message}"
-        yield f"{_INDENT}{kind}", f"{number:,}{reason}"
+def _facts(summary: Summary, again: str) -> Iterator[Fact]:
+    yield from rows_by_outcome(
+        summary,
+        statuses=_by_class(summary.statuses),
+        again=again,
+        reasons={kind: _reason(example) for kind, example in summary.error_examples.items()},
+    )
     if summary.abandoned:
-        yield "given up", f"{summary.abandoned:,}  in flight at the end; no rows of the result, they can be asked again"
+        given_up = _format.count(summary.abandoned)
+        yield "given up", f"{given_up}  in flight at the end; no rows of the result, they can be asked again"
     yield "requests/s", _format.count(summary.requests_per_s)
     latency = summary.latency_us
     if latency.max:  # of attempts, answered or not; a row that is no request has none
@@ -165,6 +166,10 @@ def _facts(summary: Summary, again: str) -> Iterator[tuple[str, str]]:
     yield "CPU", _cpu(summary)
 
 
+def _reason(example: ErrorExample) -> str:
+    return f"row {example.row}: {_short(example.url)}: {example.message}"
+
+
 def _short(url: str) -> str:
     if not url:
         return "(no URL)"
@@ -172,31 +177,15 @@ def _short(url: str) -> str:
 
 
 def _cpu(summary: Summary) -> str:
-    total = f"{summary.cpu_s:,.1f} s"
+    total = _format.seconds(summary.cpu_s)
     if summary.rows < _ROWS_FOR_A_RATE:
         return total
-    return f"{total}, {summary.cpu_s / summary.rows * _MILLION:,.1f} s for each million requests"
+    return f"{total}, {_format.seconds(summary.cpu_s / summary.rows * _MILLION)} for each million requests"
 
 
-def _by_number(errors: dict[str, int]) -> list[tuple[str, int]]:
-    """The most frequent first."""
-    return sorted(errors.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _by_class(statuses: dict[int, int]) -> Iterator[str]:
+def _by_class(statuses: dict[int, int]) -> str:
     classes: dict[int, int] = {}
     for status, number in statuses.items():
         classes[status // 100] = classes.get(status // 100, 0) + number
-    for first_digit, number in sorted(classes.items()):
-        yield f"{first_digit}xx: {number:,}"
-
-
-def _in_brackets(parts: Iterable[str]) -> str:
-    text = ", ".join(parts)
-    return f"  ({text})" if text else ""
-
-
-def _aligned(facts: Iterable[tuple[str, str]]) -> Iterator[str]:
-    rows = list(facts)
-    width = max(len(name) for name, _ in rows)
-    return (f"{_INDENT}{name:<{width}}  {value}" for name, value in rows)
+    text = ", ".join(f"{first_digit}xx: {_format.count(number)}" for first_digit, number in sorted(classes.items()))
+    return text and f"({text})"

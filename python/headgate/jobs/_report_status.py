@@ -4,18 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from headgate import _format
+from headgate.jobs._facts import Fact, aligned, rows_by_outcome
 from headgate.jobs._status import JobRun, JobStatus
 
-_INDENT: Final = "  "
 _GAP: Final = "  "
 _RUN_COLUMNS: Final = ("command", "began", "last commit", "rows", "end")
 
 
 def report(status: JobStatus) -> str:
     """The status as aligned lines, without a line end after the last."""
-    facts = list(_facts(status))
-    width = max(len(name) for name, _ in facts)
-    lines = [_headline(status), *(f"{_INDENT}{name:<{width}}{_GAP}{value}" for name, value in facts)]
+    lines = [_headline(status), *aligned(_facts(status))]
     if status.runs:
         lines.extend(["", *_runs(status)])
     return "\n".join(_format.printable(line) for line in lines)
@@ -25,7 +23,7 @@ def _headline(status: JobStatus) -> str:
     if status.rows is None:
         return f"{_format.plural(status.done, 'row')} done, of how many is not known yet; {_state(status)}"
     share = _format.share(status.done / status.rows) if status.rows else "100 %"
-    return f"{status.done:,} of {_format.plural(status.rows, 'row')} done ({share}); {_state(status)}"
+    return f"{_format.part(status.done, status.rows, 'row')} done ({share}); {_state(status)}"
 
 
 def _state(status: JobStatus) -> str:
@@ -41,13 +39,10 @@ def _state(status: JobStatus) -> str:
     return "stopped: it cannot be gone on with, because its input cannot be read again"
 
 
-def _facts(status: JobStatus) -> Iterator[tuple[str, str]]:
+def _facts(status: JobStatus) -> Iterator[Fact]:
     yield "input", status.input
-    yield "answered", f"{status.answered:,}"
-    yield "failed", f"{status.failed:,}"
-    for kind, number in sorted(status.errors.items(), key=lambda item: (-item[1], item[0])):
-        yield f"{_INDENT}{kind}", f"{number:,}"
-    yield "watermark", f"{status.watermark:,}: all rows before it are done"
+    yield from rows_by_outcome(status)
+    yield "watermark", f"{_format.count(status.watermark)}: all rows before it are done"
     yield "results", f"{_format.plural(status.parts, 'file')}, {_format.size(status.bytes)}, {status.format}"
     if status.parts_to_place and not status.running:
         files = _format.plural(status.parts_to_place, "file")
@@ -70,7 +65,7 @@ def _runs(status: JobStatus) -> Iterator[str]:
 
 def _cells(run: JobRun, *, running: bool) -> Sequence[str]:
     end = "ended" if run.ended else "running" if running else "killed or failed"
-    return (run.command, _format.moment(run.started_at), _format.moment(run.committed_at), f"{run.rows:,}", end)
+    return (run.command, _format.moment(run.started_at), _format.moment(run.committed_at), _format.count(run.rows), end)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterable[str]:

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterable
 from typing import Final
 
+from headgate import _format
 from headgate._errors import HeadgateError, InputError, InternalError, Interrupted, OutputError, UsageError
 from headgate._native import Job
 from headgate._options import FetchOptions, RetryOptions
@@ -60,5 +61,6 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
         raise error(named_as_arguments(summary.failure.message), summary=summary)
     if stopped_by is not None:
         way_on = "; the same call goes on" if summary.job is not None and summary.job.resumable else ""
-        raise Interrupted(f"stopped after {summary.rows:,} rows, which are written{way_on}", summary=summary)
+        rows = _format.count(summary.rows)
+        raise Interrupted(f"stopped after {rows} rows, which are written{way_on}", summary=summary)
     return summary

@@ -3,8 +3,12 @@
 import asyncio
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Final
 
+from headgate._checks import check, whole
 from headgate.limits._wait_queue import WaitQueue
+
+_SLOTS: Final = whole(1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +61,7 @@ class ConcurrencyLimit(WaitQueue[int]):
             ValueError: If `limit` is below 1.
         """
         super().__init__()
-        _check_count("limit", limit)
+        check("limit", limit, _SLOTS)
         self._limit = limit
         self._in_use = 0
         self._most_in_use = 0
@@ -87,7 +91,7 @@ class ConcurrencyLimit(WaitQueue[int]):
             TypeError: If `limit` is no integer.
             ValueError: If `limit` is below 1.
         """
-        _check_count("limit", limit)
+        check("limit", limit, _SLOTS)
         self._limit = limit
         self._refuse_above(limit, f"n is above the limit, which was made {limit}: it could never be allowed")
         self._serve()
@@ -142,7 +146,7 @@ class ConcurrencyLimit(WaitQueue[int]):
             ValueError: If `n` is below 1, or more than are in use.
         """
         if type(n) is not int or n < 1:
-            _check_count("n", n)
+            check("n", n, _SLOTS)
         if n > self._in_use:
             raise ValueError(f"n is {n}, but {self._in_use} slots are in use: release once what was acquired once")
         self._in_use -= n
@@ -181,7 +185,7 @@ class ConcurrencyLimit(WaitQueue[int]):
             self._here()
 
     def _check(self, amount: int) -> None:
-        _check_count("n", amount)
+        check("n", amount, _SLOTS)
         if amount > self._limit:
             raise ValueError(f"n is {amount}, but the limit is {self._limit}: it could never be allowed")
 
@@ -210,10 +214,3 @@ class ConcurrencyLimit(WaitQueue[int]):
 
     def _moved(self) -> None:
         self._soon = None
-
-
-def _check_count(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1, not {value}")

@@ -16,7 +16,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
+from headgate._checks import check, number
 from headgate.limits._wait_queue import Waiter, WaitQueue
+
+_AMOUNT: Final = number(lambda amount: 0 < amount < math.inf, "above 0 and finite")
+_COST: Final = number(lambda cost: cost >= 0, "at least 0")
 
 MAX_LATE_S: Final = 0.010
 """How much of a timer's lateness is made good."""
@@ -227,9 +231,8 @@ class Rate(WaitQueue[float]):
         return f"<Rate: {self._amount:g} per {self._per_s:g} s, burst {burst:g}, {len(self._waiters)} waiting>"
 
     def _check(self, amount: float) -> None:
-        _check_number("cost", amount)
-        if not amount >= 0:
-            raise ValueError(f"cost must be at least 0, not {amount:g}")
+        if type(amount) is not float or not amount >= 0:  # for each item: a call less
+            check("cost", amount, _COST)
         if amount > self._bucket.burst:
             raise ValueError(
                 f"cost is {amount:g}, but burst is {self._bucket.burst:g}: it could never be allowed; raise burst"
@@ -288,15 +291,8 @@ class Rate(WaitQueue[float]):
 def _interval_s(amount: float, per_s: float, burst: float) -> float:
     """The time in which a cost of 1 flows in."""
     for name, value in (("amount", amount), ("per_s", per_s), ("burst", burst)):
-        _check_number(name, value)
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name} must be above 0 and finite, not {value:g}")
+        check(name, value, _AMOUNT)
     interval_s = per_s / amount
     if not math.isfinite(interval_s * max(burst, 1)):
         raise ValueError("amount, per_s and burst are too far apart: the bucket would never be full")
     return interval_s
-
-
-def _check_number(name: str, value: object) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a number, not {type(value).__name__}")

@@ -9,6 +9,8 @@ from inspect import isawaitable
 from random import random as random_below_1
 from typing import ParamSpec, TypeAlias, TypeVar
 
+from headgate._checks import SECONDS, Check, check, function as is_function, number, whole
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -85,14 +87,13 @@ class Retry:
             stop.
             ValueError: If `attempts` is below 1, or a number of seconds below 0 or not finite.
         """
-        _check_attempts(self.attempts)
+        check("attempts", self.attempts, whole(1), "the first one is counted")
         if not callable(self.backoff):
-            _check_seconds("backoff", self.backoff, "a number of seconds or a function")
+            check("backoff", self.backoff, _delay(f"{SECONDS} or a function"))
         if self.max_backoff_s is not None:
-            _check_seconds("max_backoff_s", self.max_backoff_s, "a number of seconds")
+            check("max_backoff_s", self.max_backoff_s, _delay(SECONDS))
         _check_on(self.on)
-        if not callable(self.random):
-            raise TypeError(f"random must be a function, not {type(self.random).__name__}")
+        check("random", self.random, is_function)
 
     def delay_s(self, attempt: int, error: BaseException) -> float | None:
         """Decides on an attempt that failed, and counts the decision.
@@ -189,18 +190,8 @@ def add_note(error: BaseException, note: str) -> None:
             error.add_note(note)
 
 
-def _check_attempts(value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"attempts must be an integer, not {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"attempts must be at least 1, for the first one is counted; not {value}")
-
-
-def _check_seconds(name: str, value: object, what: str) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{name} must be {what}, not {type(value).__name__}")
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{name} must be at least 0 s and finite, not {value:g}")
+def _delay(kind: str) -> Check:
+    return number(lambda seconds: 0 <= seconds < math.inf, "at least 0 s and finite", kind=kind)
 
 
 def _check_on(on: object) -> None:

@@ -5,21 +5,22 @@ memory hangs on the limit and not on the input. A semaphore does not give that: 
 million tasks that wait for it is there.
 """
 
-from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterable
-from typing import Any, Literal, TypeVar, overload
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from typing import Any, Final, Literal, TypeVar, Unpack, overload
 
-from headgate.limits._concurrency_limit import ConcurrencyLimit
-from headgate.limits._rate import Rate
-from headgate.limits._retry import Retry
+from headgate._checks import check, function as is_function
+from headgate._option import OptionSet
 from headgate.tasks._call_flow import CallFlow
 from headgate.tasks._face import Face
-from headgate.tasks._options import Errors, TaskOptions
+from headgate.tasks._options import AmapOptions, AmapOptionsButErrors, are_plain, check_pairs
 from headgate.tasks._outcome import TaskOutcome, TaskStatistics
 from headgate.tasks._paced_flow import PacedFlow
 from headgate.tasks._source import source_of
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+_OPTIONS: Final = OptionSet(AmapOptions[Any], of="amap")
 
 
 class TaskResults(Face[R]):
@@ -49,18 +50,8 @@ def amap(
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
-    limit: int | ConcurrencyLimit,
-    buffer: int | None = None,
-    ordered: bool = False,
-    window: int | None = None,
-    errors: Literal["raise", "skip"] = "raise",
-    max_errors: int | None = None,
-    timeout_s: float | None = None,
-    retry: Retry | None = None,
-    rate: Rate | None = None,
-    cost: Callable[[T], float] | None = None,
-    key: Callable[[T], Hashable] | None = None,
-    per_key: int | None = None,
+    errors: Literal["raise", "skip"] = ...,
+    **options: Unpack[AmapOptionsButErrors[T]],
 ) -> TaskResults[R]: ...
 
 
@@ -69,37 +60,16 @@ def amap(
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
-    limit: int | ConcurrencyLimit,
-    buffer: int | None = None,
-    ordered: bool = False,
-    window: int | None = None,
     errors: Literal["yield"],
-    max_errors: int | None = None,
-    timeout_s: float | None = None,
-    retry: Retry | None = None,
-    rate: Rate | None = None,
-    cost: Callable[[T], float] | None = None,
-    key: Callable[[T], Hashable] | None = None,
-    per_key: int | None = None,
+    **options: Unpack[AmapOptionsButErrors[T]],
 ) -> TaskResults[TaskOutcome[T, R]]: ...
 
 
-def amap(  # noqa: PLR0913 - each is worth its name
+@_OPTIONS.shown_by
+def amap(
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
-    *,
-    limit: int | ConcurrencyLimit,
-    buffer: int | None = None,
-    ordered: bool = False,
-    window: int | None = None,
-    errors: Errors = "raise",
-    max_errors: int | None = None,
-    timeout_s: float | None = None,
-    retry: Retry | None = None,
-    rate: Rate | None = None,
-    cost: Callable[[T], float] | None = None,
-    key: Callable[[T], Hashable] | None = None,
-    per_key: int | None = None,
+    **options: Unpack[AmapOptions[T]],
 ) -> TaskResults[Any]:
     """Calls an async function with each item, few at once, and gives the results as they come.
 
@@ -123,24 +93,7 @@ def amap(  # noqa: PLR0913 - each is worth its name
     Args:
         function: An `async def` function, or any that returns an awaitable.
         items: What to call it with; an iterable or an async iterable, which is closed at the end.
-        limit: Calls under way at once, at the most; a `ConcurrencyLimit` is shared with others, and may be resized.
-        buffer: Results finished and not yet collected, at the most, beyond what may run; `limit` if it is not given.
-        ordered: Whether results come in the order of the items, instead of that in which they finish.
-        window: With `ordered`, how many items beyond the oldest uncollected one may have been taken; `limit + buffer -
-            1` if it is not given. A slow item stops the starts; it never grows a buffer.
-        errors: What becomes of an exception. "raise": it cancels the rest and is raised, with the item as a note, after
-            the results that come before it. "yield": results are a `TaskOutcome` for each item, with its value or
-            error. "skip": it is only counted. `KeyboardInterrupt` and `SystemExit` are always raised. A call that ends
-            cancelled, which neither this nor the program's end has brought about, fails with `StrayCancellation`.
-        max_errors: With "yield" and "skip": more than so many failed items end it with `TooManyErrors`.
-        timeout_s: Seconds for each attempt, from its start; then it is cancelled and fails with `TimeoutError`. Time in
-            which a source keeps the event loop is not the attempt's.
-        retry: Which errors are tried again, and when. It holds no slot while it waits.
-        rate: How fast attempts may start; may be shared.
-        cost: What an item takes of the rate; 1 if it is not given. Is called before each attempt.
-        key: What an item belongs to, such as a host or a tenant; anything hashable.
-        per_key: With `key`, how many calls with the same key may be under way. Items of a full key are passed by
-            others.
+        **options: By their names; `limit` must be given.
 
     Raises:
         TypeError: An argument is not what it must be; from the iteration, `function` returned nothing that can be
@@ -151,25 +104,12 @@ def amap(  # noqa: PLR0913 - each is worth its name
         ClosedEarly: From the iteration: another task has closed it, or a wait without a block was cancelled.
         RuntimeError: From the iteration: no event loop is running, or something raised `StopAsyncIteration`.
     """
-    options = TaskOptions(
-        function=function,
-        limit=limit,
-        buffer=buffer,
-        ordered=ordered,
-        window=window,
-        errors=errors,
-        max_errors=max_errors,
-        timeout_s=timeout_s,
-        retry=retry,
-        rate=rate,
-        cost=cost,
-        key=key,
-        per_key=per_key,
-    )
-    return TaskResults(flow_of(items, options))
+    return TaskResults(flow_of(function, items, _OPTIONS.read(options)))
 
 
-def flow_of(items: object, options: TaskOptions) -> CallFlow:
-    """What calls the function of the options with each item."""
+def flow_of(function: Callable[[Any], Any], items: object, options: AmapOptions[Any]) -> CallFlow:
+    """What calls the function with each item."""
+    check("function", function, is_function)
+    check_pairs(options)
     source = source_of(items, "items")
-    return CallFlow(source, options) if options.is_plain else PacedFlow(source, options)
+    return (CallFlow if are_plain(options) else PacedFlow)(source, function, options)

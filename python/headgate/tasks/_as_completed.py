@@ -2,13 +2,43 @@
 
 import asyncio
 from collections.abc import AsyncIterable, Awaitable, Coroutine, Iterable
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypedDict, TypeVar, Unpack
 
+from headgate._checks import whole
+from headgate._option import Option, OptionSet
 from headgate.tasks._face import Face
 from headgate.tasks._future_flow import FutureFlow, close_all
-from headgate.tasks._options import check_count, check_seconds
+from headgate.tasks._options import BufferOption, time_limit
 
 R = TypeVar("R")
+
+
+class FutureLimitOption(TypedDict):
+    """How many."""
+
+    limit: Annotated[int, Option(help="Started and unfinished at once, at the most.", check=whole(1))]
+
+
+class TimeoutOption(TypedDict, total=False):
+    """How long."""
+
+    timeout: Annotated[
+        float | None,
+        Option(
+            help="Seconds for all together.",
+            default=None,
+            default_means="no bound",
+            check=time_limit,
+            hint="None is no limit",
+        ),
+    ]
+
+
+class AsCompletedOptions(FutureLimitOption, BufferOption, TimeoutOption):
+    """Those of `as_completed`."""
+
+
+_OPTIONS: Final = OptionSet(AsCompletedOptions, of="as_completed")
 
 
 class CompletedFutures(Face[asyncio.Future[R]]):
@@ -32,12 +62,9 @@ class CompletedFutures(Face[asyncio.Future[R]]):
         return self._flow.keep_promise(self)
 
 
+@_OPTIONS.shown_by
 def as_completed(
-    aws: Iterable[Awaitable[R]] | AsyncIterable[Awaitable[R]],
-    *,
-    limit: int,
-    buffer: int | None = None,
-    timeout: float | None = None,
+    aws: Iterable[Awaitable[R]] | AsyncIterable[Awaitable[R]], **options: Unpack[AsCompletedOptions]
 ) -> CompletedFutures[R]:
     """Awaits many, few at a time, and gives each when it is done: `asyncio.as_completed` with a limit.
 
@@ -69,9 +96,7 @@ def as_completed(
 
     Args:
         aws: Coroutines, futures and other awaitables.
-        limit: Started and unfinished at once, at the most.
-        buffer: Done and not yet collected, at the most, beyond what may run; `limit` if it is not given.
-        timeout: Seconds for all together.
+        **options: By their names; `limit` must be given.
 
     Raises:
         TypeError: An argument is not what it must be; or, from the iteration, `aws` gave what cannot be awaited.
@@ -83,13 +108,12 @@ def as_completed(
             it with all tasks at the end of a program. This ends it.
     """
     try:
-        check_count("limit", limit, 1)
-        check_count("buffer", limit if buffer is None else buffer, 0)
-        check_seconds("timeout", timeout)
+        complete = _OPTIONS.read(options)
     except (TypeError, ValueError):
         close_all(aws)
         raise
-    return CompletedFutures(FutureFlow(aws, limit, limit if buffer is None else buffer, timeout))
+    limit, buffer = complete["limit"], complete["buffer"]
+    return CompletedFutures(FutureFlow(aws, limit, limit if buffer is None else buffer, complete["timeout"]))
 
 
 def limited_as_completed(coros: Iterable[Coroutine[Any, Any, R]], limit: int) -> CompletedFutures[R]:

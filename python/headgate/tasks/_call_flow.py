@@ -8,11 +8,12 @@ from typing import Any
 
 from headgate._errors import TooManyErrors
 from headgate.limits._wait_queue import OtherLoopError
-from headgate.tasks._flow import Flow, cancellations
-from headgate.tasks._options import TaskOptions
+from headgate.tasks._flow import Flow
+from headgate.tasks._options import AmapOptions
 from headgate.tasks._outcome import TaskStatistics
 from headgate.tasks._raised import after, noted, shown, stray
 from headgate.tasks._source import AsyncSource, Source
+from headgate.tasks._work import cancellations
 
 
 class NotAwaitableError(TypeError):
@@ -29,11 +30,12 @@ class CallFlow(Flow[Any]):
 
     __slots__ = ("_failed", "_function", "_is_program_over", "_options", "_taken", "_unstarted")
 
-    def __init__(self, source: Source[Any] | AsyncSource[Any], options: TaskOptions) -> None:
+    def __init__(
+        self, source: Source[Any] | AsyncSource[Any], function: Callable[[Any], Any], options: AmapOptions[Any]
+    ) -> None:
         # A shared limit is asked for each slot, and then there is no bound of our own.
-        limit = options.limit if isinstance(options.limit, int) else sys.maxsize
-        super().__init__(source, limit, limit if options.buffer is None else options.buffer)
-        function = options.function
+        limit = options["limit"] if isinstance(options["limit"], int) else sys.maxsize
+        super().__init__(source, limit, limit if options["buffer"] is None else options["buffer"])
         # A function that is not `async def` runs within the task: errors and context variables stay its item's own.
         self._function = function if iscoroutinefunction(function) else _Awaiting(function).call
         self._options = options
@@ -119,12 +121,12 @@ class CallFlow(Flow[Any]):
     def _item_failed(self, item: Any, error: BaseException) -> bool:  # noqa: ANN401 - the user's type
         """Counts an error, and ends the flow if it is to be raised. Gives whether the flow goes on."""
         self._failed += 1
-        options = self._options
-        if options.errors == "raise" or ends_all(error):
+        max_errors = self._options["max_errors"]
+        if self._options["errors"] == "raise" or ends_all(error):
             self.fail(noted(error, item))
-        elif options.max_errors is not None and self._failed > options.max_errors:
+        elif max_errors is not None and self._failed > max_errors:
             too_many = TooManyErrors(
-                f"{self._failed} items failed, and max_errors is {options.max_errors}; the last error is the cause"
+                f"{self._failed} items failed, and max_errors is {max_errors}; the last error is the cause"
             )
             too_many.__cause__ = noted(error, item)
             self.fail(too_many)

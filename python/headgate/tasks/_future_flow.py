@@ -9,9 +9,10 @@ from types import CoroutineType
 from typing import Any, Final, TypeVar
 
 from headgate._errors import ClosedEarly
-from headgate.tasks._flow import NO_MORE, Flow, cancellations
+from headgate.tasks._flow import NO_MORE, Flow
 from headgate.tasks._raised import shown
 from headgate.tasks._source import END, NOT_YET, source_of
+from headgate.tasks._work import cancellations
 
 R = TypeVar("R")
 

@@ -3,24 +3,47 @@
 import asyncio
 from collections.abc import Awaitable, Iterable
 from inspect import isawaitable
-from typing import Any, Literal, TypeVar, overload
+from typing import Annotated, Any, Final, Literal, TypeVar, Unpack, overload
 
-from headgate.tasks._as_completed import as_completed
+from headgate._option import Option, OptionSet
+from headgate.tasks._as_completed import FutureLimitOption, as_completed
 from headgate.tasks._future_flow import close_all, wait_without_cancelling
 from headgate.tasks._raised import shown
 
 R = TypeVar("R")
 
 
-@overload
-async def gather(*aws: Awaitable[R], limit: int, return_exceptions: Literal[False] = False) -> list[R]: ...
+class GatherOptions(FutureLimitOption, total=False):
+    """Those of `gather`."""
+
+    return_exceptions: Annotated[
+        bool,
+        Option(
+            help=(
+                "Whether errors stand among the results instead of being raised; the cancellation of one of them too."
+            ),
+            default=False,
+        ),
+    ]
+
+
+_OPTIONS: Final = OptionSet(GatherOptions, of="gather")
 
 
 @overload
-async def gather(*aws: Awaitable[R], limit: int, return_exceptions: bool) -> list[R | BaseException]: ...
+async def gather(
+    *aws: Awaitable[R], return_exceptions: Literal[False] = ..., **options: Unpack[FutureLimitOption]
+) -> list[R]: ...
 
 
-async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = False) -> list[Any]:
+@overload
+async def gather(
+    *aws: Awaitable[R], return_exceptions: bool, **options: Unpack[FutureLimitOption]
+) -> list[R | BaseException]: ...
+
+
+@_OPTIONS.shown_by
+async def gather(*aws: Awaitable[Any], **options: Unpack[GatherOptions]) -> list[Any]:
     """Awaits all, few at a time, and gives their results in the order of the arguments: `asyncio.gather` with a limit.
 
         pages = await gather(*(fetch(url) for url in urls), limit=10)
@@ -30,11 +53,9 @@ async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = Fal
     run on in either case: they are somebody else's.
 
     Args:
-        aws: Coroutines, futures and other awaitables. All of them are there from the beginning, as are their results:
+        *aws: Coroutines, futures and other awaitables. All of them are there from the beginning, as are their results:
             for more than fit in memory, use `amap`. A coroutine can be given once.
-        limit: Started and unfinished at once, at the most.
-        return_exceptions: Whether errors stand among the results instead of being raised; the cancellation of one of
-            them too.
+        **options: By their names; `limit` must be given.
 
     Raises:
         TypeError: An argument is not what it must be.
@@ -52,13 +73,14 @@ async def gather(*aws: Awaitable[Any], limit: int, return_exceptions: bool = Fal
                 awaitable = wait_without_cancelling(awaitable)
             return index, await awaitable
         except (Exception, asyncio.CancelledError) as error:
-            if not return_exceptions or is_left:
+            if not complete["return_exceptions"] or is_left:
                 raise
             return index, error
 
     try:
+        complete = _OPTIONS.read(options)
         _check_awaitables(aws)
-        async with as_completed((settle(index) for index in range(len(aws))), limit=limit) as futures:
+        async with as_completed((settle(index) for index in range(len(aws))), limit=complete["limit"]) as futures:
             try:
                 async for future in futures:
                     try:

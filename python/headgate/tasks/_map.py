@@ -1,19 +1,43 @@
 """`amap` for code that has no event loop."""
 
 import asyncio
-from collections.abc import AsyncIterable, Awaitable, Callable, Hashable, Iterable
-from typing import Any, Literal, TypeVar, overload
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from typing import Annotated, Any, Final, Literal, TypedDict, TypeVar, Unpack, overload
 
-from headgate.limits._concurrency_limit import ConcurrencyLimit
-from headgate.limits._rate import Rate
-from headgate.limits._retry import Retry
+from headgate._checks import function as is_function
+from headgate._option import Option, OptionSet
 from headgate.tasks._amap import flow_of
 from headgate.tasks._map_iterator import LoopFactory, MapIterator
-from headgate.tasks._options import Errors, TaskOptions
+from headgate.tasks._options import AmapOptions, AmapOptionsButErrors
 from headgate.tasks._outcome import TaskOutcome
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class LoopOption(TypedDict, total=False):
+    """Where calls run."""
+
+    loop_factory: Annotated[
+        LoopFactory | None,
+        Option(
+            help="Makes the event loop, such as `uvloop.new_event_loop`.",
+            default=None,
+            default_means="asyncio's own",
+            check=is_function,
+        ),
+    ]
+
+
+class MapOptions(AmapOptions[T], LoopOption):
+    """Those of `map`."""
+
+
+class MapOptionsButErrors(AmapOptionsButErrors[T], LoopOption):
+    """Those of `map` on which the type of its results does not depend."""
+
+
+_OPTIONS: Final = OptionSet(MapOptions[Any], of="map")
 
 
 @overload
@@ -21,19 +45,8 @@ def map(  # noqa: A001 - it is `map`
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
-    limit: int | ConcurrencyLimit,
-    buffer: int | None = None,
-    ordered: bool = False,
-    window: int | None = None,
-    errors: Literal["raise", "skip"] = "raise",
-    max_errors: int | None = None,
-    timeout_s: float | None = None,
-    retry: Retry | None = None,
-    rate: Rate | None = None,
-    cost: Callable[[T], float] | None = None,
-    key: Callable[[T], Hashable] | None = None,
-    per_key: int | None = None,
-    loop_factory: LoopFactory | None = None,
+    errors: Literal["raise", "skip"] = ...,
+    **options: Unpack[MapOptionsButErrors[T]],
 ) -> MapIterator[R]: ...
 
 
@@ -42,39 +55,16 @@ def map(  # noqa: A001 - it is `map`
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
     *,
-    limit: int | ConcurrencyLimit,
-    buffer: int | None = None,
-    ordered: bool = False,
-    window: int | None = None,
     errors: Literal["yield"],
-    max_errors: int | None = None,
-    timeout_s: float | None = None,
-    retry: Retry | None = None,
-    rate: Rate | None = None,
-    cost: Callable[[T], float] | None = None,
-    key: Callable[[T], Hashable] | None = None,
-    per_key: int | None = None,
-    loop_factory: LoopFactory | None = None,
+    **options: Unpack[MapOptionsButErrors[T]],
 ) -> MapIterator[TaskOutcome[T, R]]: ...
 
 
-def map(  # noqa: A001, PLR0913 - it is `map`; `amap` explains them
+@_OPTIONS.shown_by
+def map(  # noqa: A001 - it is `map`
     function: Callable[[T], Awaitable[R]],
     items: Iterable[T] | AsyncIterable[T],
-    *,
-    limit: int | ConcurrencyLimit,
-    buffer: int | None = None,
-    ordered: bool = False,
-    window: int | None = None,
-    errors: Errors = "raise",
-    max_errors: int | None = None,
-    timeout_s: float | None = None,
-    retry: Retry | None = None,
-    rate: Rate | None = None,
-    cost: Callable[[T], float] | None = None,
-    key: Callable[[T], Hashable] | None = None,
-    per_key: int | None = None,
-    loop_factory: LoopFactory | None = None,
+    **options: Unpack[MapOptions[T]],
 ) -> MapIterator[Any]:
     """`amap` for code without an event loop: an iterator over the results, which blocks where there is none yet.
 
@@ -86,8 +76,12 @@ def map(  # noqa: A001, PLR0913 - it is `map`; `amap` explains them
     headgate.map(...) as results` makes that certain. Ctrl-C and the end of the program do the same. Calls see the
     context variables of whoever asks for the first result.
 
-    The arguments and errors are those of `amap`; `loop_factory` makes the event loop, such as `uvloop.new_event_loop`,
-    and is asyncio's own if it is not given.
+    The errors are those of `amap`, too.
+
+    Args:
+        function: An `async def` function, or any that returns an awaitable.
+        items: What to call it with; an iterable or an async iterable, which is closed at the end.
+        **options: By their names; `limit` must be given.
 
     Raises:
         RuntimeError: This thread runs an event loop, which it would block: use `amap`.
@@ -98,19 +92,5 @@ def map(  # noqa: A001, PLR0913 - it is `map`; `amap` explains them
         pass
     else:
         raise RuntimeError("map would block the event loop that runs in this thread: use amap")
-    options = TaskOptions(
-        function=function,
-        limit=limit,
-        buffer=buffer,
-        ordered=ordered,
-        window=window,
-        errors=errors,
-        max_errors=max_errors,
-        timeout_s=timeout_s,
-        retry=retry,
-        rate=rate,
-        cost=cost,
-        key=key,
-        per_key=per_key,
-    )
-    return MapIterator(flow_of(items, options), loop_factory)
+    complete = _OPTIONS.read(options)
+    return MapIterator(flow_of(function, items, complete), complete["loop_factory"])

@@ -1,97 +1,204 @@
-"""What a map may be asked for, and what is refused: at once, before anything is started."""
+"""The options of the functions for many tasks: each is one entry, from which type checkers, `help` and checks take it.
+
+What is refused is refused at once, before anything is started.
+"""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from inspect import iscoroutine
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Final, Generic, Literal, TypedDict, TypeVar
 
+from headgate._checks import SECONDS, a, function, number, whole
+from headgate._option import Option
 from headgate.limits._concurrency_limit import ConcurrencyLimit
 from headgate.limits._rate import Rate
 from headgate.limits._retry import Retry
 
-Errors = Literal["raise", "yield", "skip"]
+T = TypeVar("T")
+
+_NO_BOUND: Final = "no bound"
+_NONE: Final = "none"
+_ERRORS: Final = (
+    "What becomes of an exception. `KeyboardInterrupt` and `SystemExit` are always raised. A call that ends cancelled,"
+    " which neither this nor the program's end has brought about, fails with `StrayCancellation`."
+)
+_MEANINGS: Final = {
+    "raise": "it cancels the rest and is raised, with the item as a note, after the results that come before it.",
+    "yield": "results are a `TaskOutcome` for each item, with its value or error.",
+    "skip": "it is only counted.",
+}
+
+time_limit: Final = number(lambda seconds: seconds > 0, "more than 0 seconds", kind=SECONDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskOptions:
-    """The arguments of `amap`, which explains them, but for the items."""
+class LimitOption(TypedDict):
+    """How many calls."""
 
-    function: Callable[[Any], Any]
-    limit: int | ConcurrencyLimit
-    buffer: int | None = None
-    ordered: bool = False
-    window: int | None = None
-    errors: Errors = "raise"
-    max_errors: int | None = None
-    timeout_s: float | None = None
-    retry: Retry | None = None
-    rate: Rate | None = None
-    cost: Callable[[Any], float] | None = None
-    key: Callable[[Any], Hashable] | None = None
-    per_key: int | None = None
-
-    def __post_init__(self) -> None:
-        check_function("function", self.function)
-        if not isinstance(self.limit, ConcurrencyLimit):
-            check_count("limit", self.limit, 1, or_a=" or a ConcurrencyLimit")
-        for name, least in (("buffer", 0), ("window", 0), ("max_errors", 0), ("per_key", 1)):
-            if getattr(self, name) is not None:
-                check_count(name, getattr(self, name), least)
-        if self.errors not in get_args(Errors):
-            raise ValueError(f"errors must be one of {', '.join(map(repr, get_args(Errors)))}, not {self.errors!r}")
-        check_seconds("timeout_s", self.timeout_s)
-        for name, kind in (("retry", Retry), ("rate", Rate)):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, kind):
-                raise TypeError(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
-        for name in ("cost", "key"):
-            if getattr(self, name) is not None:
-                check_function(name, getattr(self, name))
-        self._check_pairs()
-
-    def _check_pairs(self) -> None:
-        if self.window is not None and not self.ordered:
-            raise ValueError("window means nothing without ordered=True: buffer bounds what is not ordered")
-        if self.ordered and self.buffer is not None and self.window is not None:
-            raise ValueError("window and buffer are both given: with ordered=True, window bounds what is uncollected")
-        if self.max_errors is not None and self.errors == "raise":
-            raise ValueError(
-                'max_errors means nothing with errors="raise", which raises the first: give "yield" or "skip"'
-            )
-        if self.cost is not None and self.rate is None:
-            raise ValueError("cost means nothing without rate: it is what an item takes of it")
-        if (self.key is None) != (self.per_key is None):
-            raise ValueError("key and per_key go together: give both, or neither")
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether nothing is asked for that a flow has to look at for each item."""
-        asked = (self.timeout_s, self.retry, self.rate, self.key)
-        return isinstance(self.limit, int) and not self.ordered and self.errors != "yield" and asked == (None,) * 4
+    limit: Annotated[
+        int | ConcurrencyLimit,
+        Option(
+            help=(
+                "Calls under way at once, at the most; a `ConcurrencyLimit` is shared with others, and may be resized."
+            ),
+            check=whole(1, or_a=ConcurrencyLimit),
+        ),
+    ]
 
 
-def check_count(name: str, value: object, least: int, *, or_a: str = "") -> None:
-    """Refuses what is not a whole number of at least so much."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int{or_a}, not {type(value).__name__}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, not {value}")
+class BufferOption(TypedDict, total=False):
+    """How many results."""
+
+    buffer: Annotated[
+        int | None,
+        Option(
+            help="Results finished and not yet collected, at the most, beyond what may run.",
+            default=None,
+            default_means="`limit`",
+            check=whole(0),
+        ),
+    ]
 
 
-def check_seconds(name: str, value: object) -> None:
-    """Refuses what is not a time in seconds; `None` is no limit."""
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number of seconds, not {type(value).__name__}")
-    if not value > 0:
-        raise ValueError(f"{name} must be more than 0 seconds, not {value}; None is no limit")
+class OrderOptions(TypedDict, total=False):
+    """Which result comes first."""
+
+    ordered: Annotated[
+        bool,
+        Option(
+            help="Whether results come in the order of the items, instead of that in which they finish.",
+            default=False,
+        ),
+    ]
+    window: Annotated[
+        int | None,
+        Option(
+            help=(
+                "With `ordered`, how many items beyond the oldest uncollected one may have been taken. A slow item"
+                " stops the starts; it never grows a buffer."
+            ),
+            default=None,
+            default_means="`limit + buffer - 1`",
+            check=whole(0),
+        ),
+    ]
 
 
-def check_function(name: str, function: object) -> None:
-    """Refuses what cannot be called; a coroutine most of all, which somebody has called already."""
-    if iscoroutine(function):
-        function.close()
-        raise TypeError(f"{name} is a coroutine, which is one call of it: give the function itself, without ()")
-    if not callable(function):
-        raise TypeError(f"{name} must be a function, not {type(function).__name__}")
+class ErrorsOption(TypedDict, total=False):
+    """What becomes of errors, where there are results."""
+
+    errors: Annotated[Literal["raise", "yield", "skip"], Option(help=_ERRORS, default="raise", meanings=_MEANINGS)]
+
+
+class ErrorsWithoutResultsOption(TypedDict, total=False):
+    """What becomes of errors, where there are none."""
+
+    errors: Annotated[
+        Literal["raise", "skip"],
+        Option(help=_ERRORS, default="raise", meanings=_MEANINGS, hint="for outcomes, use amap"),
+    ]
+
+
+class CallOptions(TypedDict, Generic[T], total=False):
+    """When calls are made, how often and how long."""
+
+    max_errors: Annotated[
+        int | None,
+        Option(
+            help="Where errors are not raised: more than so many failed items end it with `TooManyErrors`.",
+            default=None,
+            default_means=_NO_BOUND,
+            check=whole(0),
+        ),
+    ]
+    timeout_s: Annotated[
+        float | None,
+        Option(
+            help=(
+                "Seconds for each attempt, from its start; then it is cancelled and fails with `TimeoutError`. Time in"
+                " which a source keeps the event loop is not the attempt's."
+            ),
+            default=None,
+            default_means=_NO_BOUND,
+            check=time_limit,
+            hint="None is no limit",
+        ),
+    ]
+    retry: Annotated[
+        Retry | None,
+        Option(
+            help="Which errors are tried again, and when. It holds no slot while it waits.",
+            default=None,
+            default_means=_NONE,
+            check=a(Retry),
+        ),
+    ]
+    rate: Annotated[
+        Rate | None,
+        Option(
+            help="How fast attempts may start; may be shared.",
+            default=None,
+            default_means=_NONE,
+            check=a(Rate),
+        ),
+    ]
+    cost: Annotated[
+        Callable[[T], float] | None,
+        Option(
+            help="What an item takes of the rate. Is called before each attempt.",
+            default=None,
+            default_means="1 each",
+            check=function,
+        ),
+    ]
+    key: Annotated[
+        Callable[[T], Hashable] | None,
+        Option(
+            help="What an item belongs to, such as a host or a tenant; anything hashable.",
+            default=None,
+            default_means=_NONE,
+            check=function,
+        ),
+    ]
+    per_key: Annotated[
+        int | None,
+        Option(
+            help=(
+                "With `key`, how many calls with the same key may be under way. Items of a full key are passed by"
+                " others."
+            ),
+            default=None,
+            default_means=_NONE,
+            check=whole(1),
+        ),
+    ]
+
+
+class AmapOptions(LimitOption, BufferOption, OrderOptions, ErrorsOption, CallOptions[T]):
+    """Those of `amap`."""
+
+
+class AmapOptionsButErrors(LimitOption, BufferOption, OrderOptions, CallOptions[T]):
+    """Those of `amap` on which the type of its results does not depend."""
+
+
+class ForEachOptions(LimitOption, ErrorsWithoutResultsOption, CallOptions[T]):
+    """Those of `for_each`."""
+
+
+def check_pairs(options: AmapOptions[Any]) -> None:
+    """Refuses options that contradict one another, or mean nothing without another one."""
+    if options["window"] is not None and not options["ordered"]:
+        raise ValueError("window means nothing without ordered=True: buffer bounds what is not ordered")
+    if options["buffer"] is not None and options["window"] is not None:
+        raise ValueError("window and buffer are both given: with ordered=True, window bounds what is uncollected")
+    if options["max_errors"] is not None and options["errors"] == "raise":
+        raise ValueError('max_errors means nothing with errors="raise", which raises the first: give "yield" or "skip"')
+    if options["cost"] is not None and options["rate"] is None:
+        raise ValueError("cost means nothing without rate: it is what an item takes of it")
+    if (options["key"] is None) != (options["per_key"] is None):
+        raise ValueError("key and per_key go together: give both, or neither")
+
+
+def are_plain(options: AmapOptions[Any]) -> bool:
+    """Whether nothing is asked for that a flow has to look at for each item."""
+    asked = (options["timeout_s"], options["retry"], options["rate"], options["key"])
+    is_plain = isinstance(options["limit"], int) and not options["ordered"] and options["errors"] != "yield"
+    return is_plain and asked == (None,) * 4

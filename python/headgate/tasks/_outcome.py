@@ -1,8 +1,6 @@
 """What becomes of items: one outcome for each where that is asked for, and figures over all."""
 
-import dis
-import inspect
-from contextlib import suppress
+import gc
 from dataclasses import dataclass
 from datetime import datetime
 from types import FrameType, TracebackType
@@ -10,9 +8,6 @@ from typing import Final, Generic, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-_MAY_SUSPEND: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
-_SUSPENDS: Final = dis.opmap["YIELD_VALUE"]
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: that makes it three times as dear, and there is one for each item
@@ -105,9 +100,8 @@ def clear_locals(error: BaseException) -> None:
         error = left.pop()
         trace = error.__traceback__
         while trace is not None:
-            if not _may_go_on(trace.tb_frame):
-                with suppress(RuntimeError):  # it is executing
-                    trace.tb_frame.clear()
+            if _has_ended(trace.tb_frame):
+                trace.tb_frame.clear()
             trace = trace.tb_next
         inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
         for other in (error.__cause__, error.__context__, *inner):
@@ -116,7 +110,10 @@ def clear_locals(error: BaseException) -> None:
                 left.append(other)
 
 
-def _may_go_on(frame: FrameType) -> bool:
-    """Whether it is one that can be suspended, and the last thing that it did is what suspends it."""
-    code = frame.f_code
-    return bool(code.co_flags & _MAY_SUSPEND) and frame.f_lasti >= 0 and code.co_code[frame.f_lasti] == _SUSPENDS
+def _has_ended(frame: FrameType) -> bool:
+    """Whether what the frame is of has returned or raised for good.
+
+    Until then its variables are its thread's or its generator's, and the frame refers to none of them; from then on
+    they are its own, with its code among them. An interpreter that does otherwise has nothing cleared.
+    """
+    return any(each is frame.f_code for each in gc.get_referents(frame))

@@ -1,9 +1,8 @@
 """A flow of calls with all that may stand between an item and its start, or between its end and its delivery.
 
 An item passes, in this order: its key (`per_key`), a slot of the limit, the rate. Only one item stands before the last
-two, so that we have one place in the queue of a shared limit or rate, and those behind wait for it; who waits for their
-key is passed by others. An attempt that failed gives slot and key back, waits without either, and then passes the same
-gates again, before new items do.
+two (`_gate.py`), and those behind it wait; who waits for their key is passed by others. An attempt that failed gives
+slot and key back, waits without either, and then passes the same gates again, before new items do.
 
 Whatever waits counts against the same bound as what is uncollected: running + waiting + uncollected <= limit + buffer.
 """
@@ -11,20 +10,18 @@ Whatever waits counts against the same bound as what is uncollected: running + w
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from headgate.limits._concurrency_limit import ConcurrencyLimit
 from headgate.limits._retry import add_note
 from headgate.tasks._call_flow import CallFlow, ends_all, failing
 from headgate.tasks._entry import Entry, Keys
-from headgate.tasks._options import TaskOptions
+from headgate.tasks._gate import Gate
+from headgate.tasks._options import AmapOptions
 from headgate.tasks._outcome import TaskOutcome, TaskStatistics, clear_locals
 from headgate.tasks._raised import noted, stray
 from headgate.tasks._source import END, NOT_YET, AsyncSource, Source
 from headgate.tasks._timers import Pauses, TimeLimit
-
-if TYPE_CHECKING:
-    from headgate.limits._wait_queue import Waiter
 
 _SKIPPED: Final = object()
 _MOST_REFUSED: Final = 1000
@@ -42,20 +39,21 @@ class PacedFlow(CallFlow):
     """Calls a function with each item when its gates let it through."""
 
     __slots__ = (
-        *("_ahead", "_cut", "_gate", "_gate_waiter", "_head", "_is_refilling", "_is_timed", "_keys", "_pauses"),
+        *("_ahead", "_cut", "_gate", "_head", "_is_refilling", "_is_timed", "_keys", "_pauses"),
         *("_refused", "_retried", "_shared", "_time_limit", "_will_refill", "_yields"),
     )
 
-    def __init__(self, source: Source[Any] | AsyncSource[Any], options: TaskOptions) -> None:
-        super().__init__(source, options)
-        self._shared = options.limit if isinstance(options.limit, ConcurrencyLimit) else None
-        self._yields = options.errors == "yield"
-        self._keys = None if options.per_key is None else Keys(options.per_key)
-        self._gate: Entry | None = None  # waits for a slot or the rate
-        self._gate_waiter: Waiter[Any] | None = None  # its place in their queue
+    def __init__(
+        self, source: Source[Any] | AsyncSource[Any], function: Callable[[Any], Any], options: AmapOptions[Any]
+    ) -> None:
+        super().__init__(source, function, options)
+        self._shared = options["limit"] if isinstance(options["limit"], ConcurrencyLimit) else None
+        self._yields = options["errors"] == "yield"
+        self._keys = None if options["per_key"] is None else Keys(options["per_key"])
+        self._gate = Gate(self._shared, options["rate"], options["cost"])
         self._pauses = Pauses()
-        self._is_timed = self._yields or options.timeout_s is not None
-        self._time_limit = None if options.timeout_s is None else TimeLimit(options.timeout_s, self._running)
+        self._is_timed = self._yields or options["timeout_s"] is not None
+        self._time_limit = None if options["timeout_s"] is None else TimeLimit(options["timeout_s"], self._running)
         self._head = 0  # ordered: all before it have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: finished before their turn
         self._cut: int | None = None  # ordered: no result after this one can be delivered
@@ -93,19 +91,20 @@ class PacedFlow(CallFlow):
 
     def _start_what_may(self) -> None:
         while not self._has_ended and self._refused < _MOST_REFUSED:
-            entry = self._gate or self._next_entry()
+            entry = self._gate.entry or self._next_entry()
             if entry is None:
                 return
-            self._gate = entry
+            self._gate.entry = entry
             try:
-                if not self._may_pass(entry):
+                if not self._gate.lets_pass(entry):
+                    self._gate.wait(self._slot_granted, self._token_granted)
                     return
             except BaseException as error:  # noqa: BLE001 - `cost` failed, or is more than the rate can ever allow
-                self._gate = None
+                self._gate.entry = None
                 self._leave(entry)
                 self._refuse(entry, error)
                 continue
-            self._gate = None
+            self._gate.entry = None
             self._start(entry)
 
     def _next_entry(self) -> Entry | None:
@@ -148,8 +147,8 @@ class PacedFlow(CallFlow):
 
     def _has_place(self, entry: Entry, keys: Keys) -> bool:
         try:
-            if self._options.key is not None:
-                entry.key = self._options.key(entry.item)
+            if self._options["key"] is not None:
+                entry.key = self._options["key"](entry.item)
             return keys.enter(entry)
         except BaseException as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
             self._refuse(entry, error)
@@ -164,47 +163,20 @@ class PacedFlow(CallFlow):
         """Whether one more would pass the bound of what is taken and not collected."""
         options = self._options
         limit = self._limit if self._shared is None else self._shared.limit
-        bound = limit + (limit if options.buffer is None else options.buffer)
-        if options.ordered:
-            window = bound - 1 if options.window is None else options.window
+        bound = limit + (limit if options["buffer"] is None else options["buffer"])
+        if options["ordered"]:
+            window = bound - 1 if options["window"] is None else options["window"]
             oldest = self._head - len(self.ready)
             return self._taken - oldest > window
         return len(self._running) + len(self.ready) + self._waiting() >= bound
 
-    def _may_pass(self, entry: Entry) -> bool:
-        """Takes a slot of a shared limit and a token of the rate, or stands in their queue."""
-        if self._gate_waiter is not None:
-            return False
-        if self._shared is not None and not entry.has_slot:
-            if not self._shared.try_acquire():
-                self._gate_waiter = self._shared.when_granted(1, self._slot_granted)
-                return False
-            entry.has_slot = True
-        rate = self._options.rate
-        if rate is not None and not entry.has_token:
-            cost = 1.0 if self._options.cost is None else self._options.cost(entry.item)
-            if self._gate is not entry:
-                return False  # `cost` has stopped the map, and this item was given back
-            if not rate.try_acquire(cost):
-                self._gate_waiter = rate.when_granted(cost, self._token_granted)
-                return False
-            entry.has_token = True
-        return True
+    def _slot_granted(self) -> None:
+        if not self._will_refill:  # it is one of our own that gave the slot back
+            self._loop.call_soon(self._refill, context=self._context)
 
-    def _slot_granted(self, _error: ValueError | None) -> None:
-        self._gate_waiter = None
-        if self._gate is not None:
-            self._gate.has_slot = True
-            if not self._will_refill:  # it is one of our own that gave the slot back
-                self._loop.call_soon(self._refill, context=self._context)
-
-    def _token_granted(self, error: ValueError | None) -> None:
-        self._gate_waiter = None
-        if self._gate is not None:
-            # An error: the rate was changed, and can never allow this cost. Asked again, it says so again.
-            self._gate.has_token = error is None
-            if not self._will_refill:  # it is one of our own that changed the rate
-                self.resume()
+    def _token_granted(self) -> None:
+        if not self._will_refill:  # it is one of our own that changed the rate
+            self.resume()
 
     def _start(self, item: Any) -> None:  # noqa: ANN401 - an entry here
         entry: Entry = item
@@ -276,16 +248,15 @@ class PacedFlow(CallFlow):
             self._leave(entry)
 
     def _leave(self, entry: Entry) -> None:
-        """Gives back what it took at the gates. A token that was spent is spent."""
-        entry.has_token = False
+        """Gives back its place of its key, and what it took at the gate."""
         if self._keys is not None:
             self._keys.leave(entry.key)
-        if entry.has_slot and self._shared is not None:
-            entry.has_slot = False
-            self._shared.release()
+        entry.has_token = False
+        if entry.has_slot:
+            self._gate.give_back(entry)
 
     def _attempt_failed(self, entry: Entry, error: BaseException) -> None:
-        retry = self._options.retry
+        retry = self._options["retry"]
         if retry is not None and not ends_all(error):
             try:
                 delay_s = retry.delay_s(entry.attempts, error)
@@ -302,7 +273,7 @@ class PacedFlow(CallFlow):
 
     def _give_up(self, entry: Entry, error: BaseException) -> None:
         options = self._options
-        if options.ordered and options.errors == "raise" and not ends_all(error):
+        if options["ordered"] and options["errors"] == "raise" and not ends_all(error):
             self._failed += 1
             self._cut_off(entry.index)
             self._deliver(entry.index, _Raised(noted(error, entry.item)))
@@ -325,7 +296,7 @@ class PacedFlow(CallFlow):
         )
 
     def _deliver(self, index: int, result: object) -> None:
-        if not self._options.ordered:
+        if not self._options["ordered"]:
             self._make_ready(result)
             return
         if self._has_ended:
@@ -353,7 +324,7 @@ class PacedFlow(CallFlow):
 
     def _waiting(self) -> int:
         held = 0 if self._keys is None else self._keys.waiting
-        return len(self._pauses) + len(self._ahead) + held + (self._gate is not None)
+        return len(self._pauses) + len(self._ahead) + held + (self._gate.entry is not None)
 
     def stop(self) -> list[Any]:
         """Starts nothing new; what has begun is finished, further attempts included.
@@ -387,21 +358,14 @@ class PacedFlow(CallFlow):
         dropped = self._pauses.drop(is_dropped)
         if self._keys is not None:
             dropped += self._keys.drop(is_dropped)
-        if self._gate is not None and is_dropped(self._gate):
-            dropped.append(self._gate)
-            self._leave_gate()
+        if self._gate.entry is not None and is_dropped(self._gate.entry):
+            dropped.append(self._gate.entry)
+            self._gate.leave()
+            self._leave(dropped[-1])
         unstarted = sum(entry.attempts == 0 for entry in dropped)
         self._unstarted += unstarted
         self._discarded += len(dropped) - unstarted
         return dropped
-
-    def _leave_gate(self) -> None:
-        if self._gate_waiter is not None:
-            self._gate_waiter.cancel()
-            self._gate_waiter = None
-        if self._gate is not None:
-            entry, self._gate = self._gate, None
-            self._leave(entry)
 
     def _end(self) -> None:
         self._drop_waiting(lambda _entry: True)

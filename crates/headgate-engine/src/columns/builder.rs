@@ -16,7 +16,6 @@ use super::schema::{header_fields, headers_item, schema};
 use crate::model::headers::Headers;
 use crate::model::memory::Reservation;
 use crate::model::outcome::Outcome;
-use crate::model::status_set::StatusSet;
 
 /// Rows after which a batch goes to the sink.
 pub const BATCH_ROWS: usize = 1024;
@@ -38,7 +37,6 @@ pub struct OutcomeBatch {
 /// Gathers outcomes into an [`OutcomeBatch`]. One for each worker.
 pub struct OutcomeBuilder {
     schema: SchemaRef,
-    fail_on: StatusSet,
     kept_codec: Option<KeptCodec>,
     columns: Columns,
     rows: usize,
@@ -138,19 +136,12 @@ impl OutcomeBuilder {
     pub fn new(kept: &Fields) -> Result<Self, ArrowError> {
         Ok(Self {
             schema: schema(kept),
-            fail_on: StatusSet::default(),
             kept_codec: if kept.is_empty() { None } else { Some(KeptCodec::new(kept)?) },
             columns: Columns::new(),
             rows: 0,
             bytes: 0,
             reservation: Reservation::default(),
         })
-    }
-
-    /// Answers with these statuses are failed rows.
-    #[must_use]
-    pub fn with_fail_on(self, fail_on: StatusSet) -> Self {
-        Self { fail_on, ..self }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -161,9 +152,9 @@ impl OutcomeBuilder {
         self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES
     }
 
-    pub fn push(&mut self, outcome: Outcome) {
+    /// Adds a row; `failed`: it was given up.
+    pub fn push(&mut self, outcome: Outcome, failed: bool) {
         self.bytes += outcome.row.bytes() + outcome.answer.as_ref().map_or(0, |answer| answer.headers.bytes());
-        let failed = outcome.is_failed(&self.fail_on);
         let columns = &mut self.columns;
         columns.row.append_value(outcome.row.ordinal as i64);
         columns.url.append_value(&outcome.row.url);

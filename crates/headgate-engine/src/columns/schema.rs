@@ -1,5 +1,6 @@
 //! The columns of a result.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
@@ -37,4 +38,20 @@ pub fn schema(kept: &Fields) -> SchemaRef {
     ];
     fields.extend(hydrated(kept).iter().cloned());
     Arc::new(Schema::new(fields))
+}
+
+/// A kept column beside a result column of the same name would make files that no reader takes.
+///
+/// # Errors
+/// Which column cannot be kept, for a person.
+pub(crate) fn check_names(with_kept: &Schema) -> Result<(), String> {
+    let mut names = HashSet::new();
+    let Some(twice) = with_kept.fields().iter().find(|field| !names.insert(field.name())) else { return Ok(()) };
+    let own = schema(&Fields::empty());
+    let taken: Vec<&str> = own.fields().iter().map(|field| field.name().as_str()).collect();
+    Err(format!(
+        "the column {:?} cannot be kept: the result has one of its own by that name (taken are {})",
+        twice.name(),
+        taken.join(", ")
+    ))
 }

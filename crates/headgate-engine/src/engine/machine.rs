@@ -2,6 +2,7 @@
 //! request it is too late.
 
 use std::fs;
+use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -11,6 +12,11 @@ use crate::model::error::JobError;
 const SPARE_FILES: u64 = 64;
 /// Files that a worker's event loop takes.
 const WORKER_FILES: u64 = 4;
+
+/// The cores that this process may use.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
 
 /// Raises the soft limit of open files to the hard one, and tells how many more files can be opened.
 ///
@@ -33,10 +39,12 @@ pub struct OpenFiles {
 }
 
 impl OpenFiles {
+    /// Whether so many connections fit, beside those of other runs.
+    ///
     /// # Errors
-    /// `Usage`: so many connections do not fit; what does, and how to raise the limit.
-    pub fn check(self, concurrency: usize, workers: usize) -> Result<(), JobError> {
-        let other = self.open + SPARE_FILES + WORKER_FILES * workers as u64;
+    /// `Usage`: they do not; what does, and how to raise the limit.
+    pub fn check(self, concurrency: usize, others: usize, workers: usize) -> Result<(), JobError> {
+        let other = self.open + SPARE_FILES + WORKER_FILES * workers as u64 + others as u64;
         let fitting = self.limit.saturating_sub(other);
         if concurrency as u64 <= fitting {
             return Ok(());
@@ -81,13 +89,15 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_what_would() {
         let files = OpenFiles { limit: 1024, open: 10 };
-        assert_eq!(Ok(()), files.check(942, 2));
+        assert_eq!(Ok(()), files.check(942, 0, 2));
         assert_eq!(
             "--concurrency 943: this process may have 1024 files open (the hard limit), which leaves room for 942 connections; \
              use --concurrency 942 or less, or raise the limit to 1025 (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of \
              a service)",
-            files.check(943, 2).expect_err("one too many").message
+            files.check(943, 0, 2).expect_err("one too many").message
         );
+        assert_eq!(Ok(()), files.check(442, 500, 2));
+        assert!(files.check(443, 500, 2).is_err(), "another run has its share");
         assert_eq!(Ok(()), check_ports(28_232, "127.0.0.1", 28_232));
         assert!(check_ports(28_233, "127.0.0.1", 28_232).is_err());
     }

@@ -13,40 +13,46 @@ use tokio::time::timeout_at;
 use crate::http::deadline::Deadline;
 use crate::http::dial::connect::Connector;
 use crate::http::h1::exchange::{Reply, ResponseLimits, Scratch};
-use crate::http::pool::{Pool, Pooled};
+use crate::http::pool::{Lease, Pool, Route};
 use crate::http::request::Prepared;
-use crate::http::target::Origin;
 use crate::model::error::{ErrorKind, Failure};
 
-/// What the clients of all workers have in common.
-#[derive(Debug)]
-pub struct ClientOptions {
-    pub connector: Connector,
-    pub limits: ResponseLimits,
+/// What bounds the attempts of a run.
+#[derive(Debug, Clone)]
+pub struct AttemptLimits {
+    pub response: ResponseLimits,
     /// For a whole attempt.
     pub timeout: Duration,
     /// For the part of it that makes a connection.
     pub connect_timeout: Duration,
 }
 
-/// One worker's client. Its lanes ask in turn; none holds it while it waits.
+/// One worker's client, for all runs. Its lanes ask in turn; none holds it while it waits.
 #[derive(Debug)]
 pub struct Client {
-    options: Arc<ClientOptions>,
-    pool: RefCell<Pool>,
+    connector: Arc<Connector>,
+    /// Also of those who look for a route to a host.
+    pub pool: Rc<RefCell<Pool>>,
     scratch: Scratch,
 }
 
 /// What a lane keeps from request to request.
 #[derive(Debug)]
-pub struct Line {
+pub struct LaneState {
     deadline: Deadline,
     /// The connection of the last request: mostly the next one can use it, without a look into the pool.
-    held: Option<Box<Pooled>>,
+    held: Option<Lease>,
     waited_for_names: Duration,
 }
 
-impl Line {
+impl Default for LaneState {
+    /// For a lane that begins. Needs the event loop.
+    fn default() -> Self {
+        Self { deadline: Deadline::new(Instant::now()), held: None, waited_for_names: Duration::ZERO }
+    }
+}
+
+impl LaneState {
     /// How long its requests have waited for names since it was asked last.
     pub fn take_waited_for_names(&mut self) -> Duration {
         std::mem::take(&mut self.waited_for_names)
@@ -54,18 +60,8 @@ impl Line {
 }
 
 impl Client {
-    /// A client that has up to `max_open` connections, idle ones included.
-    pub fn new(options: Arc<ClientOptions>, max_open: usize) -> Self {
-        Self { options, pool: RefCell::new(Pool::new(max_open)), scratch: Scratch::default() }
-    }
-
-    /// For a lane that begins. Needs the event loop.
-    pub fn line(&self) -> Line {
-        Line {
-            deadline: Deadline::new(Instant::now() + self.options.timeout),
-            held: None,
-            waited_for_names: Duration::ZERO,
-        }
+    pub fn new(connector: Arc<Connector>) -> Self {
+        Self { connector, pool: Rc::new(RefCell::new(Pool::new(0))), scratch: Scratch::default() }
     }
 
     /// Performs the exchange, on a connection that is there or a new one. Also tells where the answer came from.
@@ -81,80 +77,75 @@ impl Client {
     pub async fn ask(
         &self,
         prepared: &Prepared,
+        limits: &AttemptLimits,
         started: Instant,
-        line: &mut Line,
+        lane: &mut LaneState,
     ) -> Result<(Reply, Arc<str>), Failure> {
-        line.deadline.set(started + self.options.timeout);
-        let origin = &prepared.origin;
-        let mut pooled = match self.reuse(origin, line).await {
-            Some(pooled) => pooled,
-            None => self.open(origin, line).await?,
+        lane.deadline.set(started + limits.timeout);
+        let route = &prepared.site.route;
+        let mut lease = match self.reuse(route, lane).await {
+            Some(lease) => lease,
+            None => self.open(route, limits, lane).await?,
         };
         loop {
-            let connection = &mut pooled.connection;
-            match connection.exchange(prepared, &self.scratch, &self.options.limits, &mut line.deadline).await {
+            let connection = lease.connection();
+            match connection.exchange(prepared, &self.scratch, &limits.response, &mut lane.deadline).await {
                 Ok(reply) => {
                     let remote_addr = connection.remote_addr.clone();
                     if reply.reusable {
                         connection.reused = true;
-                        line.held = Some(pooled);
+                        lane.held = Some(lease);
                     }
                     return Ok((reply, remote_addr));
                 }
                 Err(none) if connection.reused && (none.unsent || (none.silent && prepared.method.is_idempotent())) => {
-                    drop(pooled);
-                    pooled = self.open(origin, line).await?;
+                    drop(lease);
+                    lease = self.open(route, limits, lane).await?;
                 }
                 Err(none) => return Err(none.failure),
             }
         }
     }
 
-    /// Leaves a line's connection to the others, while it has nothing to ask.
-    pub fn rest(&self, line: &mut Line) {
-        if let Some(held) = line.held.take() {
+    /// Leaves a lane's connection to the others, while it has nothing to ask.
+    pub fn rest(&self, lane: &mut LaneState) {
+        if let Some(held) = lane.held.take() {
             self.pool.borrow_mut().put(held, Instant::now());
         }
     }
 
-    /// Closes connections that have been idle for too long.
-    pub fn sweep(&self) {
-        self.pool.borrow_mut().sweep(Instant::now());
-    }
-
-    /// A connection to `origin` that is there and alive.
-    async fn reuse(&self, origin: &Rc<Origin>, line: &mut Line) -> Option<Box<Pooled>> {
-        let held = line.held.take_if(|held| Rc::ptr_eq(&held.origin, origin) || held.origin == *origin);
-        self.rest(line);
-        let mut candidate = held.or_else(|| self.pool.borrow_mut().take(origin));
-        while let Some(mut pooled) = candidate {
+    /// A connection of this route that is there and alive.
+    async fn reuse(&self, route: &Rc<Route>, lane: &mut LaneState) -> Option<Lease> {
+        let held = lane.held.take_if(|held| Rc::ptr_eq(&held.route, route));
+        self.rest(lane);
+        let mut candidate = held.or_else(|| self.pool.borrow_mut().take(route));
+        while let Some(mut lease) = candidate {
             // Unconstrained: a task that has used up its share of polls would take any connection for alive.
-            if unconstrained(poll_fn(|cx| Poll::Ready(pooled.connection.poll_alive(cx)))).await {
-                return Some(pooled);
+            if unconstrained(poll_fn(|cx| Poll::Ready(lease.connection().poll_alive(cx)))).await {
+                return Some(lease);
             }
-            candidate = self.pool.borrow_mut().take(origin);
+            candidate = self.pool.borrow_mut().take(route);
         }
         None
     }
 
-    async fn open(&self, origin: &Rc<Origin>, line: &mut Line) -> Result<Box<Pooled>, Failure> {
+    async fn open(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &mut LaneState) -> Result<Lease, Failure> {
         let permit = self.pool.borrow_mut().make_room();
-        let connect_by = Instant::now() + self.options.connect_timeout;
-        let (by, flag) = if connect_by < line.deadline.at() {
+        let connect_by = Instant::now() + limits.connect_timeout;
+        let (by, flag) = if connect_by < lane.deadline.at() {
             (connect_by, "--connect-timeout-s")
         } else {
-            (line.deadline.at(), "--timeout-s")
+            (lane.deadline.at(), "--timeout-s")
         };
-        let connector = &self.options.connector;
         let begun = Instant::now();
-        let addresses = connector.resolver.resolve(origin, by).await;
-        line.waited_for_names += begun.elapsed();
+        let addresses = self.connector.resolver.resolve(&route.key.origin, by).await;
+        lane.waited_for_names += begun.elapsed();
         // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
-        let connecting = Box::pin(connector.connect(origin, addresses?));
+        let connecting = Box::pin(self.connector.connect(&route.key, &route.host, addresses?));
         let connection = timeout_at(by.into(), connecting).await.map_err(|_| {
-            let message = format!("no connection to {} in time; see {flag}", origin.authority());
+            let message = format!("no connection to {} in time; see {flag}", route.key.origin.authority());
             Failure::new(ErrorKind::Timeout, message)
         })?;
-        Ok(Pool::adopt(origin.clone(), connection?, permit))
+        Ok(Pool::lease(route.clone(), connection?, permit))
     }
 }

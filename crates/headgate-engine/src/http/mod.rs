@@ -7,4 +7,5 @@ pub mod dial;
 pub mod h1;
 pub mod pool;
 pub mod request;
+pub mod site;
 pub mod target;

@@ -1,24 +1,54 @@
-//! Idle connections of one worker, with one bound for all hosts together.
+//! Idle connections of one worker, with one bound for all routes together.
 //!
 //! A worker that takes connections from many hosts would keep one open for each, until the process has no file left. Here
-//! idle and busy connections together never exceed the worker's lanes: to open one more, the one idle the longest
-//! is closed. The youngest is reused first, so that those not needed grow old and go.
+//! idle and busy connections together never exceed what the worker may have open: to open one more, the one idle the longest
+//! is closed. The youngest of a route is used first, so that those not needed grow old and go.
+//!
+//! Connections belong to the worker and not to a run, so that the next run finds them. Whoever has a [`Route`] reaches
+//! its idle connections without a look-up.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::http::dial::connect::Connection;
-use crate::http::target::Origin;
+use crate::http::dial::route::RouteKey;
+use crate::model::origin::Origin;
+use crate::schedule::hosts::Host;
 
 /// Servers commonly close an idle connection after 60 to 75 s; we do it first.
 const MAX_IDLE: Duration = Duration::from_secs(50);
+/// Routes that may be known beyond twice those in use before the others are forgotten.
+const SPARE_ROUTES: usize = 64;
 
-/// A connection that is open, whether busy or idle. Dropping it closes it and makes room.
+/// One way to a host, and the idle connections that lead there.
 #[derive(Debug)]
-pub struct Pooled {
-    pub origin: Rc<Origin>,
-    pub connection: Connection,
+pub struct Route {
+    pub key: RouteKey,
+    /// What all runs know of the host.
+    pub host: Arc<Host>,
+    /// By the age at which each became idle, ascending.
+    idle: RefCell<VecDeque<(u64, Box<OpenConnection>)>>,
+}
+
+/// The right to make one exchange after another over a connection. Dropping it closes the connection and makes room.
+#[derive(Debug)]
+pub struct Lease {
+    pub route: Rc<Route>,
+    open: Box<OpenConnection>,
+}
+
+impl Lease {
+    pub fn connection(&mut self) -> &mut Connection {
+        &mut self.open.connection
+    }
+}
+
+#[derive(Debug)]
+struct OpenConnection {
+    connection: Connection,
     _permit: OpenPermit,
 }
 
@@ -31,33 +61,76 @@ pub struct Pool {
     max_open: usize,
     /// One clone for each connection that is open or being made: counts them.
     open: Rc<()>,
-    /// By age: the number given when it became idle.
-    idle: BTreeMap<u64, (Instant, Box<Pooled>)>,
-    /// The ages of each origin's idle connections, oldest first.
-    by_origin: HashMap<Rc<Origin>, VecDeque<u64>>,
-    next: u64,
+    routes: HashMap<RouteKey, Rc<Route>>,
+    /// How many routes there were when those were forgotten that nobody uses.
+    routes_in_use: usize,
+    /// What became idle, the oldest first. An entry whose connection has been taken since is passed over.
+    idle: VecDeque<Idle>,
+    idle_count: usize,
+    next_age: u64,
+}
+
+#[derive(Debug)]
+struct Idle {
+    age: u64,
+    since: Instant,
+    route: Rc<Route>,
+}
+
+impl Idle {
+    /// Whether the connection is still idle. Ages ascend, so it is the route's first, if it is the oldest of all.
+    fn is_there(&self) -> bool {
+        self.route.idle.borrow().binary_search_by_key(&self.age, |(age, _)| *age).is_ok()
+    }
 }
 
 impl Pool {
+    /// Of up to `max_open` connections, idle ones included.
     pub fn new(max_open: usize) -> Self {
-        Self { max_open, open: Rc::new(()), idle: BTreeMap::new(), by_origin: HashMap::new(), next: 0 }
+        Self {
+            max_open,
+            open: Rc::new(()),
+            routes: HashMap::new(),
+            routes_in_use: 0,
+            idle: VecDeque::new(),
+            idle_count: 0,
+            next_age: 0,
+        }
     }
 
-    /// Takes the youngest idle connection to `origin`. It may have died: ask it.
-    pub fn take(&mut self, origin: &Origin) -> Option<Box<Pooled>> {
-        let ages = self.by_origin.get_mut(origin)?;
-        let age = ages.pop_back();
-        if ages.is_empty() {
-            self.by_origin.remove(origin);
+    /// From now on so many may be open, if that is more than before.
+    pub fn allow(&mut self, max_open: usize) {
+        self.max_open = self.max_open.max(max_open);
+    }
+
+    /// The one route of this key; `host` is asked where the worker has not met it yet.
+    pub fn route(&mut self, key: RouteKey, host: impl FnOnce(&Origin) -> Arc<Host>) -> Rc<Route> {
+        if let Some(route) = self.routes.get(&key) {
+            return route.clone();
         }
-        self.idle.remove(&age?).map(|(_, pooled)| pooled)
+        self.forget_routes();
+        let route = Rc::new(Route { host: host(&key.origin), key: key.clone(), idle: RefCell::default() });
+        self.routes.insert(key, route.clone());
+        route
+    }
+
+    /// Takes the youngest idle connection of a route. It may have died: ask it.
+    pub fn take(&mut self, route: &Rc<Route>) -> Option<Lease> {
+        let (_, open) = route.idle.borrow_mut().pop_back()?;
+        self.idle_count -= 1;
+        Some(Lease { route: route.clone(), open })
     }
 
     /// Keeps a connection for whoever needs it next.
-    pub fn put(&mut self, pooled: Box<Pooled>, now: Instant) {
-        self.by_origin.entry(pooled.origin.clone()).or_default().push_back(self.next);
-        self.idle.insert(self.next, (now, pooled));
-        self.next += 1;
+    pub fn put(&mut self, lease: Lease, now: Instant) {
+        let Lease { route, open } = lease;
+        route.idle.borrow_mut().push_back((self.next_age, open));
+        if self.idle.len() > 2 * self.idle_count + SPARE_ROUTES {
+            self.idle.retain(Idle::is_there);
+        }
+        self.idle.push_back(Idle { age: self.next_age, since: now, route });
+        self.idle_count += 1;
+        self.next_age += 1;
     }
 
     /// Makes room for one more connection, by closing an idle one if need be.
@@ -67,30 +140,135 @@ impl Pool {
     }
 
     /// A new connection, in the room that was made for it.
-    pub fn adopt(origin: Rc<Origin>, connection: Connection, permit: OpenPermit) -> Box<Pooled> {
-        Box::new(Pooled { origin, connection, _permit: permit })
+    pub fn lease(route: Rc<Route>, connection: Connection, permit: OpenPermit) -> Lease {
+        Lease { route, open: Box::new(OpenConnection { connection, _permit: permit }) }
     }
 
     /// Closes what has been idle for too long.
     pub fn sweep(&mut self, now: Instant) {
-        while self
-            .idle
-            .first_key_value()
-            .is_some_and(|(_, (since, _))| now.saturating_duration_since(*since) > MAX_IDLE)
-        {
+        while self.idle.front().is_some_and(|idle| now.saturating_duration_since(idle.since) > MAX_IDLE) {
             self.close_oldest();
         }
     }
 
+    pub fn has_idle(&self) -> bool {
+        self.idle_count > 0
+    }
+
+    /// Whether there was one to close.
     fn close_oldest(&mut self) -> bool {
-        let Some((age, (_, pooled))) = self.idle.pop_first() else { return false };
-        if let Some(ages) = self.by_origin.get_mut(&pooled.origin) {
-            let oldest = ages.pop_front();
-            debug_assert_eq!(Some(age), oldest, "ages ascend");
-            if ages.is_empty() {
-                self.by_origin.remove(&pooled.origin);
+        while let Some(oldest) = self.idle.pop_front() {
+            let mut idle = oldest.route.idle.borrow_mut();
+            if idle.front().is_some_and(|(age, _)| *age == oldest.age) {
+                idle.pop_front();
+                self.idle_count -= 1;
+                return true;
             }
         }
-        true
+        false
+    }
+
+    /// Forgets routes that nobody uses, now and then: what is known is in proportion to what is used.
+    fn forget_routes(&mut self) {
+        if self.routes.len() > 2 * self.routes_in_use + SPARE_ROUTES {
+            self.routes.retain(|_, route| Rc::strong_count(route) > 1);
+            self.routes_in_use = self.routes.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener as Listener};
+
+    use super::*;
+    use crate::http::dial::connect::Connector;
+    use crate::model::origin::HostName;
+
+    fn key(port: u16) -> RouteKey {
+        RouteKey { origin: Origin { https: false, name: HostName::V4(Ipv4Addr::LOCALHOST), port }, tls: None }
+    }
+
+    /// Leases of real connections to real listeners.
+    struct Bench {
+        pool: Pool,
+        listeners: Vec<Listener>,
+    }
+
+    impl Bench {
+        fn new(max_open: usize, hosts: usize) -> Self {
+            let listener = || Listener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+            Self { pool: Pool::new(max_open), listeners: std::iter::repeat_with(listener).take(hosts).collect() }
+        }
+
+        fn route(&mut self, host: usize) -> Rc<Route> {
+            let port = self.listeners[host].local_addr().expect("a bound address").port();
+            self.pool.route(key(port), |_| Arc::default())
+        }
+
+        async fn open(&mut self, host: usize) -> Lease {
+            let route = self.route(host);
+            let permit = self.pool.make_room();
+            let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), route.key.origin.port);
+            let connected = Connector::default().connect(&route.key, &route.host, vec![address]).await;
+            Pool::lease(route, connected.expect("somebody listens"), permit)
+        }
+
+        fn idle(&mut self) -> Vec<usize> {
+            (0..self.listeners.len()).map(|host| self.route(host).idle.borrow().len()).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn room_is_made_by_closing_what_is_idle_the_longest_whichever_was_used_in_between() {
+        let mut bench = Bench::new(3, 4);
+        let now = Instant::now();
+        let (first, second, third) = (bench.open(0).await, bench.open(1).await, bench.open(2).await);
+        for lease in [first, second, third] {
+            bench.pool.put(lease, now);
+        }
+        // Used again: now it is the youngest, and the second is the oldest.
+        let route = bench.route(0);
+        let lease = bench.pool.take(&route).expect("it is idle");
+        bench.pool.put(lease, now);
+        let fourth = bench.open(3).await;
+        assert_eq!(vec![1, 0, 1, 0], bench.idle());
+        bench.pool.put(fourth, now);
+        bench.pool.sweep(now + MAX_IDLE);
+        assert_eq!((vec![1, 0, 1, 1], true), (bench.idle(), bench.pool.has_idle()));
+        bench.pool.sweep(now + MAX_IDLE * 2);
+        assert_eq!((vec![0, 0, 0, 0], false), (bench.idle(), bench.pool.has_idle()));
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_is_in_proportion_to_what_is_used() {
+        let mut bench = Bench::new(2, 2);
+        for _ in 0..1000 {
+            let lease = match bench.route(0) {
+                route if route.idle.borrow().is_empty() => bench.open(0).await,
+                route => bench.pool.take(&route).expect("it is idle"),
+            };
+            bench.pool.put(lease, Instant::now());
+        }
+        assert!(bench.pool.idle.len() <= 2 + SPARE_ROUTES, "{}", bench.pool.idle.len());
+        for port in 1..10_000 {
+            bench.pool.route(key(port), |_| Arc::default());
+        }
+        assert!(bench.pool.routes.len() <= 2 * 2 + 2 * SPARE_ROUTES, "{}", bench.pool.routes.len());
+        assert_eq!(vec![1, 0], bench.idle());
+    }
+
+    #[test]
+    fn a_route_is_one_for_each_host_and_way_to_trust_it() {
+        let mut pool = Pool::new(1);
+        let configs = crate::http::dial::tls::TlsConfigs::default();
+        let mut route = |insecure| {
+            let options = crate::model::options::RequestOptions { insecure, ..Default::default() };
+            let tls = Some(configs.get(&options).expect("nothing is read"));
+            pool.route(RouteKey { tls, ..key(443) }, |_| Arc::default())
+        };
+        let (trusting, strict) = (route(true), route(false));
+        assert!(!Rc::ptr_eq(&trusting, &strict), "no connection that nobody verified serves a run that does");
+        assert!(Rc::ptr_eq(&strict, &route(false)));
     }
 }

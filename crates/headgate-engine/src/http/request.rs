@@ -1,6 +1,8 @@
-//! From a row and the job's defaults to a request that can be sent, or to the reason why not.
+//! From a row and the run's defaults to a request that can be sent, or to the reason why not.
 //!
-//! Most rows of a job differ in their path alone: then the headers are one block of bytes, made once for each origin.
+//! Most rows of a run differ in their path alone: then the headers are one block of bytes, made once for each site. Where a
+//! row has headers of its own, they are merged as the request is written, and not before: until then it is known which
+//! are the run's and which the row's, and another host can be sent fewer of them.
 
 use std::rc::Rc;
 
@@ -11,23 +13,48 @@ use http::header::{
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use crate::http::target::{Origin, TargetParser};
+use crate::http::site::{Found, Site, SiteMaker, Sites};
 use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::options::RequestOptions;
+use crate::model::origin::Origin;
 use crate::model::row::Row;
 
 /// Headers that are not for others to set.
 const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
 
+/// Headers that a row may bring, or a run: servers take far fewer.
+const MAX_OWN_HEADERS: usize = 1000;
+
 /// A request that can be sent, as often as need be.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    pub origin: Rc<Origin>,
+    pub site: Rc<Site>,
     pub method: Method,
     path: PathAndQuery,
-    /// Header lines as they go on the wire, each with its CR LF.
-    headers: Rc<[u8]>,
+    /// Where it is sent with others than the site's.
+    own_headers: Option<Box<OwnHeaders>>,
     pub body: Bytes,
+}
+
+/// What a row adds to the headers of its run, or has in place of them.
+#[derive(Debug, Clone)]
+struct OwnHeaders {
+    defaults: Rc<Defaults>,
+    /// From the URL; the run's own `authorization` comes before it.
+    authorization: Option<HeaderValue>,
+    /// In the row's order; they replace what there is of their names.
+    row: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl OwnHeaders {
+    fn write(&self, origin: &Origin, wire: &mut Vec<u8>) {
+        let mut headers = self.defaults.headers_to(origin);
+        if let Some(authorization) = &self.authorization {
+            headers.entry(AUTHORIZATION).or_insert_with(|| authorization.clone());
+        }
+        replace_headers(&mut headers, &self.row);
+        write_lines(&headers, wire);
+    }
 }
 
 impl Prepared {
@@ -37,7 +64,10 @@ impl Prepared {
         wire.push(b' ');
         wire.extend_from_slice(self.path.as_str().as_bytes());
         wire.extend_from_slice(b" HTTP/1.1\r\n");
-        wire.extend_from_slice(&self.headers);
+        match &self.own_headers {
+            None => wire.extend_from_slice(&self.site.headers),
+            Some(own) => own.write(&self.site.route.key.origin, wire),
+        }
         // The length of no body is told where a body would have a meaning (RFC 9110 section 8.6).
         if !self.body.is_empty() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH) {
             wire.extend_from_slice(b"content-length: ");
@@ -48,7 +78,7 @@ impl Prepared {
     }
 }
 
-/// The job's defaults, checked once.
+/// What a run's requests have in common, checked once.
 #[derive(Debug, Clone)]
 pub struct Defaults {
     pub method: Method,
@@ -75,23 +105,22 @@ impl Defaults {
             }
         }
         let pairs = options.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        override_headers(&mut headers, pairs).map_err(|message| JobError::usage(format!("--header: {message}")))?;
+        let own = checked_headers(pairs).map_err(|message| JobError::usage(format!("--header: {message}")))?;
+        replace_headers(&mut headers, &own);
         Ok(Self { method, headers, body: options.body.clone().unwrap_or_default().into() })
     }
 }
 
-/// Makes requests of rows. One for each worker, because it remembers the last origin.
+/// Makes requests of a run's rows. One for each worker, because it remembers the hosts that they go to.
 #[derive(Debug)]
 pub struct Preparer {
     defaults: Rc<Defaults>,
-    targets: TargetParser,
-    /// The default headers as they go to the last origin.
-    last: Option<(Rc<Origin>, Rc<[u8]>)>,
+    sites: Sites,
 }
 
 impl Preparer {
-    pub fn new(defaults: Defaults) -> Self {
-        Self { defaults: Rc::new(defaults), targets: TargetParser::default(), last: None }
+    pub fn new(defaults: Defaults, sites: SiteMaker) -> Self {
+        Self { defaults: Rc::new(defaults), sites: Sites::new(sites) }
     }
 
     /// # Errors
@@ -105,38 +134,24 @@ impl Preparer {
         if let Some(defect) = extra.and_then(|extra| extra.defect.as_deref()) {
             return Err(defect.to_owned());
         }
-        let target = self.targets.parse(&row.url)?;
+        let Found { site, path, authorization } =
+            self.sites.find(&row.url, |origin| self.defaults.lines_to(origin).into())?;
         let own_method = extra.and_then(|extra| extra.method.as_deref()).map(method).transpose()?;
         let own_headers = extra.map_or(&[][..], |extra| &extra.headers);
-        let own_body = extra.and_then(|extra| extra.body.clone());
-        let headers = if own_headers.is_empty() && target.authorization.is_none() {
-            self.default_headers(&target.origin)
+        let own_headers = if own_headers.is_empty() && authorization.is_none() {
+            None
         } else {
-            let mut headers = self.defaults.headers_to(&target.origin);
-            if let Some(authorization) = target.authorization {
-                headers.entry(AUTHORIZATION).or_insert(authorization);
-            }
-            override_headers(&mut headers, own_headers.iter().map(|(name, value)| (&**name, &**value)))?;
-            to_wire(&headers)
+            let row = checked_headers(own_headers.iter().map(|(name, value)| (&**name, &**value)))?;
+            Some(Box::new(OwnHeaders { defaults: self.defaults.clone(), authorization, row }))
         };
+        let own_body = extra.and_then(|extra| extra.body.clone());
         Ok(Prepared {
-            origin: target.origin,
+            site,
             method: own_method.unwrap_or_else(|| self.defaults.method.clone()),
-            path: target.path,
-            headers,
+            path,
+            own_headers,
             body: own_body.unwrap_or_else(|| self.defaults.body.clone()),
         })
-    }
-
-    fn default_headers(&mut self, origin: &Rc<Origin>) -> Rc<[u8]> {
-        match &self.last {
-            Some((last, headers)) if Rc::ptr_eq(last, origin) => headers.clone(),
-            _ => {
-                let headers = to_wire(&self.defaults.headers_to(origin));
-                self.last = Some((origin.clone(), headers.clone()));
-                headers
-            }
-        }
     }
 }
 
@@ -150,42 +165,53 @@ impl Defaults {
         }
         headers
     }
+
+    fn lines_to(&self, origin: &Origin) -> Vec<u8> {
+        let mut lines = Vec::new();
+        write_lines(&self.headers_to(origin), &mut lines);
+        lines
+    }
 }
 
-fn to_wire(headers: &HeaderMap) -> Rc<[u8]> {
-    let mut wire = Vec::new();
+fn write_lines(headers: &HeaderMap, wire: &mut Vec<u8>) {
     for (name, value) in headers {
         for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
             wire.extend_from_slice(piece);
         }
     }
-    wire.into()
 }
 
-/// `pairs` replace what `headers` has of their names; repeats among the pairs are kept.
-fn override_headers<'a>(
-    headers: &mut HeaderMap,
+/// What of these pairs is sent, as far as all of them can be.
+fn checked_headers<'a>(
     pairs: impl Iterator<Item = (&'a str, &'a [u8])>,
-) -> Result<(), String> {
-    let mut own: Vec<HeaderName> = Vec::new();
+) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let mut checked = Vec::new();
     for (name, value) in pairs {
+        if checked.len() == MAX_OWN_HEADERS {
+            return Err(format!("it has more than {MAX_OWN_HEADERS} headers"));
+        }
         let shown = name.escape_default();
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{shown}` is no header name"))?;
         let value = HeaderValue::from_bytes(value)
             .map_err(|_| format!("header `{shown}` has a character that cannot be sent, such as a line break"))?;
         // How the body is delimited and how long the connection lives is decided here: a header that contradicts it would
         // let a request be smuggled. Tables of recorded requests have them, so they are left out and not refused.
-        if OURS.contains(&name) {
-            continue;
-        }
-        if own.contains(&name) {
-            headers.append(name, value);
-        } else {
-            headers.insert(name.clone(), value);
-            own.push(name);
+        if !OURS.contains(&name) {
+            checked.push((name, value));
         }
     }
-    Ok(())
+    Ok(checked)
+}
+
+/// `own` replace what `headers` has of their names; repeats among them are kept.
+fn replace_headers(headers: &mut HeaderMap, own: &[(HeaderName, HeaderValue)]) {
+    for (index, (name, value)) in own.iter().enumerate() {
+        if own[..index].iter().any(|(earlier, _)| earlier == name) {
+            headers.append(name, value.clone());
+        } else {
+            headers.insert(name, value.clone());
+        }
+    }
 }
 
 fn method(text: &str) -> Result<Method, String> {
@@ -202,7 +228,7 @@ mod tests {
     use crate::model::row::RowExtra;
 
     fn prepare(options: &RequestOptions, row: &Row) -> Result<Prepared, Failure> {
-        Preparer::new(Defaults::new(options).expect("good options")).prepare(row)
+        Preparer::new(Defaults::new(options).expect("good options"), SiteMaker::for_tests()).prepare(row)
     }
 
     fn row_with(extra: RowExtra) -> Row {

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 
-use super::progress::Progress;
+use super::done_rows::DoneRows;
+use crate::parts::name::{PartKind, PartName};
 
 /// Runs that are remembered one by one; of older ones only how many there were.
 const MAX_RUNS: usize = 32;
@@ -26,6 +27,12 @@ pub struct PartRecord {
     pub bytes: u64,
     /// Of all its bytes.
     pub crc32: u32,
+}
+
+impl PartRecord {
+    pub(super) fn is_failed(&self) -> bool {
+        PartName::parse(&self.name).is_some_and(|name| name.kind == PartKind::Failed)
+    }
 }
 
 /// What all runs of a job did together.
@@ -90,15 +97,15 @@ impl Commit {
         Self { next_part: 1, next_failed: 1, ..Self::default() }
     }
 
-    pub fn progress(&self) -> Result<Progress, String> {
+    pub fn done_rows(&self) -> Result<DoneRows, String> {
         let above = BASE64_STANDARD.decode(&self.above).map_err(|error| error.to_string())?;
-        Progress::new(self.watermark, &above).map_err(|error| error.to_string())
+        DoneRows::new(self.watermark, &above).map_err(|error| error.to_string())
     }
 
-    pub(super) fn set_progress(&mut self, progress: &Progress) -> std::io::Result<()> {
-        self.done = progress.rows_done();
-        self.watermark = progress.watermark();
-        self.above = BASE64_STANDARD.encode(progress.above_bytes()?);
+    pub(super) fn set_done_rows(&mut self, done_rows: &DoneRows) -> std::io::Result<()> {
+        self.done = done_rows.rows_done();
+        self.watermark = done_rows.watermark();
+        self.above = BASE64_STANDARD.encode(done_rows.above_bytes()?);
         Ok(())
     }
 
@@ -118,11 +125,11 @@ mod tests {
     use super::*;
 
     fn commit() -> Commit {
-        let mut progress = Progress::default();
-        progress.finish(&[0, 1, 7]).expect("each once");
+        let mut done_rows = DoneRows::default();
+        done_rows.add(&[0, 1, 7]).expect("each once");
         let part = PartRecord { name: "part-00000001.parquet".into(), rows: 3, bytes: 400, crc32: 7 };
         let mut commit = Commit { number: 1, adds: vec![part], ..Commit::zero() };
-        commit.set_progress(&progress).expect("memory");
+        commit.set_done_rows(&done_rows).expect("memory");
         commit
     }
 
@@ -131,7 +138,7 @@ mod tests {
         let commit = commit();
         let bytes = record::encode(&commit).expect("JSON");
         assert_eq!(Ok(commit.clone()), record::decode(&bytes));
-        assert_eq!(Ok((2, 3)), commit.progress().map(|progress| (progress.watermark(), progress.rows_done())));
+        assert_eq!(Ok((2, 3)), commit.done_rows().map(|done_rows| (done_rows.watermark(), done_rows.rows_done())));
     }
 
     #[test]

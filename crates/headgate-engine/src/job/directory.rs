@@ -26,8 +26,8 @@ use super::manifest::Manifest;
 use super::record;
 use super::results::{OWN_DIRECTORY, Results, part_files};
 use super::storage::{Storage, remove_if_there, write_file};
-use crate::model::error::JobError;
-use crate::sink::{WAYS_ON, cause};
+use crate::model::error::{JobError, cause};
+use crate::parts::read::WAYS_ON;
 
 /// A job's directory that this process alone writes to, until it is dropped.
 #[derive(Debug)]

@@ -18,8 +18,7 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
-use crate::model::error::JobError;
-use crate::sink::cause;
+use crate::model::error::{JobError, cause};
 
 /// Somebody who only looks whether the lock is held, holds it for an instant; a writer asks again.
 const LOOKS: u32 = 20;

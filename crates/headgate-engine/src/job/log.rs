@@ -13,8 +13,8 @@ use super::commit::{Commit, PartRecord};
 use super::parts::PartList;
 use super::record;
 use super::storage::{Storage, remove_if_there, write_file};
-use crate::model::error::JobError;
-use crate::sink::{WAYS_ON, cause};
+use crate::model::error::{JobError, cause};
+use crate::parts::read::WAYS_ON;
 
 /// A commit of so many is a checkpoint. Each has a bitmap of half a megabyte at the most, and is read when the job is opened.
 pub(super) const CHECKPOINT_EVERY: u64 = 32;

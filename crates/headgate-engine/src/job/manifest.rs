@@ -23,7 +23,8 @@ pub struct Manifest {
     /// What an earlier job left is being removed: that goes on before all else.
     pub clearing: bool,
     pub input: InputRecord,
-    pub asked: Asked,
+    #[serde(rename = "asked")]
+    pub spec: JobSpec,
     /// The columns of the results.
     pub schema: Schema,
 }
@@ -42,7 +43,7 @@ pub struct InputRecord {
 
 /// The options that belong to the job, under the names of their flags.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct JobSpec {
     pub format: String,
     pub url_column: String,
     pub method_column: String,
@@ -82,7 +83,7 @@ impl Manifest {
                 fingerprint,
                 rows,
             },
-            asked: Asked::new(options, &started_at),
+            spec: JobSpec::new(options, &started_at),
             schema: schema.clone(),
             started_at,
         }
@@ -98,7 +99,7 @@ impl Manifest {
     }
 
     pub(crate) fn format(&self) -> Format {
-        if self.asked.format == "ndjson" { Format::Ndjson } else { Format::Parquet }
+        if self.spec.format == "ndjson" { Format::Ndjson } else { Format::Parquet }
     }
 
     /// Refuses to go on with another job than this one.
@@ -129,7 +130,7 @@ impl Manifest {
         fingerprint: Option<&Fingerprint>,
         directory: &Path,
     ) -> Result<(), JobError> {
-        let (then, now) = (&self.asked, Asked::new(options, &self.started_at));
+        let (then, now) = (&self.spec, JobSpec::new(options, &self.started_at));
         let same_values = (&then.headers_hash, &then.data_hash) == (&now.headers_hash, &now.data_hash);
         let way_on = if same_values { "" } else { "; their values are not stored: give those of the job" };
         let shown = directory.display();
@@ -160,7 +161,7 @@ impl Manifest {
             }
             _ => vec![format!("its input was {}, now it is {input}", self.input.name)],
         };
-        let (then, now) = (&self.asked, Asked::new(options, &self.started_at));
+        let (then, now) = (&self.spec, JobSpec::new(options, &self.started_at));
         let mut compare = |flag: &str, then: String, now: String| {
             if then != now {
                 differences.push(format!("{flag} was {then}, now it is {now}"));
@@ -191,7 +192,7 @@ impl Manifest {
     }
 }
 
-impl Asked {
+impl JobSpec {
     fn new(options: &JobOptions, salt: &str) -> Self {
         let JobOptions { source, sink, request, .. } = options;
         let RequestOptions { headers, body, user_agent, .. } = request;

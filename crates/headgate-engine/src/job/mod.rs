@@ -1,17 +1,19 @@
 //! What makes a run durable: the job's directory, its commits, and what goes on from them.
 //!
-//! `storage` is the seam to the disk; `record`, `commit`, `parts`, `log`, `progress` and `manifest` are what is written down;
+//! `storage` is the seam to the disk; `record`, `commit`, `parts`, `log`, `done_rows` and `manifest` are what is written down;
 //! `results` compares it with what is there; `directory` is the order in which that happens; `writer` and `sink` bring outcomes
 //! there; `retry` asks failed rows again; `status` looks.
 
 mod commit;
 mod directory;
+mod done_rows;
 mod lock;
 mod log;
 mod manifest;
+mod open;
 mod parts;
-mod progress;
 mod record;
+mod records;
 mod results;
 pub mod retry;
 mod sink;
@@ -20,163 +22,10 @@ pub mod storage;
 mod watched;
 mod writer;
 
-use std::path::Path;
-use std::sync::Arc;
-
-use arrow_schema::SchemaRef;
-
-use self::directory::JobDirectory;
-use self::manifest::Manifest;
-use self::sink::DurableSink;
-use self::storage::Storage;
-use self::writer::{Form, JobWriter, Standing};
-use crate::model::error::JobError;
-use crate::model::options::JobOptions;
-use crate::queue::window::Window;
-use crate::sink::{Clock, Sink, check_names, now_text};
-use crate::source::fingerprint::Fingerprint;
-
 pub use self::commit::{Commit, PartRecord, RowRange, RunRecord, Totals};
-pub use self::progress::Progress;
+pub use self::done_rows::DoneRows;
+pub use self::open::{OpenJob, RunningJob};
 pub(crate) use self::results::OWN_DIRECTORY;
 pub(crate) use self::sink::no_rows_for;
 pub use self::watched::Watched;
-
-/// A job's directory, taken by this process, that holds the job which the options ask for, or none.
-pub struct OpenJob {
-    directory: JobDirectory,
-    form: Form,
-    manifest: Manifest,
-    is_new: bool,
-    /// It takes the place of results that are there.
-    replaces: bool,
-    standing: Standing,
-    progress: Progress,
-    /// What its user is told.
-    note: Option<String>,
-}
-
-/// A job that results can be written to.
-pub struct RunningJob {
-    pub sink: Box<dyn Sink>,
-    /// How far it is.
-    pub watched: Arc<Watched>,
-}
-
-impl OpenJob {
-    /// Takes the directory and brings it to where its newest commit says it is. Of a new job nothing is written yet.
-    ///
-    /// `schema` is that of the results, `fingerprint` that of the input, `input_rows` its rows where they are known.
-    ///
-    /// # Errors
-    /// `Output`: the directory is somebody else's, is written to by another process, is damaged, or holds another job.
-    /// `Usage`: the options do not go with what is kept.
-    pub fn open(
-        path: &Path,
-        options: &JobOptions,
-        schema: &SchemaRef,
-        fingerprint: Option<Fingerprint>,
-        input_rows: Option<u64>,
-        storage: Arc<dyn Storage>,
-    ) -> Result<Self, JobError> {
-        check_names(schema)?;
-        let form = Form::new(options.sink.format, schema)?;
-        let fresh = options.sink.fresh;
-        let directory = JobDirectory::claim(path, fresh, storage)?;
-        let found = if fresh { None } else { directory.manifest()? };
-        if let Some(manifest) = found.filter(|manifest| !manifest.clearing) {
-            let results = directory.recover()?;
-            if results.newest.number > 0 {
-                check_resume(path, &manifest, options, fingerprint.as_ref())?;
-                let progress = progress_of(&results.newest)?;
-                let manifest = manifest.with_input_at(&options.source.input);
-                directory.renew(&manifest)?;
-                let note = results.note();
-                let standing = results.into();
-                return Ok(Self {
-                    directory,
-                    form,
-                    manifest,
-                    is_new: false,
-                    replaces: false,
-                    standing,
-                    progress,
-                    note,
-                });
-            }
-            // It was begun and nothing came of it: as good as none.
-        }
-        let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
-        let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at);
-        let replaces = fresh && directory.holds_rows()?;
-        let (standing, progress) = (Standing::zero(), Progress::default());
-        Ok(Self { directory, form, manifest, is_new: true, replaces, standing, progress, note: None })
-    }
-
-    /// Whether nothing of it was done before.
-    pub fn is_new(&self) -> bool {
-        self.is_new
-    }
-
-    /// Whether results that are there are to be removed for it.
-    pub fn replaces_results(&self) -> bool {
-        self.replaces
-    }
-
-    /// Something about its directory that its user should know.
-    pub fn note(&self) -> Option<&str> {
-        self.note.as_deref()
-    }
-
-    pub fn is_resumable(&self) -> bool {
-        self.manifest.input.fingerprint.is_some()
-    }
-
-    /// How far it is.
-    pub fn last_commit(&self) -> &Commit {
-        &self.standing.last
-    }
-
-    /// Which rows are done.
-    pub fn progress(&self) -> &Progress {
-        &self.progress
-    }
-
-    /// Begins the run. What an earlier job left is removed now; if it is results, and nobody knows yet whether the input has
-    /// a row, when there is the first outcome.
-    pub fn start(self, options: &JobOptions, window: Arc<Window>, clock: Clock) -> Result<RunningJob, JobError> {
-        let waits = self.replaces && !self.is_resumable();
-        if self.is_new && !waits {
-            self.directory.begin(&self.manifest)?;
-        }
-        let begins_with = waits.then_some(self.manifest);
-        let writer = JobWriter::new(self.directory, self.form, &options.sink, self.standing, "fetch", clock)?;
-        let watched = writer.watched();
-        Ok(RunningJob { sink: Box::new(DurableSink::new(writer, self.progress, window, begins_with)), watched })
-    }
-}
-
-fn progress_of(commit: &Commit) -> Result<Progress, JobError> {
-    commit.progress().map_err(|error| JobError::internal(format!("a commit: {error}")))
-}
-
-fn check_resume(
-    path: &Path,
-    manifest: &Manifest,
-    options: &JobOptions,
-    fingerprint: Option<&Fingerprint>,
-) -> Result<(), JobError> {
-    let shown = path.display();
-    if !options.sink.resume {
-        return Err(JobError::output(format!(
-            "{shown} already holds the results of a job: go on with it (without --no-resume), replace them with --fresh, or choose another -o"
-        )));
-    }
-    if manifest.input.fingerprint.is_none() && fingerprint.is_none() {
-        let name = if manifest.input.name == "-" { "standard input" } else { &manifest.input.name };
-        return Err(JobError::output(format!(
-            "{shown} already holds the results of a job that read {name}, which cannot be read again to go on: replace them with --fresh, or choose another -o"
-        )));
-    }
-    manifest.check(options, fingerprint, path)
-}
+pub use self::writer::MonotonicClock;

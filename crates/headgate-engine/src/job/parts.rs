@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use twox_hash::XxHash3_128;
 
 use super::commit::{Commit, PartRecord};
-use crate::sink::PartName;
+use crate::parts::name::PartName;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PartList {

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::sink::WAYS_ON;
+use crate::parts::read::WAYS_ON;
 
 /// Rises when an older headgate could misread a job.
 const FORMAT_VERSION: u32 = 3;

@@ -16,8 +16,9 @@ use super::commit::{Commit, PartRecord};
 use super::lock::{self, Holder};
 use super::log::{CommitLog, Gap, Logged};
 use super::parts::PartList;
-use crate::model::error::JobError;
-use crate::sink::{PartName, WAYS_ON, cause, describe_part, open_committed};
+use crate::model::error::{JobError, cause};
+use crate::parts::name::PartName;
+use crate::parts::read::{WAYS_ON, describe_part, open_committed};
 
 /// Where a job keeps what is not results.
 pub(crate) const OWN_DIRECTORY: &str = "_headgate";

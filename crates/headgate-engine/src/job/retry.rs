@@ -1,49 +1,44 @@
 //! Asking failed rows again: one `failed-*` part after another is read, its rows are asked, and it is replaced by one commit. Rows
 //! answered this time move to a `part-*`; the others keep their history: their attempts add up.
 //!
-//! Source and sink of such a run take turns: the source gives the rows of one part, or of a few small ones, and those of the
-//! next only when the sink has replaced the first. What is held is the numbers of a turn's rows. A turn may take long; so
+//! Source and sink of such a run take rounds: the source gives the rows of one part, or of a few small ones, and those of the
+//! next only when the sink has replaced the first. What is held is the numbers of a round's rows. A round may take long; so
 //! that a crash costs no more of it than of any run, its parts are replaced every now and then, with what is known by then.
 
 mod only;
-mod turns;
+mod rounds;
+mod sink;
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
-use arrow_array::cast::AsArray as _;
-use arrow_array::types::Int16Type;
-use arrow_array::{ArrayRef, BooleanArray, Int16Array, RecordBatch};
 use arrow_schema::{Fields, SchemaRef};
 
 use super::commit::PartRecord;
 use super::directory::JobDirectory;
+use super::done_rows::DoneRows;
 use super::manifest::Manifest;
-use super::progress::Progress;
-use super::sink::{rows, select};
+use super::open::{RunningJob, done_rows_of};
+use super::records::{attempts_of, kinds, rows};
 use super::status;
 use super::storage::Storage;
-use super::writer::{Change, Form, JobWriter, Standing, kinds};
-use super::{RunningJob, progress_of};
-use crate::columns::builder::OutcomeBatch;
+use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
 use crate::columns::schema::schema;
 use crate::model::error::JobError;
 use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
-use crate::sink::{Clock, Ending, PartKind, PartName, Sink, read_part};
+use crate::model::source_size::SourceSize;
+use crate::parts::read::read_part;
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
-use crate::source::{self, Source, SourceSize};
+use crate::source::{self, Source};
 
 pub use self::only::Only;
-use self::turns::{Outcomes, Turn, Turns};
+use self::rounds::{Round, Rounds};
+use self::sink::RetrySink;
 
-/// Rows of the parts of a turn, asked or not: all are written anew with each commit. The last part may go beyond.
-const TURN_ROWS: u64 = 65_536;
-/// Parts are written anew for a tenth of the time at the most.
-const REPLACE_SHARE: u32 = 9;
+/// Rows of the parts of a round, asked or not: all are written anew with each commit. The last part may go beyond.
+const ROUND_ROWS: u64 = 65_536;
 
 /// Which rows to ask again, and how.
 #[derive(Debug, Clone, Default)]
@@ -60,11 +55,11 @@ pub struct RetryOptions {
 /// A job's directory, taken by this process, with rows to be asked again.
 pub struct OpenRetry {
     directory: JobDirectory,
-    form: Form,
+    part_format: PartFormat,
     schema: SchemaRef,
     standing: Standing,
-    progress: Progress,
-    turns: Arc<Turns>,
+    done_rows: DoneRows,
+    rounds: Arc<Rounds>,
     note: Option<String>,
 }
 
@@ -93,14 +88,14 @@ impl OpenRetry {
         let fingerprint = Fingerprint::of(&job.source).map_err(|error| moved(&error, &output))?;
         let results = directory.recover()?;
         manifest.check_retry(&job, fingerprint.as_ref(), &output)?;
-        let progress = progress_of(&results.newest)?;
+        let done_rows = done_rows_of(&results.newest)?;
         let first = open_input(&job.source, fingerprint.as_ref()).map_err(|error| moved(&error, &output))?;
         let kept = first.kept_fields();
         let schema = schema(&kept);
-        let form = Form::new(job.sink.format, &schema)?;
+        let part_format = PartFormat::new(job.sink.format, &schema)?;
 
-        let parts: Vec<_> = results.parts.iter().filter(|part| is_failed(part)).cloned().collect();
-        let turns = Arc::<Turns>::default();
+        let parts: Vec<_> = results.parts.iter().filter(|part| part.is_failed()).cloned().collect();
+        let rounds = Arc::<Rounds>::default();
         let source = RetrySource {
             options: job.source.clone(),
             fingerprint,
@@ -111,12 +106,12 @@ impl OpenRetry {
             kept,
             parts: parts.into_iter(),
             input: Selected::new(first, &job.source.input, Vec::new()),
-            in_turn: false,
-            turn_bytes: job.sink.part_bytes,
-            turns: turns.clone(),
+            in_round: false,
+            round_bytes: job.sink.part_bytes,
+            rounds: rounds.clone(),
         };
         let note = results.note();
-        let open = Self { directory, form, schema, standing: results.into(), progress, turns, note };
+        let open = Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, note };
         Ok(Retry { job: open, source: Box::new(source), options: job })
     }
 
@@ -125,17 +120,10 @@ impl OpenRetry {
         self.note.as_deref()
     }
 
-    pub(crate) fn start(self, options: &JobOptions, clock: Clock) -> Result<RunningJob, JobError> {
-        let writer = JobWriter::new(self.directory, self.form, &options.sink, self.standing, "retry", clock)?;
+    pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
+        let writer = JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "retry", clock)?;
         let watched = writer.watched();
-        let sink = RetrySink {
-            writer,
-            progress: self.progress,
-            schema: self.schema,
-            turns: self.turns,
-            not_before: Instant::now(),
-            failed: false,
-        };
+        let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds);
         Ok(RunningJob { sink: Box::new(sink), watched })
     }
 }
@@ -149,22 +137,22 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
             manifest.input.name
         )));
     }
-    let asked = &manifest.asked;
+    let spec = &manifest.spec;
     let path = manifest.input.path.as_ref().map(|path| path.display().to_string());
     job.source = SourceOptions {
         input: path.unwrap_or_else(|| manifest.input.name.clone()),
-        url_column: asked.url_column.clone(),
-        method_column: asked.method_column.clone(),
-        headers_column: asked.headers_column.clone(),
-        body_column: asked.body_column.clone(),
-        keep: asked.keep.clone(),
-        head: asked.head,
+        url_column: spec.url_column.clone(),
+        method_column: spec.method_column.clone(),
+        headers_column: spec.headers_column.clone(),
+        body_column: spec.body_column.clone(),
+        keep: spec.keep.clone(),
+        head: spec.head,
     };
     job.sink.output = Output::Directory(output.to_owned());
     job.sink.format = manifest.format();
-    job.request.method.clone_from(&asked.method);
-    job.request.fail_on = asked.fail_on.parse()?;
-    job.request.user_agent = asked.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
+    job.request.method.clone_from(&spec.method);
+    job.request.fail_on = spec.fail_on.parse()?;
+    job.request.user_agent = spec.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
     Ok(job)
 }
 
@@ -180,7 +168,7 @@ fn moved(error: &JobError, output: &Path) -> JobError {
 
 /// The input, if it is still the one of the job.
 fn open_input(options: &SourceOptions, fingerprint: Option<&Fingerprint>) -> Result<Box<dyn Source>, JobError> {
-    let source = source::open(options)?;
+    let source = source::open::open(options)?;
     if source.fingerprint().as_ref() == fingerprint {
         return Ok(source);
     }
@@ -208,26 +196,26 @@ struct RetrySource {
     parts: std::vec::IntoIter<PartRecord>,
     input: Selected,
     /// The rows of a part were begun.
-    in_turn: bool,
-    /// Bytes of the parts of a turn; the last one may go beyond.
-    turn_bytes: u64,
-    turns: Arc<Turns>,
+    in_round: bool,
+    /// Bytes of the parts of a round; the last one may go beyond.
+    round_bytes: u64,
+    rounds: Arc<Rounds>,
 }
 
 impl Source for RetrySource {
     fn next_batch(&mut self) -> Result<Option<crate::model::row::RowBatch>, JobError> {
         loop {
-            if self.in_turn {
+            if self.in_round {
                 if let Some(batch) = self.input.next_batch()? {
                     return Ok(Some(batch));
                 }
-                if !self.turns.wait_until_replaced() {
+                if !self.rounds.wait_until_replaced() {
                     return Ok(None);
                 }
-                self.in_turn = false;
+                self.in_round = false;
             }
-            let turn = self.next_turn()?;
-            let rows = turn.rows();
+            let round = self.next_round()?;
+            let rows = round.rows();
             let Some(first) = rows.first() else { return Ok(None) };
             if *first < self.input.position() {
                 // Parts are not in the order of the input, and a source goes forward only.
@@ -238,8 +226,8 @@ impl Source for RetrySource {
                 );
             }
             self.input.select(rows)?;
-            self.turns.begin(turn);
-            self.in_turn = true;
+            self.rounds.begin(round);
+            self.in_round = true;
         }
     }
 
@@ -266,10 +254,10 @@ impl Source for RetrySource {
 
 impl RetrySource {
     /// The next parts with rows that are to be asked again. No rows: there are no more.
-    fn next_turn(&mut self) -> Result<Turn, JobError> {
+    fn next_round(&mut self) -> Result<Round, JobError> {
         let (mut parts, mut attempts, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
-        while rows < TURN_ROWS
-            && bytes < self.turn_bytes
+        while rows < ROUND_ROWS
+            && bytes < self.round_bytes
             && let Some(part) = self.parts.next()
         {
             let before = attempts.len();
@@ -280,126 +268,18 @@ impl RetrySource {
                 parts.push(part);
             }
         }
-        Ok(Turn::new(parts, attempts))
+        Ok(Round::new(parts, attempts))
     }
 
     fn add_attempts(&self, part: &PartRecord, attempts: &mut Vec<(u64, i16)>) -> Result<(), JobError> {
         let path = self.root.join(&part.name);
         for batch in read_part(&path, part.crc32, &self.schema)? {
             let batch = batch?;
-            let tried = attempts_column(&batch)?.values().to_vec();
+            let tried = attempts_of(&batch)?.values().to_vec();
             let wanted = kinds(&batch).into_iter().map(|kind| Only::any(&self.only, &kind));
             let rows = rows(&batch)?.into_iter().zip(tried).zip(wanted);
             attempts.extend(rows.filter(|(_, wanted)| *wanted).map(|((row, tried), _)| (row as u64, tried)));
         }
         Ok(())
     }
-}
-
-struct RetrySink {
-    writer: JobWriter,
-    progress: Progress,
-    schema: SchemaRef,
-    turns: Arc<Turns>,
-    /// When parts may be replaced again before all their rows have an outcome.
-    not_before: Instant,
-    /// Something could not be written, and nothing may be committed any more.
-    failed: bool,
-}
-
-impl RetrySink {
-    fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
-        let rows = rows(&batch.records)?;
-        let tried = self.turns.record(&rows)?;
-        let records = with_attempts(&batch.records, &tried)?;
-        match &batch.failed {
-            None => self.writer.write_answered(&records)?,
-            Some(failed) => {
-                let answered = BooleanArray::new(!failed.values(), None);
-                self.writer.write_answered(&select(&records, &answered)?)?;
-                self.writer.write_failed(&select(&records, failed)?)?;
-            }
-        }
-        self.replace_if_due()
-    }
-
-    fn replace_if_due(&mut self) -> Result<(), JobError> {
-        let is_time = || self.writer.is_due() && Instant::now() >= self.not_before;
-        if self.turns.is_complete() || is_time() { self.replace() } else { Ok(()) }
-    }
-
-    /// Commits what became of rows, replacing the parts they were in: other rows of those stay as they are.
-    fn replace(&mut self) -> Result<(), JobError> {
-        let Some(Outcomes { parts, rows: asked }) = self.turns.take_outcomes() else { return Ok(()) };
-        let began = Instant::now();
-        for part in &parts {
-            // Its rows are written anew: damage must not get a checksum of its own.
-            for batch in read_part(&self.writer.directory.path_of(&part.name), part.crc32, &self.schema)? {
-                let batch = batch?;
-                self.writer.forget_failed(&batch);
-                let stays: BooleanArray = rows(&batch)?.iter().map(|row| Some(!asked.contains(*row as u64))).collect();
-                self.writer.carry_failed(&select(&batch, &stays)?)?;
-            }
-        }
-        self.writer.commit(&self.progress, &Change { removes: parts, ..Change::default() })?;
-        self.turns.replaced(self.writer.last_commit().adds.iter().filter(|part| is_failed(part)).cloned().collect());
-        self.not_before = Instant::now() + REPLACE_SHARE * began.elapsed();
-        Ok(())
-    }
-
-    fn end(&mut self, ending: &Ending) -> Result<(), JobError> {
-        let last = self.writer.last_commit();
-        let (input_rows, is_finished) = (last.range.end, last.finished);
-        let waits_to_finish = !is_finished && input_rows == Some(self.progress.watermark());
-        if self.writer.run_rows() == 0 && !waits_to_finish {
-            // Nothing was asked, and nothing is to be remembered.
-            return Ok(());
-        }
-        self.replace()?;
-        self.writer.end(&self.progress, input_rows, ending.stopped)
-    }
-}
-
-impl Sink for RetrySink {
-    fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
-        let added = self.add(&batch);
-        self.failed |= added.is_err();
-        added.map(|()| ControlFlow::Continue(()))
-    }
-
-    fn tick(&mut self) -> Result<(), JobError> {
-        let replaced = self.replace_if_due();
-        self.failed |= replaced.is_err();
-        replaced
-    }
-
-    fn finish(&mut self, ending: &Ending) -> Result<(), JobError> {
-        let ended = if self.failed { Ok(()) } else { self.end(ending) };
-        if self.failed || ended.is_err() {
-            self.writer.give_up();
-        }
-        self.turns.close();
-        ended
-    }
-}
-
-fn is_failed(part: &PartRecord) -> bool {
-    PartName::parse(&part.name).is_some_and(|name| name.kind == PartKind::Failed)
-}
-
-fn attempts_column(records: &RecordBatch) -> Result<&Int16Array, JobError> {
-    let column = records.column_by_name("attempts").and_then(|column| column.as_primitive_opt::<Int16Type>());
-    column.ok_or_else(|| JobError::internal("results have no column of attempts"))
-}
-
-/// The records with so many attempts more in each row.
-fn with_attempts(records: &RecordBatch, tried: &[i16]) -> Result<RecordBatch, JobError> {
-    let now = attempts_column(records)?;
-    let sum: Int16Array = now.values().iter().zip(tried).map(|(now, before)| now.saturating_add(*before)).collect();
-    let schema = records.schema();
-    let columns = schema.fields().iter().zip(records.columns()).map(|(field, column)| {
-        if field.name() == "attempts" { Arc::new(sum.clone()) as ArrayRef } else { column.clone() }
-    });
-    RecordBatch::try_new(schema.clone(), columns.collect())
-        .map_err(|error| JobError::internal(format!("attempts cannot be added up: {error}")))
 }

@@ -4,14 +4,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray as _;
-use arrow_array::types::Int64Type;
-use arrow_array::{BooleanArray, RecordBatch};
-use arrow_schema::ArrowError;
-use arrow_select::filter::filter_record_batch;
-
+use super::done_rows::DoneRows;
 use super::manifest::Manifest;
-use super::progress::Progress;
+use super::records::rows;
 use super::writer::{Change, JobWriter};
 use crate::columns::builder::OutcomeBatch;
 use crate::model::error::JobError;
@@ -20,7 +15,7 @@ use crate::sink::{Ending, Sink};
 
 pub(super) struct DurableSink {
     writer: JobWriter,
-    progress: Progress,
+    done_rows: DoneRows,
     window: Arc<Window>,
     /// What the job begins with, when its first outcome is there: until then, results are kept that it takes the place of.
     begins_with: Option<Manifest>,
@@ -31,11 +26,11 @@ pub(super) struct DurableSink {
 impl DurableSink {
     pub(super) fn new(
         writer: JobWriter,
-        progress: Progress,
+        done_rows: DoneRows,
         window: Arc<Window>,
         begins_with: Option<Manifest>,
     ) -> Self {
-        Self { writer, progress, window, begins_with, failed: false }
+        Self { writer, done_rows, window, begins_with, failed: false }
     }
 
     fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
@@ -43,21 +38,14 @@ impl DurableSink {
             self.writer.directory.begin(&manifest)?;
         }
         let rows = rows(&batch.records)?;
-        self.progress.finish(&rows).map_err(|row| JobError::internal(format!("row {row} ended twice")))?;
-        match &batch.failed {
-            None => self.writer.write_answered(&batch.records)?,
-            Some(failed) => {
-                let answered = BooleanArray::new(!failed.values(), None);
-                self.writer.write_answered(&select(&batch.records, &answered)?)?;
-                self.writer.write_failed(&select(&batch.records, failed)?)?;
-            }
-        }
-        self.window.advance(self.progress.watermark());
+        self.done_rows.add(&rows).map_err(|row| JobError::internal(format!("row {row} ended twice")))?;
+        self.writer.write(&batch.records, batch.failed.as_ref())?;
+        self.window.advance(self.done_rows.watermark());
         self.commit_if_due()
     }
 
     fn commit_if_due(&mut self) -> Result<(), JobError> {
-        if self.writer.is_due() { self.writer.commit(&self.progress, &Change::default()) } else { Ok(()) }
+        if self.writer.is_due() { self.writer.commit(&self.done_rows, &Change::default()) } else { Ok(()) }
     }
 }
 
@@ -84,7 +72,7 @@ impl Sink for DurableSink {
             let input = &manifest.input.name;
             return if is_empty { Err(no_rows_for(input, self.writer.directory.root())) } else { Ok(()) };
         }
-        self.writer.end(&self.progress, ending.input_rows, ending.stopped)
+        self.writer.end(&self.done_rows, ending.input_rows, ending.stopped)
     }
 }
 
@@ -94,17 +82,4 @@ pub(crate) fn no_rows_for(input: &str, output: &Path) -> JobError {
     JobError::input(format!(
         "{input} has no rows, and --fresh would remove the results in {output} for it: nothing was removed; delete {output} if that is meant"
     ))
-}
-
-pub(super) fn rows(records: &RecordBatch) -> Result<Vec<i64>, JobError> {
-    let rows = records.column_by_name("row").and_then(|column| column.as_primitive_opt::<Int64Type>());
-    rows.map(|rows| rows.values().to_vec()).ok_or_else(|| JobError::internal("results have no column of rows"))
-}
-
-pub(super) fn select(records: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch, JobError> {
-    if mask.true_count() == records.num_rows() {
-        return Ok(records.clone());
-    }
-    filter_record_batch(records, mask)
-        .map_err(|error: ArrowError| JobError::internal(format!("a batch of results cannot be split: {error}")))
 }

@@ -13,7 +13,7 @@ use super::lock::{self, Holder};
 use super::manifest::Manifest;
 use super::results::{Contents, OWN_DIRECTORY, ResultFile, Results};
 use crate::model::error::JobError;
-use crate::sink::PartFile;
+use crate::parts::read::PartFile;
 
 /// A job as of its newest commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -81,7 +81,7 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         output: path.display().to_string(),
         rows: commit.range.end.or(manifest.input.rows),
         input: manifest.input.name,
-        format: manifest.asked.format,
+        format: manifest.spec.format,
         done: commit.done,
         watermark: commit.watermark,
         answered: commit.totals.answered,

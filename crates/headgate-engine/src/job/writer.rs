@@ -8,36 +8,42 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int16Type;
-use arrow_array::{Array as _, RecordBatch};
+use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 
 use super::commit::{Commit, PartRecord, RunRecord, Totals};
 use super::directory::JobDirectory;
+use super::done_rows::DoneRows;
 use super::log::CHECKPOINT_EVERY;
 use super::parts::PartList;
-use super::progress::Progress;
+use super::records::{kinds, select};
 use super::results::Results;
 use super::watched::Watched;
-use crate::model::error::JobError;
+use crate::model::error::{JobError, cause};
 use crate::model::options::{Format, SinkOptions};
-use crate::sink::{
-    Clock, FinishedPart, LineEncoder, NdjsonPart, ParquetPart, PartKind, PartName, PartWriter, cause, now_text,
-};
+use crate::parts::checksum::FinishedPart;
+use crate::parts::name::{PartKind, PartName};
+use crate::parts::ndjson::encode::LineEncoder;
+use crate::parts::ndjson::write::NdjsonPart;
+use crate::parts::parquet::write::ParquetPart;
+use crate::parts::time::now_text;
+use crate::parts::writer::PartWriter;
 
 /// Rows of a `failed-*` part at the most: a retry holds 16 bytes of memory for each, and commits them together.
 const MAX_FAILED_ROWS: u64 = 262_144;
 /// Parts that a checkpoint may list: what is written must be read again. They are those of months, with a commit every 10 s.
 const MAX_LISTED_PARTS: u64 = 1_000_000;
 
+/// Tells the time by which commits are due.
+pub type MonotonicClock = Box<dyn Fn() -> Instant + Send>;
+
 /// Writes the parts of a job, at most one of each kind at a time, and commits them.
 pub(super) struct JobWriter {
     pub(super) directory: JobDirectory,
-    form: Form,
+    part_format: PartFormat,
     max_bytes: u64,
     commit_every: Duration,
-    clock: Clock,
+    clock: MonotonicClock,
     answered: Series,
     failed: Series,
     /// Finished since the last commit, and synced.
@@ -57,7 +63,7 @@ pub(super) struct JobWriter {
 }
 
 /// How results are written.
-pub(super) enum Form {
+pub(super) enum PartFormat {
     Parquet(SchemaRef),
     Ndjson(Arc<LineEncoder>),
 }
@@ -114,11 +120,11 @@ impl From<Results> for Standing {
 impl JobWriter {
     pub(super) fn new(
         directory: JobDirectory,
-        form: Form,
+        part_format: PartFormat,
         options: &SinkOptions,
         standing: Standing,
         command: &str,
-        clock: Clock,
+        clock: MonotonicClock,
     ) -> Result<Self, JobError> {
         let Standing { mut last, parts, until_checkpoint } = standing;
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
@@ -126,7 +132,7 @@ impl JobWriter {
         last.begin_run(RunRecord { command: command.into(), started_at, committed_at, rows: 0, ended: false });
         Ok(Self {
             directory,
-            form,
+            part_format,
             max_bytes: options.part_bytes,
             commit_every: options.commit_every,
             clock,
@@ -156,15 +162,21 @@ impl JobWriter {
         self.watched.clone()
     }
 
-    /// Rows that were answered.
-    pub(super) fn write_answered(&mut self, records: &RecordBatch) -> Result<(), JobError> {
-        self.totals.answered += records.num_rows() as u64;
-        self.run_rows += records.num_rows() as u64;
-        self.write(PartKind::Answered, records)
+    /// Rows with an outcome; `failed`: which of them were given up, `None`: no row was.
+    pub(super) fn write(&mut self, records: &RecordBatch, failed: Option<&BooleanArray>) -> Result<(), JobError> {
+        let Some(failed) = failed else { return self.write_answered(records) };
+        let answered = BooleanArray::new(!failed.values(), None);
+        self.write_answered(&select(records, &answered)?)?;
+        self.write_failed(&select(records, failed)?)
     }
 
-    /// Rows that were given up.
-    pub(super) fn write_failed(&mut self, records: &RecordBatch) -> Result<(), JobError> {
+    fn write_answered(&mut self, records: &RecordBatch) -> Result<(), JobError> {
+        self.totals.answered += records.num_rows() as u64;
+        self.run_rows += records.num_rows() as u64;
+        self.write_to(PartKind::Answered, records)
+    }
+
+    fn write_failed(&mut self, records: &RecordBatch) -> Result<(), JobError> {
         self.run_rows += records.num_rows() as u64;
         self.carry_failed(records)
     }
@@ -175,7 +187,7 @@ impl JobWriter {
         for kind in kinds(records) {
             *self.totals.errors.entry(kind).or_default() += 1;
         }
-        self.write(PartKind::Failed, records)
+        self.write_to(PartKind::Failed, records)
     }
 
     /// Rows of a `failed-*` part that the next commit removes.
@@ -196,8 +208,8 @@ impl JobWriter {
             || waits_since.is_some_and(|since| (self.clock)().saturating_duration_since(since) >= self.commit_every)
     }
 
-    /// Closes the open parts and makes them count, together with the progress that goes with them.
-    pub(super) fn commit(&mut self, progress: &Progress, change: &Change) -> Result<(), JobError> {
+    /// Closes the open parts and makes them count, together with the rows that are done with them.
+    pub(super) fn commit(&mut self, done_rows: &DoneRows, change: &Change) -> Result<(), JobError> {
         self.close(PartKind::Answered)?;
         self.close(PartKind::Failed)?;
         let mut next = self.last.clone();
@@ -214,7 +226,7 @@ impl JobWriter {
         next.totals = self.totals.clone();
         next.range.end = change.input_rows.or(next.range.end);
         next.finished = change.finished;
-        let noted = next.set_progress(progress).and_then(|()| now_text());
+        let noted = next.set_done_rows(done_rows).and_then(|()| now_text());
         let now = noted.map_err(|error| JobError::internal(format!("a commit: {error}")))?;
         if let Some(run) = next.runs.last_mut() {
             run.rows = self.run_rows;
@@ -239,7 +251,7 @@ impl JobWriter {
         self.totals.parts == 0 && self.answered.open.is_none() && self.failed.open.is_none()
     }
 
-    fn write(&mut self, kind: PartKind, records: &RecordBatch) -> Result<(), JobError> {
+    fn write_to(&mut self, kind: PartKind, records: &RecordBatch) -> Result<(), JobError> {
         if records.num_rows() == 0 {
             return Ok(());
         }
@@ -259,11 +271,11 @@ impl JobWriter {
     }
 
     fn open(&mut self, kind: PartKind) -> Result<&mut OpenPart, JobError> {
-        let Self { directory, form, answered, failed, .. } = self;
+        let Self { directory, part_format, answered, failed, .. } = self;
         let series = if kind == PartKind::Answered { answered } else { failed };
         if series.open.is_none() {
-            let name = PartName::new(kind, series.next_number, form.format()).to_string();
-            let writer = directory.create_part(&name).and_then(|file| form.writer(file));
+            let name = PartName::new(kind, series.next_number, part_format.format()).to_string();
+            let writer = directory.create_part(&name).and_then(|file| part_format.writer(file));
             let writer = writer.map_err(|error| cannot_write(directory, &name, &error))?;
             series.next_number += 1;
             series.open = Some(OpenPart { name, writer, rows: 0 });
@@ -326,39 +338,27 @@ impl Series {
     }
 }
 
-/// Why each row was given up: its kind of error, or its status as `status:503`.
-pub(super) fn kinds(records: &RecordBatch) -> Vec<String> {
-    let error = records.column_by_name("error").map(AsArray::as_string::<i32>);
-    let status = records.column_by_name("status").map(AsArray::as_primitive::<Int16Type>);
-    let kind = |row: usize| match (error, status) {
-        (Some(error), _) if error.is_valid(row) => error.value(row).to_owned(),
-        (_, Some(status)) if status.is_valid(row) => format!("status:{}", status.value(row)),
-        _ => "unknown".to_owned(),
-    };
-    (0..records.num_rows()).map(kind).collect()
-}
-
-impl Form {
+impl PartFormat {
     /// # Errors
     /// `Usage`: an input column to keep cannot be held.
     pub(super) fn new(format: Format, schema: &SchemaRef) -> Result<Self, JobError> {
         Ok(match format {
-            Format::Ndjson => Form::Ndjson(NdjsonPart::checked_encoder(schema)?),
-            Format::Parquet | Format::None => Form::Parquet(ParquetPart::checked_schema(schema)?),
+            Format::Ndjson => PartFormat::Ndjson(NdjsonPart::checked_encoder(schema)?),
+            Format::Parquet | Format::None => PartFormat::Parquet(ParquetPart::checked_schema(schema)?),
         })
     }
 
     fn format(&self) -> Format {
         match self {
-            Form::Parquet(_) => Format::Parquet,
-            Form::Ndjson(_) => Format::Ndjson,
+            PartFormat::Parquet(_) => Format::Parquet,
+            PartFormat::Ndjson(_) => Format::Ndjson,
         }
     }
 
     fn writer(&self, file: File) -> io::Result<Box<dyn PartWriter>> {
         Ok(match self {
-            Form::Parquet(schema) => Box::new(ParquetPart::new(file, schema)?),
-            Form::Ndjson(encoder) => Box::new(NdjsonPart::new(file, encoder.clone())),
+            PartFormat::Parquet(schema) => Box::new(ParquetPart::new(file, schema)?),
+            PartFormat::Ndjson(encoder) => Box::new(NdjsonPart::new(file, encoder.clone())),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong: with one request ([`Failure`]) and with the whole job ([`JobError`]).
 
-use std::fmt;
+use std::{fmt, io};
 
 /// Defines [`ErrorKind`] and everything that must name each kind, so that a new kind is one line.
 macro_rules! error_kinds {
@@ -43,6 +43,7 @@ error_kinds! {
     Protocol = "protocol": "what the server sent is not HTTP, or breaks its framing rules",
     BodyTooLarge = "body_too_large": "the body passed the limit of bytes, as received or while decoding it",
     Decode = "decode": "the body is not what its content-encoding says, or ends in the middle of it",
+    Cancelled = "cancelled": "it was cancelled by whoever asked for it, before it had an answer",
 }
 
 impl fmt::Display for ErrorKind {
@@ -107,6 +108,18 @@ impl JobError {
 
     pub fn internal(message: impl Into<String>) -> Self {
         Self { kind: JobErrorKind::Internal, message: message.into() }
+    }
+}
+
+/// The cause of an I/O error as the end of a sentence: `no space left on device`.
+pub(crate) fn cause(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    match (letters.next(), letters.clone().next()) {
+        // An acronym keeps its capitals.
+        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(letters).collect(),
+        _ => text.to_owned(),
     }
 }
 

@@ -3,9 +3,13 @@
 
 pub mod clock;
 pub mod error;
+pub(crate) mod failed_by;
+pub(crate) mod grouped;
 pub mod headers;
 pub mod memory;
 pub mod options;
+pub mod origin;
 pub mod outcome;
 pub mod row;
+pub mod source_size;
 pub mod status_set;

@@ -34,6 +34,7 @@ pub struct JobOptions {
     pub sink: SinkOptions,
     pub request: RequestOptions,
     pub run: RunOptions,
+    pub engine: EngineOptions,
 }
 
 /// Where rows come from.
@@ -119,7 +120,6 @@ pub struct RequestOptions {
     pub timeout: Duration,
     pub connect_timeout: Duration,
     pub max_body_bytes: u64,
-    pub body_memory_bytes: u64,
     /// Statuses with which a row is given up and not answered.
     pub fail_on: StatusSet,
     /// PEM file of certificates to trust instead of the system's and the bundled ones.
@@ -138,7 +138,6 @@ impl Default for RequestOptions {
             timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
-            body_memory_bytes: DEFAULT_BODY_MEMORY_BYTES,
             fail_on: DEFAULT_FAIL_ON.parse().expect("the default is a set of statuses"),
             cacert: None,
             insecure: false,
@@ -151,13 +150,10 @@ impl Default for RequestOptions {
 pub struct RunOptions {
     /// Attempts in flight at the most, over all workers; at least 1.
     pub concurrency: usize,
-    /// Workers; `None`: the cores this process may use.
-    pub threads: Option<usize>,
     /// How long requests in flight may go on after a stop.
     pub grace: Duration,
     /// Rows between the oldest that is not done and the newest that was read, at the most; at least 1.
     pub window: u64,
-    pub dns: Dns,
 }
 
 /// Who is asked for the addresses of names.
@@ -190,13 +186,23 @@ impl FromStr for Dns {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self {
-            concurrency: DEFAULT_CONCURRENCY,
-            threads: None,
-            grace: DEFAULT_GRACE,
-            window: DEFAULT_WINDOW,
-            dns: Dns::default(),
-        }
+        Self { concurrency: DEFAULT_CONCURRENCY, grace: DEFAULT_GRACE, window: DEFAULT_WINDOW }
+    }
+}
+
+/// What outlives a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Workers, at least 1; `None`: the cores this process may use.
+    pub threads: Option<usize>,
+    /// Bytes of response bodies in memory, over all runs.
+    pub body_memory_bytes: u64,
+    pub dns: Dns,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { threads: None, body_memory_bytes: DEFAULT_BODY_MEMORY_BYTES, dns: Dns::default() }
     }
 }
 

@@ -8,7 +8,6 @@ use crate::model::error::Failure;
 use crate::model::headers::Headers;
 use crate::model::memory::Reservation;
 use crate::model::row::Row;
-use crate::model::status_set::StatusSet;
 
 /// What became of one row.
 #[derive(Debug)]
@@ -22,13 +21,6 @@ pub struct Outcome {
     pub elapsed_us: u64,
     pub answer: Option<Answer>,
     pub failure: Option<Failure>,
-}
-
-impl Outcome {
-    /// Whether the row is given up: no whole answer, or one whose status is among `fail_on`.
-    pub fn is_failed(&self, fail_on: &StatusSet) -> bool {
-        self.failure.is_some() || self.answer.as_ref().is_some_and(|answer| fail_on.contains(answer.status))
-    }
 }
 
 /// What of a response arrived.

@@ -26,13 +26,16 @@ pub struct Row {
     pub extra: Option<Box<RowExtra>>,
 }
 
+/// Headers of a request: names and values in the order of the input, repeats kept.
+pub type RowHeaders = Vec<(Box<str>, Box<[u8]>)>;
+
 /// The optional columns of a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowExtra {
     /// `None`: the job's default method.
     pub method: Option<Box<str>>,
-    /// In the order of the input, repeats kept; they replace the job's default headers of the same name.
-    pub headers: Vec<(Box<str>, Box<[u8]>)>,
+    /// They replace the job's default headers of the same name.
+    pub headers: RowHeaders,
     /// `None`: the job's default body.
     pub body: Option<Bytes>,
     /// The columns to carry into the result, encoded by [`crate::columns::kept::KeptCodec::encode`].

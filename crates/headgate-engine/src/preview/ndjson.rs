@@ -7,8 +7,9 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use super::{Preview, text};
-use crate::sink::cause;
+use super::table::Preview;
+use super::text;
+use crate::model::error::cause;
 
 /// A longer line is no result: twice over what the longest body takes at most by default, six bytes for each.
 const MAX_LINE_BYTES: u64 = 256 * 1024 * 1024;

@@ -9,8 +9,9 @@ use arrow_schema::DataType;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::{Preview, text};
-use crate::sink::in_utc;
+use super::table::Preview;
+use super::text;
+use crate::parts::time::in_utc;
 
 /// Plain bytes of rows that are decoded at once, about.
 const BATCH_BYTES: u64 = 8 * 1024 * 1024;

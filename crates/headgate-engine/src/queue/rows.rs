@@ -143,6 +143,18 @@ impl RowReceiver {
         Ok(rows)
     }
 
+    /// Takes this row out of its turn, if it is queued.
+    pub fn remove(&self, ordinal: u64) -> Option<Row> {
+        let mut state = self.shared.state();
+        let place = state.rows.iter().position(|row| row.ordinal == ordinal)?;
+        let row = state.rows.remove(place)?;
+        state.bytes -= row.bytes();
+        if state.source_waits && state.is_half_empty() {
+            self.shared.room.notify_one();
+        }
+        Some(row)
+    }
+
     /// Nobody wants rows any more: those that wait are dropped, and the source learns of it.
     pub fn stop(&self) {
         let mut state = self.shared.state();

@@ -1,25 +1,32 @@
 //! What of a job can be refused before anything is opened.
 
 use crate::engine::machine;
-use crate::http::target::TargetParser;
+use crate::http::target;
 use crate::model::error::JobError;
-use crate::model::options::{JobOptions, RunOptions};
+use crate::model::options::{JobOptions, RequestOptions, RunOptions};
 
 /// The largest body that fits a column of a batch, with room for others beside it.
 const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
 
 pub(super) fn check(options: &JobOptions) -> Result<(), JobError> {
-    let run = &options.run;
-    let request = &options.request;
+    if options.engine.threads == Some(0) {
+        return Err(JobError::usage("--threads 0: at least 1 thread must work"));
+    }
+    check_run(&options.run)?;
+    check_request(&options.request)
+}
+
+pub(super) fn check_run(run: &RunOptions) -> Result<(), JobError> {
     if run.concurrency == 0 {
         return Err(JobError::usage("--concurrency 0: at least 1 request must be in flight"));
-    }
-    if run.threads == Some(0) {
-        return Err(JobError::usage("--threads 0: at least 1 thread must work"));
     }
     if run.window == 0 {
         return Err(JobError::usage("--window 0: at least 1 row must be read beyond those that are done"));
     }
+    Ok(())
+}
+
+pub(super) fn check_request(request: &RequestOptions) -> Result<(), JobError> {
     if request.timeout.is_zero() || request.connect_timeout.is_zero() {
         return Err(JobError::usage("--timeout-s and --connect-timeout-s must be above 0"));
     }
@@ -46,7 +53,7 @@ pub(super) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Op
     let authority = options.source.input.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
     match authority {
         // With a range in it, it is no host that can be parsed; an IPv6 address in brackets is.
-        Some(authority) if TargetParser::default().parse(&format!("http://{authority}/")).is_ok() => {
+        Some(authority) if target::parse(&format!("http://{authority}/")).is_ok() => {
             machine::check_ports(concurrency, authority, ports)?;
             Ok(None)
         }

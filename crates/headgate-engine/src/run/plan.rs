@@ -6,17 +6,20 @@ use std::time::Instant;
 
 use arrow_schema::{Fields, SchemaRef};
 
+use super::job_state::JobState;
+use super::launch::Begun;
 use crate::columns::schema::schema;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
-use crate::job::{OpenJob, Progress, RunningJob, Watched, no_rows_for};
+use crate::job::{DoneRows, OpenJob, RunningJob, Watched, no_rows_for};
 use crate::model::error::JobError;
 use crate::model::options::JobOptions;
+use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
-use crate::sink::{self, Sink};
+use crate::sink;
+use crate::sink::Sink;
 use crate::source::peek::Peeked;
-use crate::source::{self, Source, SourceSize};
-use crate::stats::report::JobFigures;
+use crate::source::{self, Source};
 
 pub(super) struct Plan {
     /// `None`: there is nothing left to read.
@@ -25,7 +28,7 @@ pub(super) struct Plan {
     /// The columns of the input that are carried into the results.
     pub(super) kept: Fields,
     /// Rows that earlier runs have done.
-    pub(super) done: Progress,
+    pub(super) done: DoneRows,
     pub(super) output: PlannedOutput,
 }
 
@@ -37,43 +40,29 @@ pub(super) enum PlannedOutput {
     Retry(Box<OpenRetry>),
 }
 
-/// Where outcomes go, begun.
-pub(super) enum Begun {
-    Running { sink: Box<dyn Sink>, job: Option<JobState> },
-    Finished(JobState),
-}
-
-/// What is known of a durable job while it runs.
-#[derive(Debug, Clone)]
-pub(super) struct JobState {
-    pub(super) watched: Arc<Watched>,
-    pub(super) rows_before: u64,
-    pub(super) resumable: bool,
-}
-
 impl Plan {
     /// A job whose outcomes pass through to a pipe, or nowhere.
     pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
-        let source = Peeked::new(source::open(&options.source)?)?;
+        let source = Peeked::new(source::open::open(&options.source)?)?;
         let kept = source.kept_fields();
-        let sink = sink::open(&options.sink, &schema(&kept))?;
+        let sink = sink::open::open(&options.sink, &schema(&kept))?;
         Ok(Self {
             size: source.size(),
             source: Some(Box::new(source)),
             kept,
-            done: Progress::default(),
+            done: DoneRows::default(),
             output: PlannedOutput::Passing(sink),
         })
     }
 
     /// A job with a directory that remembers it.
     pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
-        let source = source::open(&options.source)?;
+        let source = source::open::open(&options.source)?;
         let kept = source.kept_fields();
         let size = source.size();
         let schema: SchemaRef = schema(&kept);
         let job = OpenJob::open(path, options, &schema, source.fingerprint(), size.rows, storage)?;
-        let done = job.progress().clone();
+        let done = job.done_rows().clone();
         let commit = job.last_commit();
         let input = &options.source.input;
         let source: Option<Box<dyn Source>> = if job.is_new() {
@@ -98,7 +87,7 @@ impl Plan {
             size: source.size(),
             kept: source.kept_fields(),
             source: Some(source),
-            done: Progress::default(),
+            done: DoneRows::default(),
             output: PlannedOutput::Retry(Box::new(retry)),
         }
     }
@@ -118,7 +107,7 @@ impl PlannedOutput {
     /// How far rows may be read beyond those that are done. Where nothing is remembered of each, as far as may be.
     pub(super) fn window(&self, options: &JobOptions) -> Window {
         match self {
-            Self::Durable(job) => Window::new(options.run.window, job.progress().watermark()),
+            Self::Durable(job) => Window::new(options.run.window, job.done_rows().watermark()),
             Self::Passing(_) | Self::Retry(_) => Window::new(u64::MAX, 0),
         }
     }
@@ -129,7 +118,7 @@ impl PlannedOutput {
     /// `Output`: the directory cannot be written to.
     pub(super) fn begin(self, options: &JobOptions, window: &Arc<Window>) -> Result<Begun, JobError> {
         Ok(match self {
-            Self::Passing(sink) => Begun::Running { sink, job: None },
+            Self::Passing(sink) => Begun::Running { sink, state: None },
             Self::Durable(job) if job.last_commit().finished => {
                 let commit = job.last_commit().clone();
                 let (rows_before, resumable) = (commit.done, job.is_resumable());
@@ -138,31 +127,14 @@ impl PlannedOutput {
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
                 let RunningJob { sink, watched } = job.start(options, window.clone(), Box::new(Instant::now))?;
-                let job = JobState { watched, rows_before, resumable };
-                Begun::Running { sink, job: Some(job) }
+                let state = JobState { watched, rows_before, resumable };
+                Begun::Running { sink, state: Some(state) }
             }
             Self::Retry(retry) => {
                 let RunningJob { sink, watched } = retry.start(options, Box::new(Instant::now))?;
-                let job = JobState { watched, rows_before: 0, resumable: true };
-                Begun::Running { sink, job: Some(job) }
+                let state = JobState { watched, rows_before: 0, resumable: true };
+                Begun::Running { sink, state: Some(state) }
             }
         })
-    }
-}
-
-impl JobState {
-    /// The figures of the whole job.
-    pub(super) fn figures(&self, input_rows: Option<u64>) -> JobFigures {
-        let commit = self.watched.commit();
-        JobFigures {
-            rows: commit.range.end.or(input_rows),
-            done: commit.done,
-            rows_before: self.rows_before,
-            answered: commit.totals.answered,
-            failed: commit.totals.failed,
-            errors: commit.totals.errors.clone(),
-            finished: commit.finished,
-            resumable: self.resumable,
-        }
     }
 }

@@ -102,10 +102,86 @@ impl HostTable {
         let mut ranks: Vec<_> = self.hosts.values().map(rank).collect();
         let count = (self.max_hosts / SHARE_THAT_GOES).max(1);
         let last_to_go = *ranks.select_nth_unstable(count - 1).1;
-        // Those that are in use go alone, if at all: whoever has one would know another one than those who come later.
-        self.hosts.retain(|_, entry| {
-            let rank = rank(entry);
-            rank > last_to_go
-        });
+        self.hosts.retain(|_, entry| rank(entry) > last_to_go);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::origin::HostName;
+
+    fn origin(number: u16) -> Origin {
+        Origin { https: false, name: HostName::V4(Ipv4Addr::LOCALHOST), port: number }
+    }
+
+    const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn what_was_learned_of_a_host_is_known_to_all_until_it_no_longer_holds() {
+        let start = Instant::now();
+        let mut table = HostTable::new(2);
+        table.get(&origin(1), start).connected_to(ADDRESS, false, start);
+        let host = table.get(&origin(1), start);
+        assert_eq!(Some(ADDRESS), host.address(start + ADDRESS_FOR.mul_f64(0.9)));
+        assert_eq!(None, host.address(start + ADDRESS_FOR));
+        host.connected_to(ADDRESS, true, start);
+        assert_eq!(None, host.address(start), "the preferred one works again");
+    }
+
+    #[test]
+    fn a_full_table_forgets_first_what_nobody_uses_and_nothing_is_known_of() {
+        let start = Instant::now();
+        let mut table = HostTable::new(4);
+        let used = table.get(&origin(1), start);
+        table.get(&origin(2), start).connected_to(ADDRESS, false, start);
+        table.get(&origin(3), start);
+        table.get(&origin(4), start);
+        let there = |table: &HostTable| -> Vec<u16> {
+            (1..=9).filter(|number| table.hosts.contains_key(&origin(*number))).collect()
+        };
+        for (expected, new) in [
+            // The oldest of those of which nothing is known, then the next one.
+            (vec![1, 2, 4, 5], 5),
+            (vec![1, 2, 5, 6], 6),
+        ] {
+            table.get(&origin(new), start);
+            assert_eq!(expected, there(&table));
+        }
+        // When it no longer holds, what was learned keeps no host.
+        let later = start + ADDRESS_FOR;
+        table.get(&origin(7), later);
+        assert_eq!(vec![1, 5, 6, 7], there(&table));
+        let all = [5, 6, 7].map(|number| table.get(&origin(number), later));
+        // All are in use: the one that was asked for the longest time ago.
+        table.get(&origin(8), later);
+        assert_eq!(vec![5, 6, 7, 8], there(&table));
+        drop((used, all));
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_never_passes_its_bound_and_whoever_uses_a_host_has_the_one_of_all(
+            max_hosts in 1..40_usize, asked in proptest::collection::vec((0..200_u16, any::<bool>()), 0..400),
+        ) {
+            let now = Instant::now();
+            let mut table = HostTable::new(max_hosts);
+            let mut held: HashMap<u16, Arc<Host>> = HashMap::new();
+            for (number, keep) in asked {
+                let host = table.get(&origin(number), now);
+                if let Some(other) = held.get(&number) {
+                    prop_assert!(Arc::ptr_eq(other, &host));
+                }
+                // As long as those in use are fewer than there is room for, none of them goes.
+                if keep && held.len() + 1 < max_hosts - (max_hosts / SHARE_THAT_GOES).max(1) {
+                    held.insert(number, host);
+                }
+                prop_assert!(table.hosts.len() <= max_hosts);
+            }
+        }
     }
 }

@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::outcome::Outcome;
 use crate::model::row::Row;
 use crate::model::status_set::StatusSet;
 
@@ -44,6 +45,15 @@ pub struct Ended {
     pub status: Option<u16>,
     /// Why there is no whole answer, if there is none.
     pub error: Option<ErrorKind>,
+}
+
+impl Ended {
+    pub fn of(outcome: &Outcome) -> Self {
+        Self {
+            status: outcome.answer.as_ref().map(|answer| answer.status),
+            error: outcome.failure.as_ref().map(|failure| failure.kind),
+        }
+    }
 }
 
 /// What becomes of a row whose attempt has ended.
@@ -79,14 +89,7 @@ pub struct Schedule {
 impl Schedule {
     /// Of so many places in flight; answers with a status among `fail_on` are failed rows.
     pub fn new(places: usize, fail_on: StatusSet) -> Self {
-        Self {
-            places,
-            taken: 0,
-            fail_on,
-            phase: Phase::Open,
-            drawn: VecDeque::new(),
-            cancelled: VecDeque::new(),
-        }
+        Self { places, taken: 0, fail_on, phase: Phase::Open, drawn: VecDeque::new(), cancelled: VecDeque::new() }
     }
 
     /// How many rows to draw. A few at a time, so that no worker sits on rows that another could start: at most an eighth
@@ -163,6 +166,11 @@ impl Schedule {
     pub fn free_place(&mut self) {
         debug_assert!(self.taken > 0, "only what was taken is free again");
         self.taken = self.taken.saturating_sub(1);
+    }
+
+    /// Whether more than one row could be started.
+    pub fn has_places_to_spare(&self) -> bool {
+        self.taken + 1 < self.places
     }
 
     /// How many places are in use.

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Ending, Sink};
+use super::Sink;
 use crate::columns::builder::OutcomeBatch;
 use crate::model::error::JobError;
 
@@ -12,13 +12,5 @@ impl Sink for NoneSink {
     fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
         drop(batch);
         Ok(ControlFlow::Continue(()))
-    }
-
-    fn tick(&mut self) -> Result<(), JobError> {
-        Ok(())
-    }
-
-    fn finish(&mut self, _ending: &Ending) -> Result<(), JobError> {
-        Ok(())
     }
 }

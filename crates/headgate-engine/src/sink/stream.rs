@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
-use super::ndjson::{BUFFER_BYTES, LineEncoder};
-use super::{Ending, Sink, cause};
+use super::{Ending, Sink};
 use crate::columns::builder::OutcomeBatch;
-use crate::model::error::JobError;
+use crate::model::error::{JobError, cause};
+use crate::parts::checksum::BUFFER_BYTES;
+use crate::parts::ndjson::encode::LineEncoder;
 
 /// Writes answered and given-up rows alike, as they come.
 pub(super) struct StreamSink<W: Write + Send> {
@@ -78,15 +79,18 @@ mod tests {
 
     fn batch() -> OutcomeBatch {
         let mut builder = OutcomeBuilder::new(&Fields::empty()).expect("nothing is kept");
-        builder.push(Outcome {
-            row: Row::new(0, "http://127.0.0.1/"),
-            method: "GET".into(),
-            attempts: 1,
-            started_at_us: 0,
-            elapsed_us: 0,
-            answer: None,
-            failure: None,
-        });
+        builder.push(
+            Outcome {
+                row: Row::new(0, "http://127.0.0.1/"),
+                method: "GET".into(),
+                attempts: 1,
+                started_at_us: 0,
+                elapsed_us: 0,
+                answer: None,
+                failure: None,
+            },
+            false,
+        );
         builder.take().expect("one row")
     }
 

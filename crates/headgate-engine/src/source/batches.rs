@@ -2,10 +2,11 @@
 
 use arrow_schema::Fields;
 
+use super::Source;
 use super::fingerprint::Fingerprint;
-use super::{Source, SourceSize};
 use crate::model::error::JobError;
 use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
+use crate::model::source_size::SourceSize;
 
 /// What one form of input implements; [`Batches`] makes a [`Source`] of it.
 pub(super) trait Rows: Send {

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::header_json::Headers;
-use crate::model::row::{MAX_URL_BYTES, Row};
+use crate::model::row::{MAX_URL_BYTES, Row, RowHeaders};
 
 /// Of a URL that is too long, so much is shown.
 const SHOWN_URL_BYTES: usize = 256;
@@ -80,7 +79,7 @@ pub(super) fn set_method(row: &mut Row, place: Place, method: &[u8]) {
     }
 }
 
-pub(super) fn set_headers(row: &mut Row, place: Place, headers: Result<Headers, String>) {
+pub(super) fn set_headers(row: &mut Row, place: Place, headers: Result<RowHeaders, String>) {
     match headers {
         Ok(headers) if headers.is_empty() => {}
         Ok(headers) => row.extra.get_or_insert_default().headers = headers,

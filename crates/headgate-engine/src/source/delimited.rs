@@ -3,6 +3,7 @@
 use arrow_schema::Fields as ArrowFields;
 use bytes::Bytes;
 
+use super::MAX_RECORD_BYTES;
 use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
 use super::columns::Columns;
@@ -11,10 +12,10 @@ use super::header_json;
 use super::input::{Input, Reader};
 use super::keep::KeptText;
 use super::records::{Fields, Record, Records};
-use super::{MAX_RECORD_BYTES, SourceSize};
 use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch};
+use crate::model::source_size::SourceSize;
 
 pub(super) struct Delimited {
     input: Input,

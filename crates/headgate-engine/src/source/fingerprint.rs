@@ -18,6 +18,7 @@ use twox_hash::XxHash3_128;
 
 use super::form::Form;
 use crate::model::error::JobError;
+use crate::model::grouped::grouped;
 use crate::model::options::SourceOptions;
 
 /// How much of either end of a file is hashed. Messages name it.
@@ -42,7 +43,7 @@ pub struct Ends {
     /// What it is read as, which a new name may change: the rows of a `.txt` are not those of a `.csv`.
     form: String,
     bytes: u64,
-    changed: Changed,
+    changed: ModifiedAt,
     /// Hash of the first 64 KiB.
     head: String,
     /// Hash of the last 64 KiB, so far as they are not among the first.
@@ -58,7 +59,7 @@ pub struct ParquetFile {
 
 /// When a file was changed last, since 1970 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Changed {
+struct ModifiedAt {
     /// Negative before 1970.
     seconds: i64,
     /// After that second.
@@ -112,13 +113,13 @@ impl Fingerprint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) bytes: u64,
-    changed: Changed,
+    changed: ModifiedAt,
 }
 
 impl Stamp {
     pub(super) fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;
-        let changed = Changed { seconds: metadata.mtime(), nanoseconds: metadata.mtime_nsec() as u32 };
+        let changed = ModifiedAt { seconds: metadata.mtime(), nanoseconds: metadata.mtime_nsec() as u32 };
         Ok(Self { bytes: metadata.len(), changed })
     }
 }
@@ -185,7 +186,7 @@ impl ParquetFile {
     }
 }
 
-impl Changed {
+impl ModifiedAt {
     fn difference(self, now: Self) -> String {
         // Tools that copy a file may round its time; then only nanoseconds tell the two apart.
         let same_microsecond = self.seconds == now.seconds && self.nanoseconds / 1000 == now.nanoseconds / 1000;
@@ -225,19 +226,6 @@ fn form_difference(then: &str, now: &str) -> String {
 
 fn size_difference(then: u64, now: u64) -> String {
     format!("size: {} bytes then, {} now", grouped(then), grouped(now))
-}
-
-/// `1,024`
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A path as one word of a command, that a person may copy.

@@ -8,7 +8,8 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_cast::cast;
 use arrow_schema::DataType;
 
-use super::header_json::{self, Headers};
+use super::header_json;
+use crate::model::row::RowHeaders;
 
 pub(super) enum HeaderColumn {
     Json(BinaryViewArray),
@@ -60,8 +61,8 @@ impl HeaderColumn {
 
     /// # Errors
     /// What is wrong with the row's headers.
-    pub(super) fn get(&self, row: usize) -> Result<Headers, String> {
-        let mut headers = Headers::new();
+    pub(super) fn get(&self, row: usize) -> Result<RowHeaders, String> {
+        let mut headers = RowHeaders::new();
         match self {
             Self::Json(json) if json.is_null(row) => {}
             Self::Json(json) => return header_json::parse(json.value(row)),
@@ -94,7 +95,7 @@ impl Values {
         }
     }
 
-    fn push(&self, name: &str, index: usize, headers: &mut Headers) {
+    fn push(&self, name: &str, index: usize, headers: &mut RowHeaders) {
         let (items, range) = match self {
             Self::One(items) => (items, index..index + 1),
             Self::Many(ranges, items) => (items, ranges.get(index)),

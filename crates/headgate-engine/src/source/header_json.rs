@@ -9,24 +9,23 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::cells::not_utf8;
-
-pub(super) type Headers = Vec<(Box<str>, Box<[u8]>)>;
+use crate::model::row::RowHeaders;
 
 /// The headers in the order of the text; the items of a list are repeats, null is absent, numbers and booleans
 /// are their text as written. An empty text has none.
 ///
 /// # Errors
 /// What is wrong, for the message of a row's defect.
-pub(super) fn parse(text: &[u8]) -> Result<Headers, String> {
+pub(super) fn parse(text: &[u8]) -> Result<RowHeaders, String> {
     if text.is_empty() {
-        return Ok(Headers::new());
+        return Ok(RowHeaders::new());
     }
     let text = std::str::from_utf8(text).map_err(|error| not_utf8("the headers are", text, error))?;
     let mut json = serde_json::Deserializer::from_str(text);
     let pairs = json.deserialize_map(Pairs).and_then(|pairs| json.end().map(|()| pairs));
     let pairs = pairs.map_err(|error| format!("the headers are {}", no_object(&error)))?;
 
-    let mut headers = Headers::with_capacity(pairs.len());
+    let mut headers = RowHeaders::with_capacity(pairs.len());
     for (name, value) in pairs {
         let values = if value.get().starts_with('[') {
             serde_json::from_str::<Vec<&RawValue>>(value.get()).map_err(|error| reason(&error))?

@@ -6,13 +6,14 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::READ_BYTES;
 use super::compressed::{Compression, Counted, NoGzip, is_window_too_large};
 use super::fingerprint::Fingerprint;
 use super::form::Form;
 use super::opened::{Changed, Opened, OpenedReader};
 use super::whole_lines::{HalfLine, WholeLines};
-use super::{READ_BYTES, SourceSize};
 use crate::model::error::JobError;
+use crate::model::source_size::SourceSize;
 
 pub(super) type Reader = Box<dyn Read + Send>;
 

@@ -5,7 +5,7 @@ use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::columns::kept::{KeptCodec, with_leaves};
-use crate::columns::schema::schema;
+use crate::columns::schema::{check_names, schema};
 use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch};
@@ -15,21 +15,14 @@ use crate::model::row::{Row, RowBatch};
 /// # Errors
 /// `Input`: a name that the result has already.
 pub(super) fn names(options: &SourceOptions) -> Result<Vec<String>, JobError> {
-    let result = schema(&Fields::empty());
     let mut names: Vec<String> = Vec::new();
     for name in &options.keep {
-        if result.column_with_name(name).is_some() {
-            let taken: Vec<&str> = result.fields().iter().map(|field| field.name().as_str()).collect();
-            return Err(JobError::input(format!(
-                "{}: the column {name:?} cannot be kept: the result has one of its own by that name (taken are {})",
-                options.input,
-                taken.join(", ")
-            )));
-        }
         if !names.contains(name) {
             names.push(name.clone());
         }
     }
+    let kept: Fields = names.iter().map(|name| Field::new(name, DataType::Null, true)).collect();
+    check_names(&schema(&kept)).map_err(|trouble| JobError::input(format!("{}: {trouble}", options.input)))?;
     Ok(names)
 }
 

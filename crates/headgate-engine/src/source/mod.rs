@@ -20,6 +20,7 @@ mod input;
 mod keep;
 mod lines;
 mod ndjson;
+pub mod open;
 mod opened;
 mod parquet;
 mod pattern;
@@ -32,13 +33,10 @@ mod whole_lines;
 
 use arrow_schema::Fields;
 
-use self::batches::Batches;
 use self::fingerprint::Fingerprint;
-use self::form::Form;
-use self::input::Input;
 use crate::model::error::JobError;
-use crate::model::options::SourceOptions;
 use crate::model::row::RowBatch;
+use crate::model::source_size::SourceSize;
 
 /// Bytes asked of the operating system at a time.
 const READ_BYTES: usize = 256 * 1024;
@@ -61,58 +59,28 @@ pub trait Source: Send {
     /// the most.
     ///
     /// # Errors
-    /// As [`Source::next_batch`]. `Internal`: the row was passed already.
-    fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError>;
+    /// As [`Source::next_batch`]. `Internal`: the row was passed already, or this source cannot pass over any.
+    fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
+        Err(JobError::internal(format!("this source cannot pass over rows to row {ordinal}")))
+    }
 
     /// How long the input is, as far as it is known without reading it.
-    fn size(&self) -> SourceSize;
+    fn size(&self) -> SourceSize {
+        SourceSize::default()
+    }
 
     /// What the input is known by, as it was when it was opened. `None`: it cannot be read a second time.
-    fn fingerprint(&self) -> Option<Fingerprint>;
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        None
+    }
 
     /// What the user should know of the input, as far as it was read: that it was written to meanwhile.
-    fn note(&self) -> Option<String>;
+    fn note(&self) -> Option<String> {
+        None
+    }
 
     /// The columns to carry into the result: what the bytes in `RowExtra::kept` decode to. Empty: none.
-    fn kept_fields(&self) -> Fields;
-}
-
-/// What is known of the length of an input.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SourceSize {
-    /// Rows in all: known for ranges and Parquet.
-    pub rows: Option<u64>,
-    /// Bytes of the file as stored (compressed ones, if it is), where there is a file that will be read whole.
-    pub bytes: Option<u64>,
-    /// How many of these bytes have been read.
-    pub bytes_read: u64,
-}
-
-/// Opens the source that the input's form asks for.
-///
-/// # Errors
-/// `Input`: no such file, a directory, an unknown extension, no URL column (naming the columns there are), an
-/// option that does not fit the form.
-pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
-    let form = Form::of(&options.input)?;
-    let keep = keep::names(options)?;
-    if !keep.is_empty() && !form.has_columns() {
-        return Err(JobError::input(format!(
-            "{}: there are no columns to keep in a list of URLs: --keep is for .csv, .tsv, .ndjson and .parquet",
-            options.input
-        )));
+    fn kept_fields(&self) -> Fields {
+        Fields::empty()
     }
-    Ok(match form {
-        Form::Pattern => Batches::boxed(pattern::Pattern::parse(&options.input)?, options.head),
-        Form::Stdin => Batches::boxed(text::Text::live("standard input", std::io::stdin()), options.head),
-        Form::Text(_) => Batches::boxed(text::Text::new(Input::open(&options.input, form)?), options.head),
-        Form::Delimited(delimiter, _) => {
-            let input = Input::open(&options.input, form)?;
-            Batches::boxed(delimited::Delimited::new(input, options, &keep, delimiter)?, options.head)
-        }
-        Form::Ndjson(_) => {
-            Batches::boxed(ndjson::Ndjson::new(Input::open(&options.input, form)?, options, &keep)?, options.head)
-        }
-        Form::Parquet => Batches::boxed(parquet::Parquet::open(options, &keep)?, options.head),
-    })
 }

@@ -10,6 +10,7 @@ use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::MAX_RECORD_BYTES;
 use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
 use super::columns::Columns;
@@ -18,10 +19,10 @@ use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
 use super::keep::KeptText;
 use super::lines::{Line, Lines};
-use super::{MAX_RECORD_BYTES, SourceSize};
 use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch};
+use crate::model::source_size::SourceSize;
 
 pub(super) struct Ndjson {
     input: Input,

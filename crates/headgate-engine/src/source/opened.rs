@@ -13,9 +13,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::fingerprint::{Ends, Stamp, grouped};
+use super::fingerprint::{Ends, Stamp};
 use super::form::Form;
 use crate::model::error::JobError;
+use crate::model::grouped::grouped;
 
 #[derive(Debug)]
 pub(super) struct Opened {

@@ -15,7 +15,6 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
-use super::SourceSize;
 use super::batches::Rows;
 use super::chunk::{Chunk, Used};
 use super::columns::Columns;
@@ -29,6 +28,7 @@ use crate::columns::kept::KeptCodec;
 use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch, rows_of_a_batch};
+use crate::model::source_size::SourceSize;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// A skip of no more record batches than this reads them: that costs less than to open the row group anew.

@@ -7,12 +7,12 @@
 
 use std::net::Ipv6Addr;
 
-use super::SourceSize;
 use super::batches::Rows;
 use super::cells::{Place, url_row};
 use super::fingerprint::Fingerprint;
 use crate::model::error::JobError;
 use crate::model::row::Row;
+use crate::model::source_size::SourceSize;
 
 #[derive(Debug)]
 pub(super) struct Pattern {

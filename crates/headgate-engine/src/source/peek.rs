@@ -5,9 +5,10 @@ use arrow_schema::Fields;
 
 use crate::model::error::JobError;
 use crate::model::row::RowBatch;
+use crate::model::source_size::SourceSize;
+use crate::source::Source;
 use crate::source::batches::passed;
 use crate::source::fingerprint::Fingerprint;
-use crate::source::{Source, SourceSize};
 
 pub struct Peeked {
     source: Box<dyn Source>,

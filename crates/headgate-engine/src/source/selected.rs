@@ -5,11 +5,12 @@ use std::vec::IntoIter;
 
 use arrow_schema::Fields;
 
+use super::Source;
 use super::batches::passed;
 use super::fingerprint::Fingerprint;
-use super::{Source, SourceSize};
 use crate::model::error::JobError;
 use crate::model::row::{MAX_BATCH_ROWS, Row, RowBatch};
+use crate::model::source_size::SourceSize;
 
 /// Reads on over a gap of so many rows: a skip may cost as much as reading a batch.
 const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;

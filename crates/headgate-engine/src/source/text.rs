@@ -2,7 +2,6 @@
 
 use std::io::Read;
 
-use super::SourceSize;
 use super::batches::Rows;
 use super::cells::{Place, long_url_row, url_row};
 use super::fingerprint::Fingerprint;
@@ -10,6 +9,7 @@ use super::input::{Input, Reader};
 use super::lines::{Line, Lines};
 use crate::model::error::JobError;
 use crate::model::row::{MAX_URL_BYTES, Row};
+use crate::model::source_size::SourceSize;
 
 pub(super) struct Text {
     input: Input,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::model::grouped::grouped;
 use crate::stats::lanes::{LaneTime, Wait};
 
 /// A worker that is busy for this share of the time has nothing left to give.
@@ -120,7 +121,7 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
 
 /// What is left to do after the last row.
 pub fn merging(merged: u64, parts: u64) -> BoundBy {
-    let (merged, parts) = (thousands(merged as f64), thousands(parts as f64));
+    let (merged, parts) = (grouped(merged), grouped(parts));
     let text = format!("bound by the disk: all rows are done, small files are being merged: {merged} of {parts}");
     BoundBy { kind: BoundKind::Output, text }
 }
@@ -158,7 +159,7 @@ fn input(stretch: &Stretch) -> Option<String> {
         return Some(format!("bound by {what}: {} of the time there was no row to start", percent(share)));
     }
     if let Some(rows) = stretch.rows_known.filter(|rows| *rows <= stretch.concurrency as u64) {
-        return Some(format!("bound by the input: its {} rows are all in flight at once", thousands(rows as f64)));
+        return Some(format!("bound by the input: its {} rows are all in flight at once", grouped(rows)));
     }
     (in_flight(stretch) < FEW * stretch.concurrency as f64).then(|| few_rows(stretch))
 }
@@ -166,9 +167,9 @@ fn input(stretch: &Stretch) -> Option<String> {
 /// What keeps the input from being read, where that is the window.
 fn window(stretch: &Stretch) -> Option<String> {
     let WindowStretch { rows, full, behind } = &stretch.window;
-    let size = thousands(*rows as f64);
+    let size = grouped(*rows);
     if let Some(Behind { row, host }) = behind {
-        let row = thousands(*row as f64);
+        let row = grouped(*row);
         return Some(match host {
             Some(host) => format!(
                 "bound by row {row} ({host}): until it ends, no more than the window of {size} rows is read; \
@@ -188,7 +189,7 @@ fn window(stretch: &Stretch) -> Option<String> {
 }
 
 fn few_rows(stretch: &Stretch) -> String {
-    let (mean, allowed) = (thousands(in_flight(stretch).ceil()), thousands(stretch.concurrency as f64));
+    let (mean, allowed) = (whole(in_flight(stretch).ceil()), grouped(stretch.concurrency as u64));
     format!("bound by the input: it gave rows for {mean} in flight, of {allowed} allowed")
 }
 
@@ -199,15 +200,15 @@ fn in_flight(stretch: &Stretch) -> f64 {
 
 fn concurrency(stretch: &Stretch) -> String {
     if stretch.attempts == 0 {
-        return format!("bound by concurrency: {} in flight, none has ended yet", thousands(in_flight(stretch)));
+        return format!("bound by concurrency: {} in flight, none has ended yet", whole(in_flight(stretch)));
     }
     let mean_s = stretch.attempt_time.as_secs_f64() / stretch.attempts as f64;
     let ceiling = stretch.concurrency as f64 / mean_s.max(1e-9);
     format!(
         "bound by concurrency: {} in flight at a mean of {} allow {} requests/s; raise --concurrency",
-        thousands(stretch.concurrency as f64),
+        grouped(stretch.concurrency as u64),
         duration(mean_s),
-        thousands(ceiling),
+        whole(ceiling),
     )
 }
 
@@ -223,16 +224,9 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-fn thousands(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
+/// To the nearest whole number.
+fn whole(number: f64) -> String {
+    grouped(number.round_ties_even() as u64)
 }
 
 #[cfg(test)]
@@ -375,7 +369,7 @@ mod tests {
 
     #[test]
     fn figures_are_written_for_people() {
-        assert_eq!(["7", "1,234", "1,000,000"], [7.4, 1234.0, 999_999.9].map(thousands).each_ref().map(String::as_str));
+        assert_eq!(["7", "1,234", "1,000,000"], [7.4, 1234.0, 999_999.9].map(whole).each_ref().map(String::as_str));
         assert_eq!(
             ["1.50 s", "2.5 ms", "73 µs"],
             [1.5, 0.0025, 0.000_073].map(duration).each_ref().map(String::as_str)

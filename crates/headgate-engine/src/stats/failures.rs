@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use http::StatusCode;
 
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::failed_by::status_key;
 use crate::model::outcome::{Answer, Outcome};
 
 /// Status codes there can be: three digits.
@@ -99,21 +100,16 @@ impl Failures {
         let kinds = ErrorKind::ALL.iter().zip(self.kinds).filter(|(_, count)| *count > 0);
         let statuses = self.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
         let kinds = kinds.map(|(kind, count)| (kind.name().to_owned(), count));
-        kinds.chain(statuses.map(|(status, count)| (status_key(status), *count))).collect()
+        kinds.chain(statuses.map(|(status, count)| (status_key(status as u16), *count))).collect()
     }
 
     /// A row for each kind of error that occurred, and for statuses.
     pub fn examples(&self) -> BTreeMap<String, FailureExample> {
         let kinds = ErrorKind::ALL.iter().zip(&self.kind_examples);
         let kinds = kinds.filter_map(|(kind, example)| Some((kind.name().to_owned(), example.clone()?)));
-        let statuses = self.status_examples.iter().map(|(status, row)| (status_key(usize::from(*status)), row.clone()));
+        let statuses = self.status_examples.iter().map(|(status, row)| (status_key(*status), row.clone()));
         kinds.chain(statuses).collect()
     }
-}
-
-/// The name of a status among the kinds of errors.
-fn status_key(status: usize) -> String {
-    format!("status:{status}")
 }
 
 #[cfg(test)]

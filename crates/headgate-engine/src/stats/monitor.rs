@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
-use crate::source::SourceSize;
 use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;
 use crate::stats::report::{Latency, Snapshot, Summary};
 use crate::stats::usage::{CoreTime, Usage};
-use crate::stats::worker::{Figures, WorkerStats};
+use crate::stats::worker::{BusyClock, Figures, WorkerStats};
 
 /// What "recent" means.
 const RECENT: Duration = Duration::from_secs(5);
@@ -146,8 +146,7 @@ impl Monitor {
             figures.add(&worker.figures);
             sample.lane_time.add(&worker.lanes.time(now));
             in_flight += u64::from(worker.lanes.in_flight());
-            sample.busy +=
-                worker.runtime.as_ref().map_or(Duration::ZERO, |runtime| runtime.worker_total_busy_duration(0));
+            sample.busy += worker.busy.as_ref().map_or(Duration::ZERO, BusyClock::busy);
         }
         sample.cores = CoreTime::now();
         sample.window_full = self.window.full_for(now);

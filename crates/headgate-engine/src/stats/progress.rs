@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::source::SourceSize;
+use crate::model::source_size::SourceSize;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {

@@ -1,15 +1,15 @@
 //! The figures of one worker, and those of all of them together.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use tokio::runtime::RuntimeMetrics;
 
 use crate::model::outcome::Outcome;
-use crate::model::status_set::StatusSet;
 use crate::stats::failures::{Failures, STATUS_CODES};
-use crate::stats::lanes::LaneClock;
+use crate::stats::lanes::{LaneClock, Wait};
 
 /// The longest latency told apart, in microseconds: one hour.
 const MAX_LATENCY_US: u64 = 3_600_000_000;
@@ -53,9 +53,8 @@ impl Figures {
         self.answered + self.failed
     }
 
-    /// Counts a row; answers with a status among `fail_on` as given up.
-    pub fn record(&mut self, outcome: &Outcome, fail_on: &StatusSet) {
-        let failed = outcome.is_failed(fail_on);
+    /// Counts a row; `failed`: it was given up.
+    pub fn record(&mut self, outcome: &Outcome, failed: bool) {
         if let Some(answer) = &outcome.answer {
             self.bytes_received += answer.body_bytes;
             self.statuses[usize::from(answer.status) % STATUS_CODES] += u64::from(!failed);
@@ -109,12 +108,54 @@ pub struct WorkerStats {
     pub lanes: LaneClock,
     /// The row that the window is full behind, if this worker has it in flight.
     pub slow_row: Option<SlowRow>,
-    /// The event loop's own figures, once it runs.
-    pub runtime: Option<RuntimeMetrics>,
+    /// How long the worker was busy, once it has begun.
+    pub busy: Option<BusyClock>,
+}
+
+/// How long a worker's event loop was busy since a run began, whatever it was busy with.
+#[derive(Debug)]
+pub struct BusyClock {
+    runtime: RuntimeMetrics,
+    before: Duration,
+}
+
+impl BusyClock {
+    pub fn start(runtime: RuntimeMetrics) -> Self {
+        Self { before: runtime.worker_total_busy_duration(0), runtime }
+    }
+
+    pub fn busy(&self) -> Duration {
+        self.runtime.worker_total_busy_duration(0).saturating_sub(self.before)
+    }
 }
 
 impl WorkerStats {
     pub fn new(now: Instant) -> Self {
-        Self { figures: Figures::default(), lanes: LaneClock::new(now), slow_row: None, runtime: None }
+        Self { figures: Figures::default(), lanes: LaneClock::new(now), slow_row: None, busy: None }
+    }
+}
+
+/// Counts a lane as waiting as long as it lives: a lane may be given up while it waits.
+pub struct Waiting<'a> {
+    stats: &'a Mutex<WorkerStats>,
+    wait: Wait,
+}
+
+impl<'a> Waiting<'a> {
+    pub fn new(stats: &'a Mutex<WorkerStats>, wait: Wait) -> Self {
+        let waiting = Self { stats, wait };
+        waiting.lock().lanes.enter(wait, Instant::now());
+        waiting
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WorkerStats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let wait = self.wait;
+        self.lock().lanes.leave(wait, Instant::now());
     }
 }

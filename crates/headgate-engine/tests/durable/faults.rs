@@ -12,17 +12,17 @@ use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::Format;
 
 use crate::check::check_goes_on;
-use crate::harness::{Bench, FORMATS};
+use crate::harness::{Bench, FORMATS, at_every_step};
 use crate::storage::{Recorder, Step};
 
 fn every_fault(format: Format) {
-    for step in 0.. {
+    at_every_step(|step| {
         let bench = Bench::new(format);
         let disk = Recorder::failing_at(step);
         let run = bench.run(disk.clone());
         let Some(failed) = disk.refused() else {
             run.result.unwrap();
-            return;
+            return true;
         };
         let error = run.result.as_ref().expect_err("a fault that matters");
         assert_eq!(JobErrorKind::Output, error.kind, "{error}");
@@ -36,7 +36,8 @@ fn every_fault(format: Format) {
         }
 
         check_goes_on(&bench, &run);
-    }
+        false
+    });
 }
 
 #[test]

@@ -10,19 +10,24 @@ use std::time::{Duration, Instant};
 use arrow_schema::Fields;
 use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use headgate_engine::columns::schema::schema;
+use headgate_engine::job::MonotonicClock;
 use headgate_engine::job::storage::Storage;
-use headgate_engine::job::{OpenJob, Progress, RunningJob};
+use headgate_engine::job::{DoneRows, OpenJob, RunningJob};
 use headgate_engine::model::error::{ErrorKind, Failure, JobError};
 use headgate_engine::model::headers::Headers;
 use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
 use headgate_engine::queue::window::Window;
-use headgate_engine::sink::{Clock, Ending};
+use headgate_engine::schedule::{Ended, Schedule, Verdict};
+use headgate_engine::sink::Ending;
 use headgate_engine::source::fingerprint::Fingerprint;
 use http::Version;
 
 pub const FORMATS: [Format; 2] = [Format::Parquet, Format::Ndjson];
+
+/// How long to wait for what must happen: far beyond what it takes on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Rows of the input.
 pub const ROWS: u64 = 15;
@@ -80,7 +85,7 @@ pub struct Bench {
 pub struct Run {
     pub result: Result<(), JobError>,
     /// As far as it knew.
-    pub committed: Progress,
+    pub committed: DoneRows,
 }
 
 impl Bench {
@@ -102,16 +107,18 @@ impl Bench {
         OpenJob::open(&self.out(), &self.options, &schema(&Fields::empty()), fingerprint, Some(ROWS), storage)
     }
 
-    pub fn start(&self, job: OpenJob, clock: Clock) -> Result<RunningJob, JobError> {
-        let window = Arc::new(Window::new(self.options.run.window, job.progress().watermark()));
+    pub fn start(&self, job: OpenJob, clock: MonotonicClock) -> Result<RunningJob, JobError> {
+        let window = Arc::new(Window::new(self.options.run.window, job.done_rows().watermark()));
         job.start(&self.options, window, clock)
     }
 
     pub fn batch(&self, rows: &[u64]) -> OutcomeBatch {
-        let fail_on = self.options.request.fail_on.clone();
-        let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap().with_fail_on(fail_on);
+        let schedule = Schedule::new(1, self.options.request.fail_on.clone());
+        let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap();
         for row in rows {
-            builder.push(outcome(*row, self.edition));
+            let outcome = outcome(*row, self.edition);
+            let failed = schedule.ended(Ended::of(&outcome)) == Verdict::Failed;
+            builder.push(outcome, failed);
         }
         builder.take().unwrap()
     }
@@ -125,15 +132,15 @@ impl Bench {
     pub fn run_batches(&self, storage: Arc<dyn Storage>, batches: usize) -> Run {
         let job = match self.open(storage) {
             Ok(job) => job,
-            Err(error) => return Run { result: Err(error), committed: Progress::default() },
+            Err(error) => return Run { result: Err(error), committed: DoneRows::default() },
         };
-        let mut committed = if job.is_new() { Progress::default() } else { job.progress().clone() };
+        let mut committed = if job.is_new() { DoneRows::default() } else { job.done_rows().clone() };
         if job.last_commit().finished {
             return Run { result: Ok(()), committed };
         }
         // Not in the order of the input: there is a bitmap above the watermark.
         let shuffled = (0..ROWS).map(|index| index * 7 % ROWS);
-        let left: Vec<u64> = shuffled.filter(|row| !job.progress().is_done(*row)).collect();
+        let left: Vec<u64> = shuffled.filter(|row| !job.done_rows().is_done(*row)).collect();
         let is_all = left.chunks(BATCH_ROWS).len() <= batches;
         let result = self.start(job, Box::new(Instant::now)).and_then(|RunningJob { mut sink, watched }| {
             let mut chunks = left.chunks(BATCH_ROWS).take(batches);
@@ -141,14 +148,23 @@ impl Bench {
             let input_rows = is_all.then_some(ROWS);
             // As the engine does: also after an error.
             let finished = sink.finish(&Ending { input_rows, stopped: &|| false });
-            committed = watched.commit().progress().unwrap();
+            committed = watched.commit().done_rows().unwrap();
             written.and(finished)
         });
         Run { result, committed }
     }
 }
 
-/// Several steps at a time, because a job with a server waits more than it works; until one answers that there are no more.
+/// Waits until `condition` holds.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < until, "it never came to pass that {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Several steps at a time, because a job waits for its disk and its server; until one answers that there are no more.
 pub fn at_every_step(is_last: impl Fn(usize) -> bool + Sync) {
     let (next, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {

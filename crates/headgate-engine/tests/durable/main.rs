@@ -6,6 +6,7 @@ mod check;
 mod damage;
 mod faults;
 mod harness;
+mod held;
 mod log;
 mod model;
 mod order;

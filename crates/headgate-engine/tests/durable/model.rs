@@ -85,7 +85,7 @@ impl Model {
         self.sink = None;
         self.disk = Recorder::on(&self.power, None);
         let job = self.bench.open(self.disk.clone()).unwrap();
-        let done: BTreeSet<u64> = (0..ROWS).filter(|row| !job.is_new() && job.progress().is_done(*row)).collect();
+        let done: BTreeSet<u64> = (0..ROWS).filter(|row| !job.is_new() && job.done_rows().is_done(*row)).collect();
         // The commit that was under way may count or not; nothing in between.
         let with_pending: BTreeSet<u64> = &self.committed | &self.pending;
         assert!(done == self.committed || done == with_pending, "{done:?}: {:?} {:?}", self.committed, self.pending);

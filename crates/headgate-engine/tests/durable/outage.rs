@@ -5,47 +5,45 @@ use std::sync::Arc;
 use headgate_engine::model::options::Format;
 
 use crate::check::{check_finished, check_goes_on, check_kept};
-use crate::harness::{Bench, FORMATS};
+use crate::harness::{Bench, FORMATS, at_every_step};
 use crate::power::PowerLoss;
 use crate::storage::Recorder;
 
 /// At every step of a job, in so many ways.
-fn at_every_step(format: Format, seeds: u64) {
-    for step in 0.. {
-        for seed in 0..seeds {
+fn every_step(format: Format, seeds: u64) {
+    at_every_step(|step| {
+        (0..seeds).any(|seed| {
             let bench = Bench::new(format);
             let power = PowerLoss::new();
             let disk = Recorder::on(&power, Some(step));
             let run = bench.run(disk.clone());
             power.go_off(&bench.out(), step as u64 * seeds + seed);
             check_goes_on(&bench, &run);
-            if disk.refused().is_none() {
-                return;
-            }
-        }
-    }
+            disk.refused().is_none()
+        })
+    });
 }
 
 #[test]
 fn a_loss_of_power_at_any_step_takes_nothing_that_was_committed_from_parquet() {
-    at_every_step(Format::Parquet, 1);
+    every_step(Format::Parquet, 1);
 }
 
 #[test]
 fn a_loss_of_power_at_any_step_takes_nothing_that_was_committed_from_ndjson() {
-    at_every_step(Format::Ndjson, 3);
+    every_step(Format::Ndjson, 3);
 }
 
 #[test]
 fn a_loss_of_power_after_a_crash_takes_nothing_that_was_recovered() {
-    for first in 0.. {
+    at_every_step(|first| {
         for second in 0.. {
             let bench = Bench::new(FORMATS[first % 2]);
             let power = PowerLoss::new();
             let disk = Recorder::on(&power, Some(first));
             let run = bench.run(disk.clone());
             if disk.refused().is_none() {
-                return;
+                return true;
             }
             let opened = bench.open(Recorder::on(&power, Some(second))).is_ok();
             power.go_off(&bench.out(), (first * 100 + second) as u64);
@@ -54,13 +52,14 @@ fn a_loss_of_power_after_a_crash_takes_nothing_that_was_recovered() {
                 break;
             }
         }
-    }
+        false
+    });
 }
 
 #[test]
 fn a_loss_of_power_while_it_starts_over_leaves_the_old_job_or_none() {
-    for step in 0.. {
-        for seed in 0..2 {
+    at_every_step(|step| {
+        (0..2).any(|seed| {
             let mut bench = Bench::new(Format::Ndjson);
             bench.run(Recorder::new()).result.unwrap();
             bench.options.sink.fresh = true;
@@ -75,14 +74,12 @@ fn a_loss_of_power_while_it_starts_over_leaves_the_old_job_or_none() {
             let is_old = !job.is_new() && job.last_commit().finished;
             bench.edition = if is_old { "first" } else { "second" };
             if !job.is_new() {
-                check_kept(&bench, &run.committed, job.progress());
+                check_kept(&bench, &run.committed, job.done_rows());
             }
             drop(job);
             bench.run(Recorder::new()).result.unwrap();
             check_finished(&bench);
-            if disk.refused().is_none() {
-                return;
-            }
-        }
-    }
+            disk.refused().is_none()
+        })
+    });
 }

@@ -4,22 +4,21 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_engine::job::status::status;
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::{
-    Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
+    EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
 };
-use headgate_engine::run::Job;
+use headgate_engine::run::Run;
 use headgate_engine::stats::report::{JobFigures, Summary};
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
-use crate::harness::at_every_step;
+use crate::harness::{PATIENCE, at_every_step, eventually};
+use crate::held::Held;
 use crate::storage::Recorder;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// To options.
 type Change = fn(&mut JobOptions);
@@ -31,13 +30,14 @@ struct Rig {
 }
 
 impl Rig {
-    /// For a file of these paths at a server.
-    fn new(config: Config, paths: impl IntoIterator<Item = String>) -> Self {
+    /// For a file of so many rows that ask a server; in place of a row, something else.
+    fn new(config: Config, count: u64, other: impl Fn(u64) -> Option<String>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let server = Server::start(config).unwrap();
         let input = directory.path().join("urls.txt");
         let address = server.address();
-        let lines: Vec<String> = paths.into_iter().map(|path| format!("http://{address}/{path}\n")).collect();
+        let url = |row| other(row).unwrap_or_else(|| format!("http://{address}/{row}"));
+        let lines: Vec<String> = (0..count).map(|row| url(row) + "\n").collect();
         fs::write(&input, lines.concat()).unwrap();
         let options = JobOptions {
             source: SourceOptions { input: input.display().to_string(), ..SourceOptions::default() },
@@ -48,28 +48,29 @@ impl Rig {
                 ..SinkOptions::default()
             },
             request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
-            run: RunOptions { concurrency: 4, threads: Some(1), grace: PATIENCE, ..RunOptions::default() },
+            run: RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() },
+            engine: EngineOptions { threads: Some(1), ..EngineOptions::default() },
         };
         Self { directory, server, options }
     }
 
     fn numbered(config: Config, count: u64) -> Self {
-        Self::new(config, (0..count).map(|row| row.to_string()))
+        Self::new(config, count, |_| None)
     }
 
     fn out(&self) -> PathBuf {
         self.directory.path().join("out")
     }
 
-    fn start(&self) -> Job {
-        Job::start_on(self.options.clone(), Recorder::new()).unwrap()
+    fn start(&self) -> Run {
+        Run::job_with(&self.options, Recorder::new()).unwrap()
     }
 
     fn run(&self) -> Summary {
         Self::end(&self.start())
     }
 
-    fn end(job: &Job) -> Summary {
+    fn end(job: &Run) -> Summary {
         assert!(job.wait(PATIENCE), "the job does not end: {:?}", job.snapshot());
         let summary = job.summary();
         assert!(summary.failure.is_none(), "{:?}", summary.failure);
@@ -84,17 +85,9 @@ impl Rig {
     fn refusal(&self, change: impl FnOnce(&mut JobOptions)) -> String {
         let mut options = self.options.clone();
         change(&mut options);
-        let error = Job::start_on(options, Recorder::new()).expect_err("another job went on");
+        let error = Run::job_with(&options, Recorder::new()).expect_err("another job went on");
         assert_eq!(JobErrorKind::Output, error.kind, "{error}");
         error.message
-    }
-}
-
-fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < until, "it never came to pass that {what}");
-        thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -168,7 +161,8 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
     assert!(rig.refusal(|options| options.sink.resume = false).contains("--no-resume"));
 
     // How the work is done is no part of the job.
-    rig.options.run = RunOptions { concurrency: 2, threads: Some(2), window: 5, ..RunOptions::default() };
+    rig.options.engine.threads = Some(2);
+    rig.options.run = RunOptions { concurrency: 2, window: 5, ..RunOptions::default() };
     rig.options.sink.commit_every = Duration::from_secs(1);
     rig.options.request.timeout = Duration::from_secs(1);
     assert_eq!(9, figures(&rig.run()).rows_before);
@@ -184,17 +178,18 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
 
 #[test]
 fn a_slow_row_holds_back_the_watermark_and_then_the_input_but_no_row_within_the_window() {
-    let paths = (0..40).map(|row| if row == 2 { "delay/5".into() } else { format!("{row}") });
-    let mut rig = Rig::new(Config::default(), paths);
+    let slow = Held::new();
+    let mut rig = Rig::new(Config::default(), 40, |row| (row == 2).then(|| slow.url()));
     rig.options.run.window = 20;
     let job = rig.start();
     // Rows 0 to 21: the window behind row 2 and what is before it.
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 21));
     let held = status(&rig.out()).unwrap();
-    assert_eq!((2, 22), (held.watermark, rig.requests()));
+    assert_eq!((2, 21), (held.watermark, rig.requests()));
+    slow.release();
     Rig::end(&job);
     let done = status(&rig.out()).unwrap();
-    assert_eq!((40, 40, true, 40), (done.watermark, done.done, done.finished, rig.requests()));
+    assert_eq!((40, 40, true, 39), (done.watermark, done.done, done.finished, rig.requests()));
 }
 
 #[test]
@@ -226,7 +221,7 @@ fn a_job_whose_disk_fails_ends_with_the_reason_and_goes_on_when_it_is_gone() {
     at_every_step(|step| {
         let rig = Rig::numbered(Config::default(), 12);
         let disk = Recorder::failing_at(step);
-        let message = match Job::start_on(rig.options.clone(), disk.clone()) {
+        let message = match Run::job_with(&rig.options, disk.clone()) {
             Ok(job) => {
                 assert!(job.wait(PATIENCE));
                 let summary = job.summary();

@@ -11,17 +11,17 @@ use headgate_engine::job::retry::{Only, RetryOptions};
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::job::storage::Storage;
 use headgate_engine::model::error::{JobError, JobErrorKind};
-use headgate_engine::model::options::{Format, JobOptions, RunOptions};
-use headgate_engine::run::Job;
-use headgate_engine::sink::{Ending, PartRows};
+use headgate_engine::model::options::{EngineOptions, Format, JobOptions, RunOptions};
+use headgate_engine::parts::read::PartRows;
+use headgate_engine::run::Run;
+use headgate_engine::sink::Ending;
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
-use crate::harness::{Bench, Expected, ROWS, at_every_step, expected};
+use crate::harness::{Bench, Expected, PATIENCE, ROWS, at_every_step, eventually, expected};
+use crate::held::Held;
 use crate::power::{PowerLoss, files_below};
 use crate::storage::Recorder;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A finished job with three parts of failed rows. Now rows 3, 8 … would be answered, and rows 4, 9 … fail again.
 struct Finished {
@@ -31,21 +31,25 @@ struct Finished {
 
 impl Finished {
     fn new(format: Format) -> Self {
-        Self::with_answers_of_row_3(format, "hello")
+        Self::with_row_3(format, None)
     }
 
-    fn with_answers_of_row_3(format: Format, path_of_3: &str) -> Self {
+    /// Row 3 is answered when the test says so.
+    fn holding_row_3(format: Format, held: &Held) -> Self {
+        Self::with_row_3(format, Some(held.url()))
+    }
+
+    fn with_row_3(format: Format, url_of_3: Option<String>) -> Self {
         let server = Server::start(Config::default()).unwrap();
-        let address = server.address();
-        let path = |row| match row {
-            3 => path_of_3,
-            _ if row % 5 == 4 => "status/503",
-            _ => "hello",
-        };
-        let lines: Vec<String> = (0..ROWS).map(|row| format!("http://{address}/{}\n", path(row))).collect();
+        let path = |row| if row % 5 == 4 { "status/503" } else { "hello" };
+        let mut urls: Vec<String> =
+            (0..ROWS).map(|row| format!("http://{}/{}\n", server.address(), path(row))).collect();
+        if let Some(url) = url_of_3 {
+            urls[3] = url + "\n";
+        }
         let mut bench = Bench::new(format);
         let input = bench.out().with_file_name("urls.txt");
-        fs::write(&input, lines.concat()).unwrap();
+        fs::write(&input, urls.concat()).unwrap();
         bench.options.source.input = input.display().to_string();
         // No part is small: none are put together.
         bench.options.sink.part_bytes = 1;
@@ -73,11 +77,19 @@ fn retry(out: &Path, storage: Arc<dyn Storage>) -> Result<(), JobError> {
 }
 
 fn retry_only(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<(), JobError> {
-    let run = RunOptions { concurrency: 4, threads: Some(1), grace: PATIENCE, ..RunOptions::default() };
-    let mut job = JobOptions { run, ..JobOptions::default() };
+    end(&start_retry(out, only, storage)?)
+}
+
+fn start_retry(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<Run, JobError> {
+    let run = RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() };
+    let engine = EngineOptions { threads: Some(1), ..EngineOptions::default() };
+    let mut job = JobOptions { run, engine, ..JobOptions::default() };
     // As soon as something is known.
     job.sink.commit_every = Duration::ZERO;
-    let job = Job::retry_on(RetryOptions { output: out.to_owned(), only, job }, storage)?;
+    Run::retry_with(RetryOptions { output: out.to_owned(), only, job }, storage)
+}
+
+fn end(job: &Run) -> Result<(), JobError> {
     assert!(job.wait(PATIENCE), "{:?}", job.snapshot());
     job.summary()
         .failure
@@ -154,15 +166,31 @@ fn a_crash_at_any_step_of_a_retry_loses_no_row_and_repeats_none_in_ndjson() {
 
 #[test]
 fn what_is_known_is_committed_before_the_last_row_of_a_part_has_ended_and_a_crash_costs_no_row_then_either() {
-    // Longer than outcomes are gathered before they are handed on.
-    let finished = Finished::with_answers_of_row_3(Format::Ndjson, "delay/0.4");
-    let (_parent, out) = finished.copy();
-    let disk = Recorder::new();
-    retry(&out, disk.clone()).unwrap();
-    // What came before row 3 ended, what came with it, the end of the run, the parts that were merged, and the end of the job.
-    assert_eq!(5, disk.linked().len());
-    check_finished(&out);
-    crash_at_every_step(&finished);
+    at_every_step(|step| {
+        let held = Held::new();
+        let Finished { bench, _server } = Finished::holding_row_3(Format::Ndjson, &held);
+        let out = bench.out();
+        let disk = Recorder::crashing_at(step);
+        let result = start_retry(&out, Vec::new(), disk.clone()).and_then(|job| {
+            // Rows 8 and 13 are answered, rows 4, 9 and 14 have failed in another way than before; row 3 is as it was.
+            let known = (ROWS - 4, BTreeMap::from([("status:503".into(), 4)]));
+            let is_committed = || status(&out).is_ok_and(|status| known == (status.answered, status.errors));
+            eventually("all but row 3 is committed", || is_committed() || job.wait(Duration::ZERO));
+            held.release();
+            end(&job)
+        });
+        check_readable(&out);
+        let is_last = disk.refused().is_none();
+        if is_last {
+            result.unwrap();
+        } else {
+            assert!(result.is_err(), "after step {step}");
+            held.release();
+            retry(&out, Recorder::new()).unwrap();
+        }
+        check_finished(&out);
+        is_last
+    });
 }
 
 #[test]
@@ -254,7 +282,7 @@ fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
 
     let mut options = finished.bench.options.clone();
     options.source.input = moved.display().to_string();
-    assert!(Job::start(options).unwrap().wait(PATIENCE));
+    assert!(Run::job(&options).unwrap().wait(PATIENCE));
 
     retry(&out, Recorder::new()).unwrap();
     check_finished(&out);

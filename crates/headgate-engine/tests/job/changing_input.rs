@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::model::options::{Format, Output};
-use headgate_engine::run::Job;
+use headgate_engine::run::Run;
 
 use crate::harness::{Rig, eventually, ordinals};
 use crate::scripted::{Scripted, read_head};
@@ -136,7 +136,7 @@ fn a_retry_asks_no_rows_of_a_file_that_has_taken_the_place_of_its_input() {
 
     fs::write(rig.path("other"), format!("{0}\n{0}\n", server.url("/another"))).unwrap();
     let options = RetryOptions { output: rig.path("out"), job: rig.options.clone(), ..RetryOptions::default() };
-    let job = Job::retry(options).unwrap();
+    let job = Run::retry(options).unwrap();
     let (rows, summary) = rig.finish(&job);
 
     let failure = summary.failure.expect("another file");

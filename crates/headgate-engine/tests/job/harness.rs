@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headgate_engine::model::options::{
-    Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
+    EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
 };
 use headgate_engine::model::status_set::StatusSet;
-use headgate_engine::run::Job;
+use headgate_engine::run::Run;
 use headgate_engine::stats::report::Summary;
 use headgate_testserver::{Config, Server};
 use serde::Deserialize;
@@ -127,7 +127,8 @@ impl Rig {
                 ..SinkOptions::default()
             },
             request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
-            run: RunOptions { concurrency: 8, threads: Some(2), grace: PATIENCE, ..RunOptions::default() },
+            run: RunOptions { concurrency: 8, grace: PATIENCE, ..RunOptions::default() },
+            engine: EngineOptions { threads: Some(2), ..EngineOptions::default() },
         };
         Self { directory, options }
     }
@@ -161,7 +162,7 @@ impl Rig {
 
     pub fn concurrency(mut self, concurrency: usize, threads: usize) -> Self {
         self.options.run.concurrency = concurrency;
-        self.options.run.threads = Some(threads);
+        self.options.engine.threads = Some(threads);
         self
     }
 
@@ -180,8 +181,8 @@ impl Rig {
         self
     }
 
-    pub fn start(&self) -> Job {
-        Job::start(self.options.clone()).expect("a job that can be started")
+    pub fn start(&self) -> Run {
+        Run::job(&self.options).expect("a job that can be started")
     }
 
     /// What has been written so far, in the order of the input.
@@ -190,7 +191,7 @@ impl Rig {
     }
 
     /// Runs the job to its end.
-    pub fn finish(&self, job: &Job) -> (Vec<ResultRow>, Summary) {
+    pub fn finish(&self, job: &Run) -> (Vec<ResultRow>, Summary) {
         assert!(job.wait(PATIENCE), "the job does not end: {:?}", job.snapshot());
         (self.results(), job.summary())
     }

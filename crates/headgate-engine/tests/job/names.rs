@@ -15,7 +15,7 @@ fn name_server() -> DnsServer {
 
 fn rig(names: &DnsServer, urls: impl IntoIterator<Item = String>) -> Rig {
     let mut rig = Rig::urls(urls);
-    rig.options.run.dns = Dns::Server(names.address());
+    rig.options.engine.dns = Dns::Server(names.address());
     rig
 }
 
@@ -71,7 +71,7 @@ fn the_system_is_asked_where_that_is_wanted() {
     let server = server();
     let port = server.address().port();
     let mut rig = Rig::urls([format!("http://localhost:{port}/"), "http://no-such-host.invalid/".to_owned()]);
-    rig.options.run.dns = Dns::System;
+    rig.options.engine.dns = Dns::System;
     let rows = rig.rows();
     assert_eq!(
         (Some(200), Some(format!("{}:{port}", Ipv4Addr::LOCALHOST))),

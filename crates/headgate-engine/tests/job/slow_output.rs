@@ -56,7 +56,7 @@ fn written(text: &str) -> u64 {
 fn a_few_rows_that_wait_for_the_sink_when_the_input_ends_are_written() {
     let server = server();
     let mut fifo = Fifo::new();
-    fifo.rig.options.run.threads = Some(1);
+    fifo.rig.options.engine.threads = Some(1);
     let job = fifo.rig.start();
     let held = HeldPart::new(&fifo.rig.path("out"));
     // One for the sink and four for its queue; then nothing goes.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use headgate_engine::http::dial::names::config::Config;
 use headgate_engine::http::dial::resolve::Resolver;
-use headgate_engine::http::target::{Host, Origin};
 use headgate_engine::model::error::ErrorKind;
+use headgate_engine::model::origin::{HostName, Origin};
 use headgate_testserver::{DnsConfig, DnsServer};
 
 /// How long to wait for what must happen: far beyond what it takes on a loaded machine.
@@ -57,7 +57,7 @@ pub fn resolver(server: &DnsServer) -> Resolver {
 }
 
 pub async fn resolve_by(resolver: &Resolver, name: &str, by: Instant) -> Result<Vec<IpAddr>, String> {
-    let origin = Origin { https: false, host: Host::Name(name.into()), port: 80 };
+    let origin = Origin { https: false, name: HostName::Domain(name.into()), port: 80 };
     match resolver.resolve(&origin, by).await {
         Ok(addresses) => Ok(addresses.into_iter().map(|address| address.ip()).collect()),
         Err(failure) => {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use arrow_schema::{Fields, SchemaRef};
 use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use headgate_engine::columns::schema::schema;
+use headgate_engine::job::MonotonicClock;
 use headgate_engine::job::OpenJob;
 use headgate_engine::job::storage::Disk;
 use headgate_engine::model::error::{ErrorKind, Failure, JobError};
@@ -15,7 +16,8 @@ use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, S
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
 use headgate_engine::queue::window::Window;
-use headgate_engine::sink::{self, Clock, Ending, Sink};
+use headgate_engine::sink;
+use headgate_engine::sink::{Ending, Sink};
 use headgate_engine::source::fingerprint::Fingerprint;
 use http::Version;
 
@@ -58,7 +60,10 @@ pub fn plain_schema() -> SchemaRef {
 
 pub fn batch(outcomes: impl IntoIterator<Item = Outcome>) -> OutcomeBatch {
     let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap();
-    outcomes.into_iter().for_each(|outcome| builder.push(outcome));
+    outcomes.into_iter().for_each(|outcome| {
+        let failed = outcome.failure.is_some();
+        builder.push(outcome, failed);
+    });
     builder.take().unwrap()
 }
 
@@ -82,16 +87,16 @@ pub fn open(options: &SinkOptions) -> Result<Box<dyn Sink>, JobError> {
     open_with(options, &plain_schema(), Box::new(Instant::now))
 }
 
-pub fn open_with(options: &SinkOptions, schema: &SchemaRef, clock: Clock) -> Result<Box<dyn Sink>, JobError> {
-    let Output::Directory(path) = &options.output else { return sink::open(options, schema) };
+pub fn open_with(options: &SinkOptions, schema: &SchemaRef, clock: MonotonicClock) -> Result<Box<dyn Sink>, JobError> {
+    let Output::Directory(path) = &options.output else { return sink::open::open(options, schema) };
     if options.format == Format::None {
-        return sink::open(options, schema);
+        return sink::open::open(options, schema);
     }
     let source = SourceOptions { input: "http://127.0.0.1/[0-999999]".into(), ..SourceOptions::default() };
     let job = JobOptions { sink: options.clone(), source, ..JobOptions::default() };
     let fingerprint = Fingerprint::of(&job.source)?;
     let open = OpenJob::open(path, &job, schema, fingerprint, None, Arc::new(Disk))?;
-    let window = Arc::new(Window::new(job.run.window, open.progress().watermark()));
+    let window = Arc::new(Window::new(job.run.window, open.done_rows().watermark()));
     Ok(open.start(&job, window, clock)?.sink)
 }
 

@@ -2,7 +2,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headgate_engine::source::SourceSize;
+use headgate_engine::model::source_size::SourceSize;
 
 use crate::{Files, drain, open, open_error, rows, urls};
 

@@ -56,11 +56,11 @@ fn options(path: &Path) -> SourceOptions {
 }
 
 fn open(options: &SourceOptions) -> Box<dyn Source> {
-    source::open(options).expect("an input that can be opened")
+    source::open::open(options).expect("an input that can be opened")
 }
 
 fn open_error(options: &SourceOptions) -> JobError {
-    source::open(options).err().expect("an input that cannot be opened")
+    source::open::open(options).err().expect("an input that cannot be opened")
 }
 
 /// All rows, and the error that ended them if one did; the promises of every batch are checked on the way.

@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field, Schema};
 use bytes::Bytes;
 use headgate_engine::model::options::SourceOptions;
 use headgate_engine::model::row::MAX_BATCH_BYTES;
-use headgate_engine::source::SourceSize;
+use headgate_engine::model::source_size::SourceSize;
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
 use parquet::file::properties::WriterProperties;
@@ -323,7 +323,7 @@ fn a_damaged_footer_is_an_error_or_harmless_and_never_a_panic() {
     for damaged in bytes.len() / 3..bytes.len() {
         let mut bytes = bytes.clone();
         bytes[damaged] ^= 1;
-        let opened = headgate_engine::source::open(&files.write("urls.parquet", bytes));
+        let opened = headgate_engine::source::open::open(&files.write("urls.parquet", bytes));
         if opened.and_then(|mut source| drain(source.as_mut()).1.map_or(Ok(()), Err)).is_err() {
             errors += 1;
         }

@@ -1,5 +1,5 @@
 use headgate_engine::model::options::SourceOptions;
-use headgate_engine::source::SourceSize;
+use headgate_engine::model::source_size::SourceSize;
 use proptest::prelude::*;
 
 use crate::{defects, open, open_error, rows, urls};
@@ -124,7 +124,7 @@ proptest! {
     #[test]
     fn no_text_makes_the_parser_panic(text in "[\\[\\]{}\\\\,:0-9a-z%é-]{0,40}") {
         let options = SourceOptions { head: Some(3), ..pattern(&format!("http://{text}")) };
-        if let Ok(mut source) = headgate_engine::source::open(&options) {
+        if let Ok(mut source) = headgate_engine::source::open::open(&options) {
             source.next_batch().expect("a pattern that was accepted has rows");
         }
     }

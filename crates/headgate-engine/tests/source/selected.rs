@@ -1,8 +1,9 @@
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::SourceOptions;
 use headgate_engine::model::row::{MAX_BATCH_ROWS, Row};
+use headgate_engine::model::source_size::SourceSize;
+use headgate_engine::source::Source;
 use headgate_engine::source::selected::Selected;
-use headgate_engine::source::{Source, SourceSize};
 use proptest::prelude::*;
 
 use crate::skip::{Whole, read_plainly};

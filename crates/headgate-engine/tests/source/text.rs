@@ -3,7 +3,7 @@ use std::process::{Command, Stdio};
 
 use headgate_engine::model::options::SourceOptions;
 use headgate_engine::model::row::{MAX_BATCH_BYTES, MAX_URL_BYTES};
-use headgate_engine::source::SourceSize;
+use headgate_engine::model::source_size::SourceSize;
 use proptest::prelude::*;
 
 use crate::{Files, defects, drain, open, rows, urls};

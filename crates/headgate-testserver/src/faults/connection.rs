@@ -1,7 +1,7 @@
 //! Faults of the connection: it ends, stands still or goes on when it should not.
 
-use super::Fault;
-use super::Step::{AwaitNext, Close, Drip, Forever, Hang, Pause, Reset, Send};
+use super::fault::Fault;
+use super::fault::Step::{AwaitNext, Close, Drip, Forever, Hang, Pause, Reset, Send};
 
 pub(super) const FAULTS: &[Fault] = &[
     Fault { name: "refuse", description: "closes without sending a byte", steps: &[Close] },

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
 
-use super::Fault;
-use super::Step::{Make, Send};
+use super::fault::Fault;
+use super::fault::Step::{Make, Send};
 use crate::content::gzip;
 
 const MEBIBYTE: usize = 1024 * 1024;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::io;
 
-use super::Fault;
-use super::Step::{Close, Forever, Make, Send, Times};
+use super::fault::Fault;
+use super::fault::Step::{Close, Forever, Make, Send, Times};
 
 const MEBIBYTE: usize = 1024 * 1024;
 

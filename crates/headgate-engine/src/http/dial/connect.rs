@@ -1,11 +1,11 @@
 //! A connection to an origin: name, TCP by the rules of Happy Eyeballs, TLS.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
@@ -16,8 +16,10 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::http::dial::resolve::Resolver;
-use crate::http::target::{Host, Origin};
+use crate::http::dial::route::RouteKey;
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::origin::{HostName, Origin};
+use crate::schedule::hosts::Host;
 
 /// How long one address may take before the next is tried beside it (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -32,10 +34,9 @@ pub struct Connection {
 }
 
 /// Makes connections; shared by all workers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Connector {
     pub resolver: Resolver,
-    pub tls: Arc<ClientConfig>,
 }
 
 impl Connector {
@@ -45,22 +46,40 @@ impl Connector {
     /// `connect` or `tls`, naming the address.
     ///
     /// Cancelling it closes what was opened so far.
-    pub async fn connect(&self, origin: &Origin, addresses: Vec<SocketAddr>) -> Result<Connection, Failure> {
-        let (stream, address) = connect_any(&interleaved(addresses)).await?;
-        let stream = if origin.https { self.handshake(origin, stream).await? } else { Stream::Plain(stream) };
+    pub async fn connect(
+        &self,
+        route: &RouteKey,
+        host: &Host,
+        addresses: Vec<SocketAddr>,
+    ) -> Result<Connection, Failure> {
+        let mut addresses = interleaved(addresses);
+        let preferred = addresses.first().copied();
+        put_first(&mut addresses, host.address(Instant::now()));
+        let (stream, address) = connect_any(&addresses).await?;
+        host.connected_to(address.ip(), Some(address) == preferred, Instant::now());
+        let stream = match &route.tls {
+            Some(tls) => handshake(&route.origin, tls.clone(), stream).await?,
+            None => Stream::Plain(stream),
+        };
         Ok(Connection { stream, remote_addr: address.to_string().into(), reused: false })
     }
+}
 
-    async fn handshake(&self, origin: &Origin, stream: TcpStream) -> Result<Stream, Failure> {
-        let failed = |message: String| Failure::new(ErrorKind::Tls, format!("{}: {message}", origin.authority()));
-        let name = match &origin.host {
-            Host::Name(name) => ServerName::try_from(name.to_string()).map_err(|error| failed(error.to_string()))?,
-            Host::V4(address) => ServerName::from(std::net::IpAddr::from(*address)),
-            Host::V6(address) => ServerName::from(std::net::IpAddr::from(*address)),
-        };
-        let connector = TlsConnector::from(self.tls.clone());
-        let stream = connector.connect(name, stream).await.map_err(|error| failed(error.to_string()))?;
-        Ok(Stream::Tls(Box::new(stream)))
+async fn handshake(origin: &Origin, tls: Arc<ClientConfig>, stream: TcpStream) -> Result<Stream, Failure> {
+    let failed = |message: String| Failure::new(ErrorKind::Tls, format!("{}: {message}", origin.authority()));
+    let name = match &origin.name {
+        HostName::Domain(name) => ServerName::try_from(name.to_string()).map_err(|error| failed(error.to_string()))?,
+        HostName::V4(address) => ServerName::from(std::net::IpAddr::from(*address)),
+        HostName::V6(address) => ServerName::from(std::net::IpAddr::from(*address)),
+    };
+    let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(|error| failed(error.to_string()))?;
+    Ok(Stream::Tls(Box::new(stream)))
+}
+
+/// Moves the address that worked the last time to the front: those before it would only take their time to fail again.
+fn put_first(addresses: &mut [SocketAddr], known: Option<IpAddr>) {
+    if let Some(index) = known.and_then(|known| addresses.iter().position(|address| address.ip() == known)) {
+        addresses[..=index].rotate_right(1);
     }
 }
 
@@ -216,6 +235,24 @@ mod tests {
         let failure = connect_any(&addresses).await.expect_err("nobody listens");
         assert_eq!(ErrorKind::Connect, failure.kind);
         assert!(addresses.iter().all(|address| failure.message.contains(&address.to_string())), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn the_address_that_worked_is_tried_first_the_next_time() {
+        let listener = listener();
+        let good = listener.local_addr().expect("a bound address");
+        let refused = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), good.port());
+        let name = HostName::Domain("two.example".into());
+        let route = RouteKey { origin: Origin { https: false, name, port: good.port() }, tls: None };
+        let (connector, host) = (Connector::default(), Host::default());
+        connector.connect(&route, &host, vec![refused, good]).await.expect("the second is good");
+        assert_eq!(Some(good.ip()), host.address(Instant::now()));
+        let mut addresses = vec![refused, good];
+        put_first(&mut addresses, host.address(Instant::now()));
+        assert_eq!(vec![good, refused], addresses);
+        // What the resolver prefers is preferred again, once it answers.
+        connector.connect(&route, &host, vec![good, refused]).await.expect("the first is good");
+        assert_eq!(None, host.address(Instant::now()));
     }
 
     #[tokio::test]

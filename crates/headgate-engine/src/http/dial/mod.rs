@@ -3,4 +3,5 @@
 pub mod connect;
 pub mod names;
 pub mod resolve;
+pub mod route;
 pub mod tls;

@@ -9,9 +9,9 @@ use tokio::time::timeout_at;
 use crate::http::dial::names::Names;
 use crate::http::dial::names::cache::{Answer, Cache, Found, MAX_NAMES};
 use crate::http::dial::names::config::Config;
-use crate::http::target::{Host, Origin};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::options::Dns;
+use crate::model::origin::{HostName, Origin};
 
 /// Looks names up for all workers.
 #[derive(Debug)]
@@ -56,10 +56,10 @@ impl Resolver {
     ///
     /// Cancelling it gives up the look-up, unless others wait for the same name.
     pub async fn resolve(&self, origin: &Origin, by: Instant) -> Result<Vec<SocketAddr>, Failure> {
-        let name = match &origin.host {
-            Host::V4(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
-            Host::V6(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
-            Host::Name(name) => name,
+        let name = match &origin.name {
+            HostName::V4(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
+            HostName::V6(address) => return Ok(vec![SocketAddr::new((*address).into(), origin.port)]),
+            HostName::Domain(name) => name,
         };
         match self.look_up(name, by).await {
             Ok(addresses) => Ok(addresses.iter().map(|address| SocketAddr::new(*address, origin.port)).collect()),

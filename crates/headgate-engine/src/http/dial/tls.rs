@@ -1,7 +1,10 @@
-//! Whom we trust: one rustls configuration for the whole job, shared so that sessions are resumed across connections.
+//! Whom we trust: a rustls configuration, shared so that sessions are resumed across connections.
 
+use std::collections::VecDeque;
+use std::fmt::Display;
+use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
@@ -16,19 +19,66 @@ use crate::model::options::RequestOptions;
 /// Sessions remembered for resumption, over all hosts.
 const MAX_SESSIONS: usize = 4096;
 
-/// # Errors
-/// `Usage`: the file of `--cacert` cannot be read, or has no certificate.
-pub fn client_config(options: &RequestOptions) -> Result<Arc<ClientConfig>, JobError> {
+/// Configurations that are kept; the one made first goes first.
+const MAX_CONFIGS: usize = 16;
+
+/// The TLS configurations of an engine: runs that trust the same certificates share one, and so its sessions and connections.
+#[derive(Debug, Default)]
+pub struct TlsConfigs {
+    configs: Mutex<VecDeque<(Trust, Arc<ClientConfig>)>>,
+}
+
+/// Whom to trust: with what is in the file now, whatever it held when it was last asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Trust {
+    Anybody,
+    /// What the system and Mozilla know.
+    Known,
+    /// The certificates in this file.
+    Only(Vec<u8>),
+}
+
+impl TlsConfigs {
+    /// # Errors
+    /// `Usage`: the file of `--cacert` cannot be read, or has no certificate.
+    pub fn get(&self, options: &RequestOptions) -> Result<Arc<ClientConfig>, JobError> {
+        let trust = match &options.cacert {
+            _ if options.insecure => Trust::Anybody,
+            Some(path) => Trust::Only(fs::read(path).map_err(|error| cacert_trouble(path, &error))?),
+            None => Trust::Known,
+        };
+        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, config)) = configs.iter().find(|(other, _)| *other == trust) {
+            return Ok(config.clone());
+        }
+        let config = client_config(&trust, options)?;
+        if configs.len() == MAX_CONFIGS {
+            configs.pop_front();
+        }
+        configs.push_back((trust, config.clone()));
+        Ok(config)
+    }
+}
+
+fn cacert_trouble(path: &Path, what: &dyn Display) -> JobError {
+    JobError::usage(format!("--cacert {}: {what}", path.display()))
+}
+
+fn client_config(trust: &Trust, options: &RequestOptions) -> Result<Arc<ClientConfig>, JobError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let failed = |error: &dyn std::fmt::Display| JobError::usage(format!("TLS cannot be set up: {error}"));
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(&error))?;
-    let mut config = if options.insecure {
+    let mut config = if *trust == Trust::Anybody {
         let verifier = Arc::new(NoVerification { provider });
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     } else {
-        let roots = Arc::new(roots(options.cacert.as_deref())?);
+        let roots = match (trust, &options.cacert) {
+            (Trust::Only(pem), Some(path)) => certificates(pem).map_err(|error| cacert_trouble(path, &error))?,
+            _ => known_roots(),
+        };
+        let roots = Arc::new(roots);
         let verifier =
             WebPkiServerVerifier::builder_with_provider(roots, provider).build().map_err(|error| failed(&error))?;
         builder.with_webpki_verifier(verifier).with_no_client_auth()
@@ -38,25 +88,23 @@ pub fn client_config(options: &RequestOptions) -> Result<Arc<ClientConfig>, JobE
     Ok(Arc::new(config))
 }
 
-/// The certificates of `cacert` alone, or else the system's and the bundled ones of Mozilla together: a container
-/// without certificates works, and so does a company's own authority that the system knows.
-fn roots(cacert: Option<&Path>) -> Result<RootCertStore, JobError> {
+/// The certificates in the text of a file.
+fn certificates(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    if let Some(path) = cacert {
-        let trouble = |what: String| JobError::usage(format!("--cacert {}: {what}", path.display()));
-        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| trouble(error.to_string()))?;
-        for certificate in certificates {
-            let certificate = certificate.map_err(|error| trouble(error.to_string()))?;
-            roots.add(certificate).map_err(|error| trouble(error.to_string()))?;
-        }
-        if roots.is_empty() {
-            return Err(trouble("has no certificate in PEM form".into()));
-        }
-    } else {
-        roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
     }
-    Ok(roots)
+    if roots.is_empty() { Err("has no certificate in PEM form".into()) } else { Ok(roots) }
+}
+
+/// The system's certificates and the bundled ones of Mozilla together: a container without certificates works, and so
+/// does a company's own authority that the system knows.
+fn known_roots() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
 }
 
 /// What `--insecure` asks for: any certificate will do. The handshake itself is still checked.

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use crate::model::error::{ErrorKind, JobError};
+use crate::model::failed_by::status_of;
 
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +21,7 @@ impl Only {
     }
 
     fn matches(self, kind: &str) -> bool {
-        let status = || kind.strip_prefix("status:").and_then(|status| status.parse::<u16>().ok());
+        let status = || status_of(kind).and_then(|status| status.parse::<u16>().ok());
         match self {
             Self::Error(error) => error.name() == kind,
             Self::Status(wanted) => status() == Some(wanted),
@@ -34,7 +35,7 @@ impl FromStr for Only {
 
     fn from_str(text: &str) -> Result<Self, JobError> {
         let error = ErrorKind::ALL.iter().find(|kind| kind.name() == text).map(|kind| Self::Error(*kind));
-        error.or_else(|| status(text.strip_prefix("status:")?)).ok_or_else(|| {
+        error.or_else(|| status(status_of(text)?)).ok_or_else(|| {
             let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
             JobError::usage(format!("--only {text}: it is one of {}, status:503, status:5xx", kinds.join(", ")))
         })

@@ -5,9 +5,10 @@ use std::mem;
 
 use super::{Change, JobWriter, MAX_FAILED_ROWS};
 use crate::job::commit::PartRecord;
-use crate::job::progress::Progress;
-use crate::model::error::JobError;
-use crate::sink::{PartKind, PartName, WAYS_ON, cause};
+use crate::job::done_rows::DoneRows;
+use crate::model::error::{JobError, cause};
+use crate::parts::name::{PartKind, PartName};
+use crate::parts::read::WAYS_ON;
 
 /// A part of less than this share of the size of a full one is small: 32 MiB of 128.
 const SMALL_SHARE: u64 = 4;
@@ -16,30 +17,30 @@ impl JobWriter {
     /// The last commits of a run: of what is left and, if every row of the input is done, of small parts merged.
     pub(in crate::job) fn end(
         &mut self,
-        progress: &Progress,
+        done_rows: &DoneRows,
         input_rows: Option<u64>,
         stopped: &dyn Fn() -> bool,
     ) -> Result<(), JobError> {
-        let is_complete = input_rows == Some(progress.watermark());
+        let is_complete = input_rows == Some(done_rows.watermark());
         if is_complete && self.is_empty() {
             // A job without rows leaves a table without rows, so that `OUT/*.parquet` is always something to read.
             self.open(PartKind::Answered)?;
         }
         let last = |finished| Change { input_rows, run_ended: true, finished, removes: Vec::new() };
-        self.commit(progress, &last(false))?;
+        self.commit(done_rows, &last(false))?;
         if !is_complete {
             return Ok(());
         }
-        let merged = self.merge(progress, stopped);
+        let merged = self.merge(done_rows, stopped);
         self.watched.begin_merge(0);
         // Only when all parts are in their places: a reader who finds the job finished finds all rows.
-        if merged? { self.commit(progress, &last(true)) } else { Ok(()) }
+        if merged? { self.commit(done_rows, &last(true)) } else { Ok(()) }
     }
 
     /// Merges small parts of each kind: they are written anew, and a commit for each part that is full removes those it is
     /// made of; so there need be room for one more part, and whoever is stopped goes on from there. `false`: it was told to
     /// stop.
-    fn merge(&mut self, progress: &Progress, stopped: &dyn Fn() -> bool) -> Result<bool, JobError> {
+    fn merge(&mut self, done_rows: &DoneRows, stopped: &dyn Fn() -> bool) -> Result<bool, JobError> {
         let is_small = |part: &&PartRecord| part.bytes < self.max_bytes / SMALL_SHARE;
         // By number, and so about in the order of the input.
         let parts: Vec<_> = self.parts.iter().filter(is_small).cloned().collect();
@@ -60,7 +61,7 @@ impl JobWriter {
                 }
                 if self.is_full_with(kind, &part) {
                     let removes = mem::take(&mut removes);
-                    self.commit(progress, &Change { removes, run_ended: true, ..Change::default() })?;
+                    self.commit(done_rows, &Change { removes, run_ended: true, ..Change::default() })?;
                 }
                 self.append(kind, &part)?;
                 self.watched.merged_part();
@@ -68,7 +69,7 @@ impl JobWriter {
             }
         }
         if !removes.is_empty() {
-            self.commit(progress, &Change { removes, run_ended: true, ..Change::default() })?;
+            self.commit(done_rows, &Change { removes, run_ended: true, ..Change::default() })?;
         }
         Ok(true)
     }

@@ -1,0 +1,217 @@
+//! The lanes of a worker's share of a run: what each has in flight, and which have nothing to do.
+//!
+//! A lane would hold its row itself, but nobody sees into a lane that waits; and somebody may want to know which row takes
+//! so long, or to cancel it.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use tokio::task::AbortHandle;
+
+use crate::model::row::Row;
+
+/// As many places as there ever were lanes at a time.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    places: RefCell<Vec<Place>>,
+    /// Lanes that wait for a row; the one that began to wait last comes first, since its memory is warm.
+    parked: RefCell<Vec<PlaceIndex>>,
+    /// Places that no lane has.
+    free: RefCell<Vec<PlaceIndex>>,
+}
+
+/// A lane's own place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PlaceIndex(u32);
+
+#[derive(Debug, Default)]
+struct Place {
+    row: Option<Row>,
+    started: Option<Instant>,
+    /// Wakes the lane, where it waits for a row.
+    waker: Option<Waker>,
+    task: Option<AbortHandle>,
+}
+
+impl Lanes {
+    /// A place for a lane that begins with this row.
+    pub(super) fn enter(&self, row: Row) -> PlaceIndex {
+        let mut places = self.places.borrow_mut();
+        let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
+            places.push(Place::default());
+            PlaceIndex(places.len() as u32 - 1)
+        });
+        places[index.0 as usize].row = Some(row);
+        index
+    }
+
+    /// What ends the lane at this place.
+    pub(super) fn set_task(&self, place: PlaceIndex, task: AbortHandle) {
+        self.at(place, |place| place.task = Some(task));
+    }
+
+    /// Gives up the place of a lane that ends. Whether it waited for a row.
+    pub(super) fn leave(&self, place: PlaceIndex) -> bool {
+        self.at(place, |place| *place = Place::default());
+        self.free.borrow_mut().push(place);
+        let mut parked = self.parked.borrow_mut();
+        let index = parked.iter().position(|other| *other == place);
+        index.map(|index| parked.swap_remove(index)).is_some()
+    }
+
+    /// How many lanes there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.borrow().len() - self.free.borrow().len()
+    }
+
+    pub(super) fn put(&self, place: PlaceIndex, row: Row) {
+        self.at(place, |place| place.row = Some(row));
+    }
+
+    /// Looks at a lane's row as its attempt begins.
+    ///
+    /// # Panics
+    /// No row was put there.
+    pub(super) fn begin<T>(&self, place: PlaceIndex, started: Instant, look: impl FnOnce(&Row) -> T) -> T {
+        self.at(place, |place| {
+            place.started = Some(started);
+            look(place.row.as_ref().expect("a lane looks at its own row"))
+        })
+    }
+
+    /// # Panics
+    /// No row was put there.
+    pub(super) fn take(&self, place: PlaceIndex) -> Row {
+        self.at(place, |place| place.row.take()).expect("a lane takes back its own row")
+    }
+
+    /// This lane has nothing to do, until [`Lanes::hand_over`] gives it a row.
+    pub(super) fn park(&self, place: PlaceIndex) {
+        self.parked.borrow_mut().push(place);
+    }
+
+    /// Waits for a row to be handed over.
+    pub(super) async fn woken(&self, place: PlaceIndex) {
+        poll_fn(|cx| {
+            self.at(place, |place| {
+                if place.row.is_some() {
+                    return Poll::Ready(());
+                }
+                place.waker = Some(cx.waker().clone());
+                Poll::Pending
+            })
+        })
+        .await;
+    }
+
+    /// Gives a row to a lane that waits for one. It comes back where none does.
+    pub(super) fn hand_over(&self, row: Row) -> Result<(), Row> {
+        let Some(index) = self.parked.borrow_mut().pop() else { return Err(row) };
+        self.at(index, |place| {
+            place.row = Some(row);
+            if let Some(waker) = place.waker.take() {
+                waker.wake();
+            }
+        });
+        Ok(())
+    }
+
+    /// Ends the lane that has this row in flight, and takes the row from it: with when its attempt began, if it did.
+    pub(super) fn cancel(&self, ordinal: u64) -> Option<(Row, Option<Instant>)> {
+        let mut places = self.places.borrow_mut();
+        let place = places.iter_mut().find(|place| place.row.as_ref().is_some_and(|row| row.ordinal == ordinal))?;
+        Some((place.abort()?, place.started))
+    }
+
+    /// Ends all lanes that have a row in flight; how many did. The rows are given up.
+    pub(super) fn abandon(&self) -> u64 {
+        self.places.borrow_mut().iter_mut().filter_map(Place::abort).count() as u64
+    }
+
+    /// Ends all lanes that wait for a row.
+    pub(super) fn end_parked(&self) {
+        let places = self.places.borrow();
+        for index in self.parked.borrow().iter() {
+            if let Some(task) = &places[index.0 as usize].task {
+                task.abort();
+            }
+        }
+    }
+
+    /// The URL of a row, if it is in flight here. Looks at all of them.
+    pub(super) fn url_of(&self, ordinal: u64) -> Option<Box<str>> {
+        let places = self.places.borrow();
+        let mut rows = places.iter().filter_map(|place| place.row.as_ref());
+        rows.find(|row| row.ordinal == ordinal).map(|row| row.url.clone())
+    }
+
+    fn at<T>(&self, place: PlaceIndex, look: impl FnOnce(&mut Place) -> T) -> T {
+        look(&mut self.places.borrow_mut()[place.0 as usize])
+    }
+}
+
+impl Place {
+    /// Ends the lane, if it has a row, and takes it.
+    fn abort(&mut self) -> Option<Row> {
+        let row = self.row.take()?;
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+        Some(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ordinal: u64) -> Row {
+        Row::new(ordinal, format!("http://{ordinal}/"))
+    }
+
+    #[test]
+    fn a_row_is_found_as_long_as_it_is_in_flight() {
+        let lanes = Lanes::default();
+        let (first, second) = (lanes.enter(row(7)), lanes.enter(row(3)));
+        assert_eq!((Some("http://3/".into()), None), (lanes.url_of(3), lanes.url_of(4)));
+        assert_eq!(7, lanes.begin(first, Instant::now(), |row| row.ordinal));
+        assert_eq!((row(3), None), (lanes.take(second), lanes.url_of(3)));
+    }
+
+    #[test]
+    fn the_place_of_a_lane_that_has_ended_is_used_again_and_holds_no_row() {
+        let lanes = Lanes::default();
+        let place = lanes.enter(row(7));
+        assert!(!lanes.leave(place), "it had a row");
+        assert_eq!((None, 0), (lanes.url_of(7), lanes.len()));
+        assert_eq!(place, lanes.enter(row(8)));
+        assert_ne!(place, lanes.enter(row(9)));
+    }
+
+    #[test]
+    fn a_row_goes_to_the_lane_that_began_to_wait_last() {
+        let lanes = Lanes::default();
+        let (first, second) = (lanes.enter(row(0)), lanes.enter(row(1)));
+        for place in [first, second] {
+            lanes.take(place);
+            lanes.park(place);
+        }
+        assert_eq!(Ok(()), lanes.hand_over(row(2)));
+        assert_eq!(row(2), lanes.take(second));
+        assert_eq!(Ok(()), lanes.hand_over(row(3)));
+        assert_eq!(Err(row(4)), lanes.hand_over(row(4)), "none waits any more");
+        assert!(!lanes.leave(first));
+    }
+
+    #[test]
+    fn a_cancelled_row_is_taken_from_its_lane_once() {
+        let lanes = Lanes::default();
+        let (place, started) = (lanes.enter(row(5)), Instant::now());
+        lanes.begin(place, started, |_| ());
+        assert_eq!(Some((row(5), Some(started))), lanes.cancel(5));
+        assert_eq!(None, lanes.cancel(5));
+        assert_eq!(0, lanes.abandon());
+    }
+}

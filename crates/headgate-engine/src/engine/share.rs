@@ -1,0 +1,417 @@
+//! A worker's share of a run: its lanes, the rows that they have in flight, the outcomes that wait to go to the sink.
+//!
+//! A lane takes a row, performs the exchange, hands the outcome on and takes the next; there is no task for a request. What
+//! starts when is for the [`Schedule`] to say. While there are rows, lanes ask it themselves, one after another; whatever
+//! else it says is carried out by [`Share::drive`], which also makes lanes as they are needed.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::task::spawn_local;
+use tokio::time::sleep_until;
+
+use crate::engine::failure::PanicGuard;
+use crate::engine::gathered::Gathered;
+use crate::engine::lanes::{Lanes, PlaceIndex};
+use crate::engine::shared::{Phase, Shared};
+use crate::http::client::{Client, LaneState};
+use crate::http::h1::exchange::Reply;
+use crate::http::request::Preparer;
+use crate::http::target;
+use crate::model::error::{ErrorKind, Failure, JobError};
+use crate::model::outcome::{Answer, Outcome};
+use crate::model::row::Row;
+use crate::queue::rows::NoRows;
+use crate::schedule::{Ended, Next, Schedule, Verdict};
+use crate::stats::lanes::Wait;
+use crate::stats::worker::{SlowRow, Waiting, WorkerStats};
+
+/// Outcomes that have waited this long go to the sink, however few.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+
+pub(super) struct Share {
+    shared: Arc<Shared>,
+    stats: Arc<Mutex<WorkerStats>>,
+    client: Rc<Client>,
+    preparer: RefCell<Preparer>,
+    gathered: Gathered,
+    schedule: RefCell<Schedule>,
+    /// What lanes were told that is not for them to do: one thing a lane at the most.
+    left_over: RefCell<Vec<Next>>,
+    /// Outcomes of rows that were cancelled in flight: one for each lane that ends by it.
+    cancelled: RefCell<Vec<Outcome>>,
+    lanes: Lanes,
+    /// Something has happened that the schedule may have something to say to.
+    changed: Notify,
+    /// Nobody takes outcomes any more.
+    nothing_is_kept: Cell<bool>,
+}
+
+impl Share {
+    /// # Errors
+    /// `Input`: a kept column has a type that cannot be carried.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        client: Rc<Client>,
+        preparer: Preparer,
+        schedule: Schedule,
+        stats: Arc<Mutex<WorkerStats>>,
+    ) -> Result<Self, JobError> {
+        let gathered = Gathered::new(&shared.kept)?;
+        Ok(Self {
+            shared,
+            stats,
+            client,
+            preparer: RefCell::new(preparer),
+            gathered,
+            schedule: RefCell::new(schedule),
+            left_over: RefCell::default(),
+            cancelled: RefCell::default(),
+            lanes: Lanes::default(),
+            changed: Notify::new(),
+            nothing_is_kept: Cell::new(false),
+        })
+    }
+
+    /// Works until the rows end or the phase says so, and hands over what there is.
+    pub(super) async fn run(self: Rc<Self>) {
+        let _guard = EndRowsOnPanic { shared: &self.shared, _panic: self.shared.failure.on_panic("worker") };
+        let house = spawn_local(self.clone().keep_house());
+        self.drive().await;
+        let abandoned = self.lanes.abandon();
+        self.stats().figures.abandoned = abandoned;
+        // Lanes that hand an outcome to the sink end when they have done so.
+        loop {
+            self.lanes.end_parked();
+            if self.lanes.len() == 0 {
+                break;
+            }
+            self.changed.notified().await;
+        }
+        self.end_cancelled().await;
+        self.flush(false).await;
+        // Not before: it may have been handing over a batch.
+        house.abort();
+    }
+
+    /// Does what the schedule says, until it has ended.
+    async fn drive(self: &Rc<Self>) {
+        let mut phase = self.shared.phase.clone();
+        // A run whose handle is gone works on to its end: nobody is left to stop it.
+        let mut may_be_stopped = true;
+        if let Phase::Draining { until } = *phase.borrow_and_update() {
+            self.drain(until);
+        }
+        loop {
+            self.end_cancelled().await;
+            let until = match self.next() {
+                Next::Start(row) => {
+                    self.start(row);
+                    continue;
+                }
+                Next::Fail(row, failure) => {
+                    self.end(self.unanswered(row, None, failure)).await;
+                    continue;
+                }
+                Next::PassOver(rows) => {
+                    drop(rows);
+                    continue;
+                }
+                Next::Ended => return,
+                Next::Until(time) => Some(time),
+                Next::Wait => None,
+            };
+            let wanted = self.schedule.borrow().wanted();
+            if wanted > 0 && self.draw() {
+                continue;
+            }
+            if self.schedule.borrow().taken() == 0 && !self.gathered.is_empty() {
+                // Somebody may wait for these outcomes before there are more rows.
+                self.flush(false).await;
+            }
+            tokio::select! {
+                rows = self.shared.rows.recv(wanted), if wanted > 0 => self.drawn(rows),
+                () = self.changed.notified() => {}
+                changed = phase.changed(), if may_be_stopped => match (changed, *phase.borrow_and_update()) {
+                    (Ok(()), Phase::Draining { until }) => self.drain(until),
+                    (Ok(()), Phase::Running) => {}
+                    (Err(_), _) => may_be_stopped = false,
+                },
+                () = async { sleep_until(until.unwrap_or_else(Instant::now).into()).await }, if until.is_some() => {}
+            }
+        }
+    }
+
+    /// What is to be done now: what a lane left, or what the schedule says.
+    fn next(&self) -> Next {
+        let left_over = self.left_over.borrow_mut().pop();
+        left_over.unwrap_or_else(|| self.schedule.borrow_mut().next(Instant::now()))
+    }
+
+    /// No row is started any more.
+    fn drain(&self, until: Instant) {
+        // For all workers: what stops one, stops the run.
+        self.shared.end_rows();
+        self.schedule.borrow_mut().drain(until);
+        self.changed.notify_one();
+    }
+
+    /// Cancels a row that was drawn or is in flight here.
+    pub(super) fn cancel(&self, ordinal: u64) {
+        if self.schedule.borrow_mut().cancel_drawn(ordinal) {
+            self.changed.notify_one();
+        } else if let Some((row, started)) = self.lanes.cancel(ordinal) {
+            let failure = Failure::new(ErrorKind::Cancelled, "it was cancelled while it was in flight");
+            let outcome = self.unanswered(row, started, failure);
+            self.cancelled.borrow_mut().push(outcome);
+        }
+    }
+
+    async fn end_cancelled(&self) {
+        loop {
+            let outcome = self.cancelled.borrow_mut().pop();
+            let Some(outcome) = outcome else { return };
+            self.end(outcome).await;
+        }
+    }
+
+    /// A row that is in the hands of nobody any more was cancelled.
+    pub(super) fn cancel_row(&self, row: Row) {
+        self.schedule.borrow_mut().cancel(row);
+        self.changed.notify_one();
+    }
+
+    /// Has a lane make an attempt at a row: one that waits, or a new one.
+    fn start(self: &Rc<Self>, row: Row) {
+        if let Err(row) = self.lanes.hand_over(row) {
+            let guard = LaneGuard::new(self.clone(), row);
+            let place = guard.place;
+            let task = spawn_local(self.clone().lane(guard));
+            self.lanes.set_task(place, task.abort_handle());
+        }
+    }
+
+    async fn lane(self: Rc<Self>, guard: LaneGuard) {
+        let mut state = LaneState::default();
+        let mut started = Instant::now();
+        loop {
+            let outcome = self.attempt(guard.place, started, &mut state).await;
+            self.end(outcome).await;
+            // Rows that end without I/O must not keep the others from theirs.
+            tokio::task::consume_budget().await;
+            // From here to the next wait the lane has no place; nobody else sees that.
+            self.schedule.borrow_mut().free_place();
+            match self.next_of_lane() {
+                (Next::Start(row), now) => {
+                    self.lanes.put(guard.place, row);
+                    started = now;
+                }
+                (other, _) => {
+                    if matches!(other, Next::Fail(..) | Next::PassOver(_)) {
+                        self.left_over.borrow_mut().push(other);
+                    }
+                    self.client.rest(&mut state);
+                    self.lanes.park(guard.place);
+                    self.changed.notify_one();
+                    self.waiting(Wait::Input, self.lanes.woken(guard.place)).await;
+                    started = Instant::now();
+                }
+            }
+        }
+    }
+
+    /// What a lane is to do that has nothing to do, and as of when. It draws rows itself if there are any, and so needs
+    /// nobody's help.
+    fn next_of_lane(&self) -> (Next, Instant) {
+        let now = Instant::now();
+        loop {
+            let next = self.schedule.borrow_mut().next(now);
+            if !matches!(next, Next::Wait) || !self.draw() {
+                return (next, now);
+            }
+            if self.schedule.borrow().has_places_to_spare() {
+                // Other lanes can take some of the rows.
+                self.changed.notify_one();
+            }
+        }
+    }
+
+    /// Draws rows if some are wanted. Whether the schedule learned something by it.
+    fn draw(&self) -> bool {
+        let wanted = self.schedule.borrow().wanted();
+        if wanted == 0 {
+            return false;
+        }
+        let drawn = self.shared.rows.try_recv(wanted);
+        let is_news = drawn != Err(NoRows::Empty);
+        if is_news {
+            self.drawn(drawn);
+        }
+        is_news
+    }
+
+    fn drawn(&self, rows: Result<Vec<Row>, NoRows>) {
+        match rows {
+            Ok(rows) => self.schedule.borrow_mut().offer(rows),
+            Err(_) => self.schedule.borrow_mut().end_input(),
+        }
+    }
+
+    /// What becomes of the row at `place`. It stays there meanwhile, so that others can see what is in flight.
+    async fn attempt(&self, place: PlaceIndex, started: Instant, state: &mut LaneState) -> Outcome {
+        let prepared = self.lanes.begin(place, started, |row| self.preparer.borrow_mut().prepare(row));
+        let prepared = match prepared {
+            Ok(prepared) => prepared,
+            Err(failure) => return self.unanswered(self.lanes.take(place), None, failure),
+        };
+        let asked = self.client.ask(&prepared, &self.shared.limits, started, state).await;
+        let waited_for_names = state.take_waited_for_names();
+        if !waited_for_names.is_zero() {
+            self.stats().lanes.add_waited(Wait::Names, waited_for_names);
+        }
+        let elapsed_us = started.elapsed().as_micros() as u64;
+        let (answer, failure) = match asked {
+            Ok((reply, remote_addr)) => self.answer(reply, remote_addr, started),
+            Err(failure) => (None, Some(failure)),
+        };
+        Outcome {
+            row: self.lanes.take(place),
+            method: prepared.method.as_str().into(),
+            attempts: 1,
+            started_at_us: self.shared.clock.unix_us(started),
+            elapsed_us,
+            answer,
+            failure,
+        }
+    }
+
+    /// What of a response arrived, and why its body did not.
+    fn answer(&self, reply: Reply, remote_addr: Arc<str>, started: Instant) -> (Option<Answer>, Option<Failure>) {
+        if !reply.waited_for_memory.is_zero() {
+            self.stats().lanes.add_waited(Wait::Memory, reply.waited_for_memory);
+        }
+        let (body, failure) = match reply.body {
+            Ok(body) => (Some(body), None),
+            Err(failure) => (None, Some(failure)),
+        };
+        let answer = Answer {
+            status: reply.head.status,
+            version: reply.head.version,
+            headers: reply.head.headers,
+            remote_addr,
+            ttfb_us: reply.first_byte.saturating_duration_since(started).as_micros() as u64,
+            body,
+            body_bytes: reply.body_bytes,
+        };
+        (Some(answer), failure)
+    }
+
+    /// What became of a row without an answer; `started`: when its attempt began, if there was one.
+    fn unanswered(&self, row: Row, started: Option<Instant>, failure: Failure) -> Outcome {
+        let now = Instant::now();
+        let own_method = row.extra.as_ref().and_then(|extra| extra.method.clone());
+        Outcome {
+            row,
+            method: own_method.unwrap_or_else(|| self.shared.method.clone()),
+            attempts: u16::from(started.is_some()),
+            started_at_us: self.shared.clock.unix_us(started.unwrap_or(now)),
+            elapsed_us: started.map_or(0, |started| now.saturating_duration_since(started).as_micros() as u64),
+            answer: None,
+            failure: Some(failure),
+        }
+    }
+
+    /// A row has its outcome. Waits where a batch is full and the sink is behind.
+    async fn end(&self, outcome: Outcome) {
+        let failed = self.schedule.borrow().ended(Ended::of(&outcome)) == Verdict::Failed;
+        self.stats().figures.record(&outcome, failed);
+        if self.gathered.push(outcome, failed) {
+            self.waiting(Wait::Sink, self.flush(true)).await;
+        }
+    }
+
+    /// Sends what was gathered to the sink; waits while the sink is behind.
+    async fn flush(&self, only_if_full: bool) {
+        let sent = self.gathered.send(&self.shared.outcomes, only_if_full).await;
+        let Err(error) = sent else { return };
+        if let Some(error) = error {
+            self.shared.failure.set(error);
+        }
+        if !self.nothing_is_kept.replace(true) {
+            self.drain(Instant::now());
+        }
+    }
+
+    async fn keep_house(self: Rc<Self>) {
+        let mut interval = tokio::time::interval(FLUSH_EVERY);
+        loop {
+            interval.tick().await;
+            self.name_slow_row();
+            self.flush(false).await;
+        }
+    }
+
+    /// Says whom the row asks that the window is full behind, if it is one of ours.
+    fn name_slow_row(&self) {
+        let slow_row = self.shared.window.full_at().and_then(|ordinal| {
+            let target = target::parse(&self.lanes.url_of(ordinal)?).ok()?;
+            Some(SlowRow { ordinal, host: target.origin.authority().into() })
+        });
+        self.stats().slow_row = slow_row;
+    }
+
+    async fn waiting<T>(&self, wait: Wait, future: impl Future<Output = T>) -> T {
+        let _waiting = Waiting::new(&self.stats, wait);
+        future.await
+    }
+
+    fn stats(&self) -> MutexGuard<'_, WorkerStats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A source that waits for the rows of a worker that panicked would wait for ever.
+struct EndRowsOnPanic<'a> {
+    shared: &'a Shared,
+    _panic: PanicGuard,
+}
+
+impl Drop for EndRowsOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.shared.end_rows();
+        }
+    }
+}
+
+/// Counts a lane as long as it lives, however it ends.
+struct LaneGuard {
+    share: Rc<Share>,
+    place: PlaceIndex,
+    _panic: PanicGuard,
+}
+
+impl LaneGuard {
+    fn new(share: Rc<Share>, row: Row) -> Self {
+        share.stats().lanes.start(Instant::now());
+        let panic = share.shared.failure.on_panic("lane");
+        let place = share.lanes.enter(row);
+        Self { share, place, _panic: panic }
+    }
+}
+
+impl Drop for LaneGuard {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.share.drain(Instant::now());
+        }
+        if !self.share.lanes.leave(self.place) {
+            self.share.schedule.borrow_mut().free_place();
+        }
+        self.share.stats().lanes.end(Instant::now());
+        self.share.changed.notify_one();
+    }
+}

@@ -1,0 +1,49 @@
+//! What the workers of a run have in common.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_schema::Fields;
+use tokio::sync::watch;
+
+use crate::columns::builder::OutcomeBatch;
+use crate::engine::failure::FirstFailure;
+use crate::http::client::AttemptLimits;
+use crate::model::clock::Clock;
+use crate::queue::rows::RowReceiver;
+use crate::queue::window::Window;
+
+/// Whether a run goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Running,
+    /// Nothing new is started; what is in flight has until then.
+    Draining {
+        until: Instant,
+    },
+}
+
+/// What the workers of a run have in common.
+#[derive(Debug)]
+pub struct Shared {
+    pub clock: Clock,
+    pub limits: AttemptLimits,
+    /// The method of rows that name none.
+    pub method: Box<str>,
+    pub rows: RowReceiver,
+    /// What the source waits for besides room in `rows`.
+    pub window: Arc<Window>,
+    pub outcomes: async_channel::Sender<OutcomeBatch>,
+    pub phase: watch::Receiver<Phase>,
+    pub failure: Arc<FirstFailure>,
+    /// The columns of the input that are carried into the results.
+    pub kept: Fields,
+}
+
+impl Shared {
+    /// Nobody wants rows any more.
+    pub fn end_rows(&self) {
+        self.rows.stop();
+        self.window.close();
+    }
+}

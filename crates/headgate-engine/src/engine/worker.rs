@@ -1,0 +1,163 @@
+//! One thread of the engine: its event loop, its connections, and its share of each run.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{LocalOptions, LocalRuntime, RuntimeMetrics};
+use tokio::sync::Notify;
+use tokio::task::spawn_local;
+
+use crate::engine::share::Share;
+use crate::engine::shared::Shared;
+use crate::http::client::Client;
+use crate::http::dial::connect::Connector;
+use crate::http::request::{Defaults, Preparer};
+use crate::http::site::SiteMaker;
+use crate::model::error::JobError;
+use crate::model::row::Row;
+use crate::model::status_set::StatusSet;
+use crate::schedule::Schedule;
+use crate::schedule::hosts::HostTable;
+use crate::stats::worker::{BusyClock, WorkerStats};
+
+/// How often connections are looked for that have been idle for too long.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// One run of an engine.
+pub(super) type RunNumber = u64;
+
+/// What a worker is told to do.
+pub(super) enum Order {
+    Begin(RunNumber, Box<Begin>),
+    /// Cancel this row if you have it.
+    Cancel(RunNumber, u64),
+    /// This row was cancelled before anybody had it: see that it has its outcome.
+    EndCancelled(RunNumber, Row),
+}
+
+/// A share of a run.
+pub(super) struct Begin {
+    pub(super) shared: Arc<Shared>,
+    pub(super) defaults: Defaults,
+    pub(super) fail_on: StatusSet,
+    pub(super) tls: Arc<rustls::ClientConfig>,
+    pub(super) lanes: usize,
+    pub(super) stats: Arc<Mutex<WorkerStats>>,
+}
+
+/// What all workers of an engine have in common.
+#[derive(Debug, Clone)]
+pub(super) struct Common {
+    pub(super) connector: Arc<Connector>,
+    pub(super) hosts: Arc<Mutex<HostTable>>,
+}
+
+/// An event loop for the calling thread.
+///
+/// # Errors
+/// `Internal`: the system refuses what it needs.
+pub fn runtime() -> Result<LocalRuntime, JobError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
+        .map_err(|error| JobError::internal(format!("an event loop cannot be had: {error}")))
+}
+
+/// Runs a worker until its engine is gone and its runs have ended. Blocks.
+pub(super) fn run(runtime: &LocalRuntime, common: Common, orders: &async_channel::Receiver<Order>) {
+    let worker = Rc::new(Worker {
+        client: Rc::new(Client::new(common.connector)),
+        hosts: common.hosts,
+        shares: RefCell::default(),
+        share_ended: Notify::new(),
+        metrics: runtime.metrics(),
+    });
+    runtime.block_on(worker.serve(orders));
+}
+
+struct Worker {
+    client: Rc<Client>,
+    hosts: Arc<Mutex<HostTable>>,
+    /// With the lanes of each.
+    shares: RefCell<HashMap<RunNumber, (Rc<Share>, usize)>>,
+    share_ended: Notify,
+    metrics: RuntimeMetrics,
+}
+
+impl Worker {
+    async fn serve(self: &Rc<Self>, orders: &async_channel::Receiver<Order>) {
+        let mut sweeps = tokio::time::interval(SWEEP_EVERY);
+        loop {
+            let has_work = !self.shares.borrow().is_empty() || self.client.pool.borrow().has_idle();
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Ok(order) => self.obey(order),
+                    Err(_) => break,
+                },
+                () = self.share_ended.notified() => {}
+                _ = sweeps.tick(), if has_work => self.client.pool.borrow_mut().sweep(Instant::now()),
+            }
+        }
+        while !self.shares.borrow().is_empty() {
+            self.share_ended.notified().await;
+        }
+    }
+
+    fn obey(self: &Rc<Self>, order: Order) {
+        let share = |run| self.shares.borrow().get(&run).map(|(share, _)| share.clone());
+        match order {
+            Order::Begin(run, begin) => self.begin(run, *begin),
+            Order::Cancel(run, ordinal) => {
+                if let Some(share) = share(run) {
+                    share.cancel(ordinal);
+                }
+            }
+            Order::EndCancelled(run, row) => {
+                if let Some(share) = share(run) {
+                    share.cancel_row(row);
+                }
+            }
+        }
+    }
+
+    fn begin(self: &Rc<Self>, run: RunNumber, begin: Begin) {
+        let Begin { shared, defaults, fail_on, tls, lanes, stats } = begin;
+        stats.lock().unwrap_or_else(PoisonError::into_inner).busy = Some(BusyClock::start(self.metrics.clone()));
+        let sites = SiteMaker { pool: self.client.pool.clone(), hosts: self.hosts.clone(), tls };
+        let preparer = Preparer::new(defaults, sites);
+        let schedule = Schedule::new(lanes, fail_on);
+        match Share::new(shared.clone(), self.client.clone(), preparer, schedule, stats) {
+            Ok(share) => {
+                let share = Rc::new(share);
+                let registered = Registered { worker: self.clone(), run };
+                self.shares.borrow_mut().insert(run, (share.clone(), lanes));
+                let lanes = self.shares.borrow().values().map(|(_, lanes)| lanes).sum();
+                self.client.pool.borrow_mut().allow(lanes);
+                spawn_local(async move {
+                    let _registered = registered;
+                    share.run().await;
+                });
+            }
+            Err(error) => {
+                shared.failure.set(error);
+                shared.end_rows();
+            }
+        }
+    }
+}
+
+/// A share that the worker knows, until it has ended.
+struct Registered {
+    worker: Rc<Worker>,
+    run: RunNumber,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.worker.shares.borrow_mut().remove(&self.run);
+        self.worker.share_ended.notify_one();
+    }
+}

@@ -1,0 +1,183 @@
+//! The hosts that a run's rows go to, as one worker sees them: how to get there, and which headers go there.
+//!
+//! Each row is looked up once, by its URL up to the path. Sites belong to one run, so that no header of one run can reach
+//! another's requests; what they lead to ([`Route`]) belongs to the worker, and what is known of the host to the engine.
+
+use std::cell::RefCell;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use http::HeaderValue;
+use http::uri::PathAndQuery;
+use lru::LruCache;
+use rustls::ClientConfig;
+
+use crate::http::dial::route::RouteKey;
+use crate::http::pool::{Pool, Route};
+use crate::http::target::{self, Target};
+use crate::model::origin::Origin;
+use crate::schedule::hosts::HostTable;
+#[cfg(test)]
+use crate::{http::dial::tls::TlsConfigs, model::options::RequestOptions};
+
+/// Sites that a worker remembers for a run, at some 500 bytes each. One that was forgotten is made again.
+const MAX_SITES: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+
+/// Where rows go, and with what.
+#[derive(Debug)]
+pub struct Site {
+    /// The text of URLs that lead here, up to the path.
+    prefix: Box<str>,
+    pub route: Rc<Route>,
+    /// The run's headers as they go there, where a row has none of its own: lines with their CR LF.
+    pub headers: Box<[u8]>,
+}
+
+/// What sites are made with.
+#[derive(Debug)]
+pub struct SiteMaker {
+    /// The worker's.
+    pub pool: Rc<RefCell<Pool>>,
+    /// The engine's.
+    pub hosts: Arc<Mutex<HostTable>>,
+    /// The run's way to make TLS connections.
+    pub tls: Arc<ClientConfig>,
+}
+
+impl SiteMaker {
+    #[cfg(test)]
+    pub fn for_tests() -> Self {
+        let tls = TlsConfigs::default().get(&RequestOptions::default());
+        Self {
+            pool: Rc::new(RefCell::new(Pool::new(0))),
+            hosts: Arc::new(Mutex::new(HostTable::new(1))),
+            tls: tls.expect("nothing is read"),
+        }
+    }
+
+    fn route(&self, origin: Origin) -> Rc<Route> {
+        let tls = origin.https.then(|| self.tls.clone());
+        self.pool.borrow_mut().route(RouteKey { origin, tls }, |origin| {
+            self.hosts.lock().unwrap_or_else(PoisonError::into_inner).get(origin, Instant::now())
+        })
+    }
+}
+
+/// What a URL leads to.
+#[derive(Debug)]
+pub struct Found {
+    pub site: Rc<Site>,
+    pub path: PathAndQuery,
+    /// From `user:password@` in the URL.
+    pub authorization: Option<HeaderValue>,
+}
+
+/// The sites that were met last.
+#[derive(Debug)]
+pub struct Sites {
+    maker: SiteMaker,
+    by_prefix: LruCache<Box<str>, Rc<Site>>,
+    /// Most rows go where the one before went.
+    last: Option<Rc<Site>>,
+}
+
+impl Sites {
+    pub fn new(maker: SiteMaker) -> Self {
+        // It grows as it fills.
+        let mut by_prefix = LruCache::unbounded();
+        by_prefix.resize(MAX_SITES);
+        Self { maker, by_prefix, last: None }
+    }
+
+    /// Where a URL leads; `headers` makes the headers for a host that was not met yet.
+    ///
+    /// # Errors
+    /// Why the text is no URL that can be fetched, for a person.
+    pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> Box<[u8]>) -> Result<Found, String> {
+        if let Some((site, path)) = self.known(url) {
+            return Ok(Found { site, path, authorization: None });
+        }
+        let Target { origin, path, authorization } = target::parse(url)?;
+        // What has a user's name in it is no other's way to the same host.
+        let end = if authorization.is_none() { target::authority_end(url) } else { None };
+        let prefix: Box<str> = url[..end.unwrap_or_default()].into();
+        let headers = headers(&origin);
+        let site = Rc::new(Site { prefix: prefix.clone(), route: self.maker.route(origin), headers });
+        if end.is_some() {
+            self.by_prefix.put(prefix, site.clone());
+            self.last = Some(site.clone());
+        }
+        Ok(Found { site, path, authorization })
+    }
+
+    fn known(&mut self, url: &str) -> Option<(Rc<Site>, PathAndQuery)> {
+        if let Some(site) = &self.last
+            && let Some(rest) = url.strip_prefix(&*site.prefix)
+            && let Some(path) = target::plain_path(rest)
+        {
+            return Some((site.clone(), path));
+        }
+        let (prefix, rest) = url.split_at(target::authority_end(url)?);
+        let path = target::plain_path(rest)?;
+        let site = self.by_prefix.get(prefix)?.clone();
+        self.last = Some(site.clone());
+        Some((site, path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sites() -> Sites {
+        Sites::new(SiteMaker::for_tests())
+    }
+
+    fn find(sites: &mut Sites, url: &str) -> Found {
+        sites.find(url, |origin| origin.authority().into_bytes().into()).expect("a URL")
+    }
+
+    #[test]
+    fn a_url_leads_to_the_site_of_its_host_however_many_are_met_in_turn() {
+        let mut sites = sites();
+        // The first is the beginning of the second; the last two are forgiven for what they are, and have no host in common.
+        let urls = [
+            ("h1", "http://h1/a"),
+            ("h10", "http://h10/b?c"),
+            ("h1:81", "http://H1:81/./x"),
+            ("h1", "https://h1/"),
+            ("other.example", "http:///other.example/second"),
+            ("127.0.0.1:81", "http:/127.0.0.1:81/a?u=http://h1/d"),
+        ];
+        for _ in 0..3 {
+            for (authority, url) in urls {
+                let found = find(&mut sites, url);
+                let whole = target::parse(url).expect("a URL");
+                assert_eq!((&whole.origin, &whole.path), (&found.site.route.key.origin, &found.path), "{url}");
+                assert_eq!(authority.as_bytes(), &*found.site.headers, "{url}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_host_that_was_met_is_not_parsed_again_and_its_route_is_one_and_the_same() {
+        let mut sites = sites();
+        let first = find(&mut sites, "http://a/1");
+        find(&mut sites, "http://b/2");
+        let again = find(&mut sites, "http://a/3");
+        assert!(Rc::ptr_eq(&first.site, &again.site));
+        let otherwise = find(&mut sites, "http://A/4");
+        assert!(!Rc::ptr_eq(&first.site, &otherwise.site));
+        assert!(Rc::ptr_eq(&first.site.route, &otherwise.site.route));
+    }
+
+    #[test]
+    fn who_has_a_name_in_the_url_does_not_lend_it_to_the_next() {
+        let mut sites = sites();
+        assert!(find(&mut sites, "http://me:secret@a/").authorization.is_some());
+        assert!(find(&mut sites, "http://a/").authorization.is_none());
+        assert!(find(&mut sites, "http://me:secret@a/").authorization.is_some());
+    }
+}

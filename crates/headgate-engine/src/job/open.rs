@@ -1,0 +1,166 @@
+//! A job taken by this process: a new one, or one that goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+
+use super::commit::Commit;
+use super::directory::JobDirectory;
+use super::done_rows::DoneRows;
+use super::manifest::Manifest;
+use super::sink::DurableSink;
+use super::storage::Storage;
+use super::watched::Watched;
+use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
+use crate::columns::schema::check_names;
+use crate::model::error::JobError;
+use crate::model::options::JobOptions;
+use crate::parts::time::now_text;
+use crate::queue::window::Window;
+use crate::sink::Sink;
+use crate::source::fingerprint::Fingerprint;
+
+/// A job's directory, taken by this process, that holds the job which the options ask for, or none.
+pub struct OpenJob {
+    directory: JobDirectory,
+    part_format: PartFormat,
+    manifest: Manifest,
+    is_new: bool,
+    /// It takes the place of results that are there.
+    replaces: bool,
+    standing: Standing,
+    done_rows: DoneRows,
+    /// What its user is told.
+    note: Option<String>,
+}
+
+/// A job that results can be written to.
+pub struct RunningJob {
+    pub sink: Box<dyn Sink>,
+    /// How far it is.
+    pub watched: Arc<Watched>,
+}
+
+impl OpenJob {
+    /// Takes the directory and brings it to where its newest commit says it is. Of a new job nothing is written yet.
+    ///
+    /// `schema` is that of the results, `fingerprint` that of the input, `input_rows` its rows where they are known.
+    ///
+    /// # Errors
+    /// `Output`: the directory is somebody else's, is written to by another process, is damaged, or holds another job.
+    /// `Usage`: the options do not go with what is kept.
+    pub fn open(
+        path: &Path,
+        options: &JobOptions,
+        schema: &SchemaRef,
+        fingerprint: Option<Fingerprint>,
+        input_rows: Option<u64>,
+        storage: Arc<dyn Storage>,
+    ) -> Result<Self, JobError> {
+        check_names(schema).map_err(JobError::usage)?;
+        let part_format = PartFormat::new(options.sink.format, schema)?;
+        let fresh = options.sink.fresh;
+        let directory = JobDirectory::claim(path, fresh, storage)?;
+        let found = if fresh { None } else { directory.manifest()? };
+        if let Some(manifest) = found.filter(|manifest| !manifest.clearing) {
+            let results = directory.recover()?;
+            if results.newest.number > 0 {
+                check_resume(path, &manifest, options, fingerprint.as_ref())?;
+                let done_rows = done_rows_of(&results.newest)?;
+                let manifest = manifest.with_input_at(&options.source.input);
+                directory.renew(&manifest)?;
+                let note = results.note();
+                let standing = results.into();
+                return Ok(Self {
+                    directory,
+                    part_format,
+                    manifest,
+                    is_new: false,
+                    replaces: false,
+                    standing,
+                    done_rows,
+                    note,
+                });
+            }
+            // It was begun and nothing came of it: as good as none.
+        }
+        let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
+        let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at);
+        let replaces = fresh && directory.holds_rows()?;
+        let (standing, done_rows) = (Standing::zero(), DoneRows::default());
+        Ok(Self { directory, part_format, manifest, is_new: true, replaces, standing, done_rows, note: None })
+    }
+
+    /// Whether nothing of it was done before.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Whether results that are there are to be removed for it.
+    pub fn replaces_results(&self) -> bool {
+        self.replaces
+    }
+
+    /// Something about its directory that its user should know.
+    pub fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    pub fn is_resumable(&self) -> bool {
+        self.manifest.input.fingerprint.is_some()
+    }
+
+    /// How far it is.
+    pub fn last_commit(&self) -> &Commit {
+        &self.standing.last
+    }
+
+    /// Which rows are done.
+    pub fn done_rows(&self) -> &DoneRows {
+        &self.done_rows
+    }
+
+    /// Begins the run. What an earlier job left is removed now; if it is results, and nobody knows yet whether the input has
+    /// a row, when there is the first outcome.
+    pub fn start(
+        self,
+        options: &JobOptions,
+        window: Arc<Window>,
+        clock: MonotonicClock,
+    ) -> Result<RunningJob, JobError> {
+        let waits = self.replaces && !self.is_resumable();
+        if self.is_new && !waits {
+            self.directory.begin(&self.manifest)?;
+        }
+        let begins_with = waits.then_some(self.manifest);
+        let writer = JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "fetch", clock)?;
+        let watched = writer.watched();
+        Ok(RunningJob { sink: Box::new(DurableSink::new(writer, self.done_rows, window, begins_with)), watched })
+    }
+}
+
+pub(super) fn done_rows_of(commit: &Commit) -> Result<DoneRows, JobError> {
+    commit.done_rows().map_err(|error| JobError::internal(format!("a commit: {error}")))
+}
+
+fn check_resume(
+    path: &Path,
+    manifest: &Manifest,
+    options: &JobOptions,
+    fingerprint: Option<&Fingerprint>,
+) -> Result<(), JobError> {
+    let shown = path.display();
+    if !options.sink.resume {
+        return Err(JobError::output(format!(
+            "{shown} already holds the results of a job: go on with it (without --no-resume), replace them with --fresh, or choose another -o"
+        )));
+    }
+    if manifest.input.fingerprint.is_none() && fingerprint.is_none() {
+        let name = if manifest.input.name == "-" { "standard input" } else { &manifest.input.name };
+        return Err(JobError::output(format!(
+            "{shown} already holds the results of a job that read {name}, which cannot be read again to go on: replace them with --fresh, or choose another -o"
+        )));
+    }
+    manifest.check(options, fingerprint, path)
+}

@@ -1,0 +1,40 @@
+//! What a job reads off batches of results.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int16Type, Int64Type};
+use arrow_array::{Array as _, BooleanArray, Int16Array, RecordBatch};
+use arrow_schema::ArrowError;
+use arrow_select::filter::filter_record_batch;
+
+use crate::model::error::JobError;
+use crate::model::failed_by::status_key;
+
+pub(super) fn rows(records: &RecordBatch) -> Result<Vec<i64>, JobError> {
+    let rows = records.column_by_name("row").and_then(|column| column.as_primitive_opt::<Int64Type>());
+    rows.map(|rows| rows.values().to_vec()).ok_or_else(|| JobError::internal("results have no column of rows"))
+}
+
+pub(super) fn attempts_of(records: &RecordBatch) -> Result<&Int16Array, JobError> {
+    let column = records.column_by_name("attempts").and_then(|column| column.as_primitive_opt::<Int16Type>());
+    column.ok_or_else(|| JobError::internal("results have no column of attempts"))
+}
+
+pub(super) fn select(records: &RecordBatch, mask: &BooleanArray) -> Result<RecordBatch, JobError> {
+    if mask.true_count() == records.num_rows() {
+        return Ok(records.clone());
+    }
+    filter_record_batch(records, mask)
+        .map_err(|error: ArrowError| JobError::internal(format!("a batch of results cannot be split: {error}")))
+}
+
+/// Why each row was given up: its kind of error, or its status as `status:503`.
+pub(super) fn kinds(records: &RecordBatch) -> Vec<String> {
+    let error = records.column_by_name("error").map(AsArray::as_string::<i32>);
+    let status = records.column_by_name("status").map(AsArray::as_primitive::<Int16Type>);
+    let kind = |row: usize| match (error, status) {
+        (Some(error), _) if error.is_valid(row) => error.value(row).to_owned(),
+        (_, Some(status)) if status.is_valid(row) => status_key(status.value(row) as u16),
+        _ => "unknown".to_owned(),
+    };
+    (0..records.num_rows()).map(kind).collect()
+}

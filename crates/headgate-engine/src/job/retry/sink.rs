@@ -1,0 +1,116 @@
+//! Outcomes of rows that were asked again: they take the place of those that the rows had.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{ArrayRef, BooleanArray, Int16Array, RecordBatch};
+use arrow_schema::SchemaRef;
+
+use super::rounds::{RoundOutcomes, Rounds};
+use crate::columns::builder::OutcomeBatch;
+use crate::job::done_rows::DoneRows;
+use crate::job::records::{attempts_of, rows, select};
+use crate::job::writer::{Change, JobWriter};
+use crate::model::error::JobError;
+use crate::parts::read::read_part;
+use crate::sink::{Ending, Sink};
+
+/// Parts are written anew for a tenth of the time at the most.
+const REPLACE_SHARE: u32 = 9;
+
+pub(super) struct RetrySink {
+    writer: JobWriter,
+    done_rows: DoneRows,
+    schema: SchemaRef,
+    rounds: Arc<Rounds>,
+    /// When parts may be replaced again before all their rows have an outcome.
+    not_before: Instant,
+    /// Something could not be written, and nothing may be committed any more.
+    failed: bool,
+}
+
+impl RetrySink {
+    pub(super) fn new(writer: JobWriter, done_rows: DoneRows, schema: SchemaRef, rounds: Arc<Rounds>) -> Self {
+        Self { writer, done_rows, schema, rounds, not_before: Instant::now(), failed: false }
+    }
+
+    fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
+        let rows = rows(&batch.records)?;
+        let tried = self.rounds.record(&rows)?;
+        let records = with_attempts(&batch.records, &tried)?;
+        self.writer.write(&records, batch.failed.as_ref())?;
+        self.replace_if_due()
+    }
+
+    fn replace_if_due(&mut self) -> Result<(), JobError> {
+        let is_time = || self.writer.is_due() && Instant::now() >= self.not_before;
+        if self.rounds.is_complete() || is_time() { self.replace() } else { Ok(()) }
+    }
+
+    /// Commits what became of rows, replacing the parts they were in: other rows of those stay as they are.
+    fn replace(&mut self) -> Result<(), JobError> {
+        let Some(RoundOutcomes { parts, rows: asked }) = self.rounds.take_outcomes() else { return Ok(()) };
+        let began = Instant::now();
+        for part in &parts {
+            // Its rows are written anew: damage must not get a checksum of its own.
+            for batch in read_part(&self.writer.directory.path_of(&part.name), part.crc32, &self.schema)? {
+                let batch = batch?;
+                self.writer.forget_failed(&batch);
+                let stays: BooleanArray = rows(&batch)?.iter().map(|row| Some(!asked.contains(*row as u64))).collect();
+                self.writer.carry_failed(&select(&batch, &stays)?)?;
+            }
+        }
+        self.writer.commit(&self.done_rows, &Change { removes: parts, ..Change::default() })?;
+        self.rounds.replaced(self.writer.last_commit().adds.iter().filter(|part| part.is_failed()).cloned().collect());
+        self.not_before = Instant::now() + REPLACE_SHARE * began.elapsed();
+        Ok(())
+    }
+
+    fn end(&mut self, ending: &Ending) -> Result<(), JobError> {
+        let last = self.writer.last_commit();
+        let (input_rows, is_finished) = (last.range.end, last.finished);
+        let waits_to_finish = !is_finished && input_rows == Some(self.done_rows.watermark());
+        if self.writer.run_rows() == 0 && !waits_to_finish {
+            // Nothing was asked, and nothing is to be remembered.
+            return Ok(());
+        }
+        self.replace()?;
+        self.writer.end(&self.done_rows, input_rows, ending.stopped)
+    }
+}
+
+impl Sink for RetrySink {
+    fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
+        let added = self.add(&batch);
+        self.failed |= added.is_err();
+        added.map(|()| ControlFlow::Continue(()))
+    }
+
+    fn tick(&mut self) -> Result<(), JobError> {
+        let replaced = self.replace_if_due();
+        self.failed |= replaced.is_err();
+        replaced
+    }
+
+    fn finish(&mut self, ending: &Ending) -> Result<(), JobError> {
+        let ended = if self.failed { Ok(()) } else { self.end(ending) };
+        if self.failed || ended.is_err() {
+            self.writer.give_up();
+        }
+        self.rounds.close();
+        ended
+    }
+}
+
+/// The records with so many attempts more in each row.
+fn with_attempts(records: &RecordBatch, tried: &[i16]) -> Result<RecordBatch, JobError> {
+    let now = attempts_of(records)?;
+    let sum: Int16Array = now.values().iter().zip(tried).map(|(now, before)| now.saturating_add(*before)).collect();
+    let schema = records.schema();
+    let columns = schema.fields().iter().zip(records.columns()).map(|(field, column)| {
+        if field.name() == "attempts" { Arc::new(sum.clone()) as ArrayRef } else { column.clone() }
+    });
+    RecordBatch::try_new(schema.clone(), columns.collect())
+        .map_err(|error| JobError::internal(format!("attempts cannot be added up: {error}")))
+}

@@ -1,0 +1,31 @@
+//! Whom a request is for.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// A host: scheme, name and port. What limits, pauses and connections belong to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Origin {
+    pub https: bool,
+    pub name: HostName,
+    pub port: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum HostName {
+    /// In lower case and ASCII (punycode).
+    Domain(Box<str>),
+    V4(Ipv4Addr),
+    V6(Ipv6Addr),
+}
+
+impl Origin {
+    /// The value of the `host` header: without the port where it is the scheme's own (RFC 9110 section 7.2).
+    pub fn authority(&self) -> String {
+        let name = match &self.name {
+            HostName::Domain(name) => name.to_string(),
+            HostName::V4(address) => address.to_string(),
+            HostName::V6(address) => format!("[{address}]"),
+        };
+        if self.port == if self.https { 443 } else { 80 } { name } else { format!("{name}:{}", self.port) }
+    }
+}

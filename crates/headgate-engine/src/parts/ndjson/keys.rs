@@ -1,0 +1,18 @@
+//! How bytes and headers stand in lines, for those who write them and those who read them.
+
+use arrow_schema::{DataType, Field, FieldRef, Fields};
+
+/// Where bytes of this column stand that are no text.
+pub(super) fn base64_name(field: &Field) -> String {
+    format!("{}_base64", field.name())
+}
+
+/// The item of a list of headers, and the fields of one header: nothing else is written as headers are.
+pub(super) fn headers_of(data_type: &DataType) -> Option<(&FieldRef, &Fields)> {
+    let DataType::List(item) = data_type else { return None };
+    let DataType::Struct(fields) = item.data_type() else { return None };
+    let expected = [("name", &DataType::Utf8), ("value", &DataType::Binary)];
+    let found = fields.iter().map(|field| (field.name().as_str(), field.data_type()));
+    let has_nulls = item.is_nullable() || fields.iter().any(|field| field.is_nullable());
+    (found.eq(expected) && !has_nulls).then_some((item, fields))
+}

@@ -1,0 +1,6 @@
+//! Parts as Parquet.
+
+mod copy;
+mod pages;
+pub(crate) mod read;
+pub(crate) mod write;

@@ -1,0 +1,246 @@
+//! The pages of a Parquet file with a checksum each, so that other readers can notice damage, too.
+//!
+//! The format has a place for the CRC-32 of a page in its header (parquet.thrift, `PageHeader.crc`: of the data as it is
+//! stored, without the header), which the parquet crate checks and does not write. It does let its user keep the pages of a
+//! row group until they are written: here each header gets its checksum meanwhile. It then is some bytes longer, so where
+//! the pages of a column are is said anew.
+
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, PageKey, PageStore, PageStoreArgs, PageStoreFactory};
+use parquet::column::writer::ColumnCloseResult;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::writer::SerializedRowGroupWriter;
+
+use crate::parts::checksum::Checksummed;
+
+/// The pages of the columns of one row group, in the order in which the columns were begun.
+#[derive(Debug, Default)]
+pub(super) struct PageKeeper {
+    columns: Mutex<Vec<Arc<Mutex<Pages>>>>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// Of the page whose data comes next.
+    header: Option<Bytes>,
+    pages: Vec<Page>,
+}
+
+#[derive(Debug)]
+struct Page {
+    header: Bytes,
+    data: Bytes,
+    is_dictionary: bool,
+    /// What the checksum added to its header.
+    added: usize,
+}
+
+impl PageKeeper {
+    /// Writes a column, which is the next one of those that were begun.
+    pub(super) fn write(
+        &self,
+        column: ArrowColumnWriter,
+        group: &mut SerializedRowGroupWriter<'_, Checksummed>,
+        index: usize,
+    ) -> Result<()> {
+        let close = column.close()?.close().clone();
+        let kept = held(&self.columns).get(index).cloned();
+        let pages = kept.ok_or_else(|| ParquetError::General("a column has no pages".into()))?;
+        let mut pages = std::mem::take(&mut held(&pages).pages);
+        // It is made last, and is to be the first one.
+        pages.sort_by_key(|page| !page.is_dictionary);
+        let close = located(close, &pages)?;
+        group.append_column(&Chunk(pages.into_iter().flat_map(|page| [page.header, page.data]).collect()), close)
+    }
+
+    /// The pages of a row group are written.
+    pub(super) fn clear(&self) {
+        held(&self.columns).clear();
+    }
+}
+
+impl PageStoreFactory for PageKeeper {
+    fn create(&self, _args: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>> {
+        let pages = Arc::<Mutex<Pages>>::default();
+        held(&self.columns).push(pages.clone());
+        Ok(Box::new(ColumnPages { pages, bytes: 0 }))
+    }
+}
+
+struct ColumnPages {
+    pages: Arc<Mutex<Pages>>,
+    bytes: usize,
+}
+
+impl PageStore for ColumnPages {
+    /// Is given the header of a page, and then its data.
+    fn put(&mut self, value: Bytes) -> Result<PageKey> {
+        self.bytes += value.len();
+        let mut pages = held(&self.pages);
+        match pages.header.take() {
+            None => pages.header = Some(value),
+            Some(plain) => {
+                let with_crc = with_crc(&plain, crc32fast::hash(&value))
+                    .ok_or_else(|| ParquetError::General("the header of a page has an unknown form".into()))?;
+                let page = Page {
+                    is_dictionary: plain.get(1) == Some(&DICTIONARY_PAGE),
+                    added: with_crc.len() - plain.len(),
+                    header: with_crc.into(),
+                    data: value,
+                };
+                pages.pages.push(page);
+            }
+        }
+        Ok(PageKey::new(pages.pages.len() as u64))
+    }
+
+    fn take(&mut self, _key: PageKey) -> Result<Bytes> {
+        Err(ParquetError::General("pages are written by their keeper".into()))
+    }
+
+    fn memory_size(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// What the writer of a column says of it, with the pages where they are to be.
+fn located(mut close: ColumnCloseResult, pages: &[Page]) -> Result<ColumnCloseResult> {
+    let length = |page: &Page| (page.header.len() + page.data.len()) as i64;
+    let added: usize = pages.iter().map(|page| page.added).sum();
+    let dictionary = pages.first().filter(|page| page.is_dictionary).map(length);
+    let mut offset = dictionary.unwrap_or_default();
+    let (compressed, uncompressed) = (close.metadata.compressed_size(), close.metadata.uncompressed_size());
+    close.bytes_written += added as u64;
+    close.metadata = close
+        .metadata
+        .into_builder()
+        .set_dictionary_page_offset(dictionary.map(|_| 0))
+        .set_data_page_offset(offset)
+        .set_total_compressed_size(compressed + added as i64)
+        .set_total_uncompressed_size(uncompressed + added as i64)
+        .build()?;
+    let locations = close.offset_index.iter_mut().flat_map(|index| &mut index.page_locations);
+    for (location, page) in locations.zip(pages.iter().filter(|page| !page.is_dictionary)) {
+        location.offset = offset;
+        location.compressed_page_size = length(page) as i32;
+        offset += length(page);
+    }
+    Ok(close)
+}
+
+/// As a number of Thrift's compact protocol.
+const DICTIONARY_PAGE: u8 = zigzag(2) as u8;
+/// The header of a field: the distance to the number of the field before it, and its type.
+const NEXT_FIELD: u8 = 0x10;
+const INT32: u8 = 5;
+const STRUCT: u8 = 12;
+
+/// The header of a page with the checksum as its field 4, behind type and sizes (1 to 3). `None`: it is none that we know.
+fn with_crc(header: &[u8], crc32: u32) -> Option<Vec<u8>> {
+    let mut at = 0;
+    for _ in 1..=3 {
+        if *header.get(at)? != NEXT_FIELD | INT32 {
+            return None;
+        }
+        at += 1 + header[at + 1..].iter().position(|byte| byte & 0x80 == 0)? + 1;
+    }
+    let (start, rest) = header.split_at(at);
+    let (next, rest) = rest.split_first()?;
+    // What follows says how far it is from the field before it, which is now the checksum.
+    if next & 0x0F != STRUCT || *next < 2 * NEXT_FIELD {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(header.len() + 6);
+    bytes.extend(start);
+    bytes.push(NEXT_FIELD | INT32);
+    let mut number = zigzag(crc32 as i32);
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes.push(next - NEXT_FIELD);
+    bytes.extend(rest);
+    Some(bytes)
+}
+
+const fn zigzag(number: i32) -> u32 {
+    ((number << 1) ^ (number >> 31)) as u32
+}
+
+/// The pages of a column as one file.
+struct Chunk(Vec<Bytes>);
+
+impl Length for Chunk {
+    fn len(&self) -> u64 {
+        self.0.iter().map(|bytes| bytes.len() as u64).sum()
+    }
+}
+
+impl ChunkReader for Chunk {
+    type T = PageReader;
+
+    fn get_read(&self, start: u64) -> Result<PageReader> {
+        let mut pages = self.0.clone().into_iter();
+        let current = pages.next().unwrap_or_default();
+        if start == 0 { Ok(PageReader { current, pages }) } else { Err(read_from_start()) }
+    }
+
+    fn get_bytes(&self, _start: u64, _length: usize) -> Result<Bytes> {
+        Err(read_from_start())
+    }
+}
+
+fn read_from_start() -> ParquetError {
+    ParquetError::General("the pages of a column are read from their start".into())
+}
+
+struct PageReader {
+    current: Bytes,
+    pages: std::vec::IntoIter<Bytes>,
+}
+
+impl Read for PageReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.current.is_empty() {
+            match self.pages.next() {
+                Some(next) => self.current = next,
+                None => return Ok(0),
+            }
+        }
+        let length = buffer.len().min(self.current.len());
+        buffer[..length].copy_from_slice(&self.current.split_to(length));
+        Ok(length)
+    }
+}
+
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checksum_becomes_the_fourth_field_of_the_header_of_a_page() {
+        // A data page of 300 bytes, 20 as they are stored: its own header is field 5, with whatever is in it.
+        let plain = [0x15, 0x00, 0x15, 0xD8, 0x04, 0x15, 0x28, 0x2C, 0x15, 0x0C, 0x00, 0x00];
+        let with = [0x15, 0x00, 0x15, 0xD8, 0x04, 0x15, 0x28, 0x15, 0x80, 0x01, 0x1C, 0x15, 0x0C, 0x00, 0x00];
+        assert_eq!(Some(with.to_vec()), with_crc(&plain, 64));
+        // -1 in zigzag is 1.
+        assert_eq!(Some(0x01), with_crc(&plain, u32::MAX).map(|bytes| bytes[8]));
+    }
+
+    #[test]
+    fn what_has_another_form_is_not_changed_by_guessing() {
+        let has_one = [0x15, 0x00, 0x15, 0x02, 0x15, 0x02, 0x15, 0x02, 0x1C, 0x00, 0x00];
+        for header in [&has_one[..], &[0x15], &[0x15, 0x80], &[0x25, 0x00], &[]] {
+            assert_eq!(None, with_crc(header, 1), "{header:?}");
+        }
+    }
+}

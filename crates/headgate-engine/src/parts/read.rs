@@ -1,0 +1,208 @@
+//! Parts read back: the same columns, of the same types, as were written. A batch is as large as those of the engine,
+//! or one row where a row is larger.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::vec;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Fields, SchemaRef};
+use memchr::memchr_iter;
+
+use super::checksum::{open_summed, open_verified};
+use super::ndjson::decode::LineDecoder;
+use super::ndjson::read::NdjsonBatches;
+use super::parquet::read::{self as parquet, ParquetBatches};
+use crate::columns::schema::schema;
+use crate::model::error::{JobError, cause};
+
+/// What to do about results that were damaged from outside.
+pub(crate) const WAYS_ON: &str =
+    "bring it back from a copy, or start over with headgate fetch: with --fresh, or with another -o";
+
+/// The rows of one part, batch by batch. It ends after an error.
+pub(crate) struct PartBatches {
+    path: PathBuf,
+    /// Read so far.
+    rows: u64,
+    batches: FormatBatches,
+}
+
+enum FormatBatches {
+    Parquet(ParquetBatches),
+    Ndjson(Box<NdjsonBatches>),
+    Ended,
+}
+
+/// Reads a part that has the columns of `schema`, and the content that was committed.
+///
+/// # Errors
+/// `Output`: it is missing, damaged, or has other columns.
+pub(crate) fn read_part(path: &Path, crc32: u32, schema: &SchemaRef) -> Result<PartBatches, JobError> {
+    batches(open_committed(path, crc32)?, path, schema)
+}
+
+fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
+    if is_parquet(path) {
+        return parquet_batches(file, path, schema);
+    }
+    let batches = FormatBatches::Ndjson(Box::new(NdjsonBatches::new(file, LineDecoder::new(schema)?)));
+    Ok(PartBatches { path: path.to_owned(), rows: 0, batches })
+}
+
+/// Rows, bytes and CRC-32 of a part, as a commit says them.
+///
+/// # Errors
+/// It cannot be read, or is no part.
+pub(crate) fn describe_part(path: &Path) -> io::Result<(u64, u64, u32)> {
+    let (mut bytes, mut lines) = (0, 0);
+    let (file, crc32) = open_summed(path, |piece| {
+        bytes += piece.len() as u64;
+        lines += memchr_iter(b'\n', piece).count() as u64;
+    })?;
+    let rows = if is_parquet(path) { parquet::rows(&file).map_err(io::Error::other)? } else { lines };
+    Ok((rows, bytes, crc32))
+}
+
+/// The columns of a Parquet part.
+///
+/// # Errors
+/// `Output`: it is missing or damaged.
+pub(crate) fn part_schema(path: &Path) -> Result<SchemaRef, JobError> {
+    parquet::schema(&open(path)?).map_err(|trouble| damaged(path, &trouble))
+}
+
+/// The columns of parts of one job: as the first Parquet part has them. Lines do not say of what types they were made:
+/// where there are only such, the columns are those that every result has.
+///
+/// # Errors
+/// As [`part_schema`].
+pub fn schema_of_parts(paths: &[PathBuf]) -> Result<SchemaRef, JobError> {
+    match paths.iter().find(|path| is_parquet(path)) {
+        Some(path) => part_schema(path),
+        None => Ok(schema(&Fields::empty())),
+    }
+}
+
+/// As [`read_part`], from a file that is open.
+pub(super) fn parquet_batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
+    let batches = ParquetBatches::new(file, schema).map_err(|trouble| damaged(path, &trouble))?;
+    Ok(PartBatches { path: path.to_owned(), rows: 0, batches: FormatBatches::Parquet(batches) })
+}
+
+impl Iterator for PartBatches {
+    type Item = Result<RecordBatch, JobError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = match &mut self.batches {
+            FormatBatches::Parquet(batches) => batches.next_batch(),
+            FormatBatches::Ndjson(batches) => batches.next_batch(),
+            FormatBatches::Ended => Ok(None),
+        };
+        match batch {
+            Ok(Some(batch)) => {
+                self.rows += batch.num_rows() as u64;
+                Some(Ok(batch))
+            }
+            Ok(None) => None,
+            Err(trouble) => {
+                self.batches = FormatBatches::Ended;
+                Some(Err(damaged(&self.path, &format!("after {} rows: {trouble}", self.rows))))
+            }
+        }
+    }
+}
+
+/// A part to be read.
+#[derive(Debug, Clone)]
+pub struct PartFile {
+    pub path: PathBuf,
+    /// The checksum it was committed with, which is compared before any of its rows are given out; `None`: it is not known.
+    pub crc32: Option<u32>,
+}
+
+/// Without its job, nobody knows what was committed.
+impl From<PathBuf> for PartFile {
+    fn from(path: PathBuf) -> Self {
+        Self { path, crc32: None }
+    }
+}
+
+/// The rows of several parts, one part after the other. Only one is open at a time. It ends after an error.
+pub struct PartRows {
+    parts: vec::IntoIter<PartFile>,
+    schema: SchemaRef,
+    open: Option<PartBatches>,
+}
+
+impl PartRows {
+    /// `schema`: that of every part.
+    pub fn new(parts: Vec<PartFile>, schema: SchemaRef) -> Self {
+        Self { parts: parts.into_iter(), schema, open: None }
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, JobError> {
+        loop {
+            if let Some(batch) = self.open.as_mut().and_then(Iterator::next) {
+                return batch.map(Some);
+            }
+            let Some(PartFile { path, crc32 }) = self.parts.next() else { return Ok(None) };
+            let file = match crc32 {
+                Some(crc32) => open_committed(&path, crc32)?,
+                None => open(&path)?,
+            };
+            self.open = Some(batches(file, &path, &self.schema)?);
+        }
+    }
+}
+
+impl Iterator for PartRows {
+    type Item = Result<RecordBatch, JobError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.next_batch();
+        if batch.is_err() {
+            self.open = None;
+            self.parts = Vec::new().into_iter();
+        }
+        batch.transpose()
+    }
+}
+
+fn open(path: &Path) -> Result<File, JobError> {
+    File::open(path).map_err(|error| JobError::output(format!("cannot read {}: {}", path.display(), cause(&error))))
+}
+
+/// The file, at its start, if its content is what was committed.
+///
+/// # Errors
+/// `Output`: it is not, or cannot be read.
+pub(crate) fn open_committed(path: &Path, crc32: u32) -> Result<File, JobError> {
+    open_verified(path, crc32).map_err(|error| {
+        JobError::output(match error.kind() {
+            io::ErrorKind::InvalidData => format!("{}; {WAYS_ON}", cause(&error)),
+            _ => cause(&error),
+        })
+    })
+}
+
+fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "parquet")
+}
+
+/// Of a trouble that may quote what was found, of any length and content, the beginning.
+fn damaged(path: &Path, trouble: &str) -> JobError {
+    const MAX_CHARACTERS: usize = 300;
+    let shown: String = trouble
+        .chars()
+        .take(MAX_CHARACTERS)
+        .map(|character| if character.is_control() { ' ' } else { character })
+        .collect();
+    let more = if trouble.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
+    JobError::output(format!("{}: damaged: {shown}{more}; {WAYS_ON}", path.display()))
+}

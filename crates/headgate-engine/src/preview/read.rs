@@ -1,0 +1,115 @@
+//! Where the first rows are found.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use super::table::Preview;
+use super::{ndjson, parquet};
+use crate::job::OWN_DIRECTORY;
+use crate::job::status::{self, Parts};
+use crate::model::error::{JobError, cause};
+use crate::parts::name::PartName;
+use crate::parts::read::{PartFile, open_committed};
+
+/// Reads the first `rows` rows of an output directory (answered ones first), or of one file of results. Memory is
+/// bounded by `rows` short texts and one batch of a file. Of a job, only what was committed is shown.
+///
+/// # Errors
+/// `Input`: there is nothing of that name, nothing of results in it, or what is there cannot be read. `Output`: the results of
+/// a job are not those that were committed.
+pub fn preview(path: &Path, rows: usize) -> Result<Preview, JobError> {
+    let Found { files, total_rows } = files(path)?;
+    let mut preview = Preview { total_rows: Some(0), ..Preview::default() };
+    for PartFile { path: file, crc32 } in files {
+        let wanted = rows - preview.rows.len();
+        let is_enough = wanted == 0 && !preview.columns.is_empty();
+        if is_enough && total_rows.is_some() {
+            break;
+        }
+        let opened = match crc32 {
+            Some(crc32) => open_committed(&file, crc32)?,
+            None => File::open(&file).map_err(|error| unreadable(&file, &cause(&error)))?,
+        };
+        if extension(&file) == Some("parquet") {
+            let total = parquet::read(opened, wanted, &mut preview).map_err(|error| unreadable(&file, &error))?;
+            preview.total_rows = preview.total_rows.map(|before| before + total);
+        } else {
+            preview.total_rows = None;
+            if wanted == 0 {
+                break;
+            }
+            ndjson::read(opened, wanted, &mut preview).map_err(|error| unreadable(&file, &error))?;
+        }
+    }
+    preview.total_rows = total_rows.or(preview.total_rows);
+    let width = preview.columns.len();
+    preview.rows.iter_mut().for_each(|row| row.resize(width, None));
+    Ok(preview)
+}
+
+/// The files to read, in order.
+struct Found {
+    files: Vec<PartFile>,
+    /// Where somebody else than the files says it.
+    total_rows: Option<u64>,
+}
+
+fn files(path: &Path) -> Result<Found, JobError> {
+    let shown = path.display();
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => JobError::input(format!("{shown}: no such file or directory")),
+        _ => unreadable(path, &cause(&error)),
+    })?;
+    if !metadata.is_dir() {
+        return match extension(path) {
+            Some("parquet" | "ndjson" | "jsonl") => Ok(Found { files: vec![of_a_job(path)?], total_rows: None }),
+            _ => Err(JobError::input(format!(
+                "{shown}: not a file of results: name an output directory, or a .parquet or .ndjson file"
+            ))),
+        };
+    }
+    let nothing_yet = || {
+        JobError::input(format!(
+            "{shown} holds no results yet: the first appear with the first commit (--commit-every-s)"
+        ))
+    };
+    if path.join(OWN_DIRECTORY).join("job.json").exists() {
+        let Parts { files, rows, .. } = status::compared_parts(path)?;
+        return if files.is_empty() { Err(nothing_yet()) } else { Ok(Found { files, total_rows: Some(rows) }) };
+    }
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(|error| unreadable(path, &cause(&error)))? {
+        let entry = entry.map_err(|error| unreadable(path, &cause(&error)))?;
+        names.extend(entry.file_name().to_str().and_then(PartName::parse));
+    }
+    if names.is_empty() {
+        let holds_none =
+            || JobError::input(format!("{shown} holds no results: it is not an output directory of headgate"));
+        return Err(if path.join(OWN_DIRECTORY).is_dir() { nothing_yet() } else { holds_none() });
+    }
+    names.sort_unstable();
+    let files = names.iter().map(|name| path.join(name.to_string()).into()).collect();
+    Ok(Found { files, total_rows: None })
+}
+
+/// One file, which may be a part of a job.
+fn of_a_job(path: &Path) -> Result<PartFile, JobError> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_part = path.file_name().and_then(|name| PartName::parse(name.to_str()?)).is_some();
+    if is_part && parent.join(OWN_DIRECTORY).join("job.json").exists() {
+        let is_it = |part: &PartFile| part.path.file_name() == path.file_name();
+        if let Some(part) = status::parts(parent)?.files.into_iter().find(is_it) {
+            return Ok(part);
+        }
+    }
+    Ok(path.to_owned().into())
+}
+
+fn extension(path: &Path) -> Option<&str> {
+    path.extension().and_then(|extension| extension.to_str())
+}
+
+fn unreadable(path: &Path, cause: &str) -> JobError {
+    JobError::input(format!("cannot read {}: {cause}", path.display()))
+}

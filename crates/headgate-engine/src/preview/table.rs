@@ -1,0 +1,31 @@
+//! Rows as short text.
+
+/// The first rows of a result.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Preview {
+    pub columns: Vec<String>,
+    /// One value for each column; `None` is null.
+    pub rows: Vec<Vec<Option<String>>>,
+    /// Rows in all, where the files say so: Parquet does, NDJSON does not.
+    pub total_rows: Option<u64>,
+}
+
+impl Preview {
+    /// Where values of that name go. Files of one result agree in their columns; lines may leave some out.
+    pub(super) fn column(&mut self, name: &str) -> usize {
+        self.columns.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.columns.push(name.to_owned());
+            self.columns.len() - 1
+        })
+    }
+
+    /// Sets a value of the last row.
+    pub(super) fn set(&mut self, column: usize, value: Option<String>) {
+        if let Some(row) = self.rows.last_mut() {
+            if row.len() <= column {
+                row.resize(column + 1, None);
+            }
+            row[column] = value;
+        }
+    }
+}

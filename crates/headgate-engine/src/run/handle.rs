@@ -1,0 +1,88 @@
+//! A run as whoever started it sees it.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::job_state::JobState;
+use super::sink_thread::Done;
+use super::stop::Stop;
+use crate::engine::Assigned;
+use crate::engine::failure::FirstFailure;
+use crate::queue::rows::RowReceiver;
+use crate::stats::bottleneck::merging;
+use crate::stats::monitor::Monitor;
+use crate::stats::report::{Snapshot, Summary};
+
+/// How long an aborted run may take to write what it has received.
+const LONGEST_ABORT: Duration = Duration::from_secs(1);
+
+/// A run that goes on. Dropping it lets it go on to its end.
+#[derive(Debug)]
+pub struct Run {
+    pub(super) stop: Stop,
+    pub(super) rows: RowReceiver,
+    pub(super) grace: Duration,
+    pub(super) failure: Arc<FirstFailure>,
+    pub(super) done: Arc<Done>,
+    /// When it was asked to end at once.
+    pub(super) aborted: OnceLock<Instant>,
+    /// The workers' part in it; `None`: there was nothing to do.
+    pub(super) assigned: Option<Assigned>,
+    pub(super) monitor: Mutex<Monitor>,
+    /// What the job's directory knows, if it is a run of a job.
+    pub(super) state: Option<JobState>,
+    /// Where results go, for a person.
+    pub(super) output: String,
+    pub(super) notes: Arc<Mutex<Vec<String>>>,
+}
+
+impl Run {
+    /// Cancels a row, whether it waits or is in flight: it fails as `cancelled`. One that has ended, or that the source has not
+    /// handed on yet, is left alone. Returns before it is done.
+    pub fn cancel(&self, row: u64) {
+        if let Some(assigned) = &self.assigned {
+            assigned.cancel(&self.rows, row);
+        }
+    }
+
+    /// Waits for the run to end, for `timeout` at the most. Whether it has ended. After [`Run::abort`] it has after a second,
+    /// even if the output cannot be written because nobody reads it.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.done.wait(timeout) || self.aborted.get().is_some_and(|aborted| aborted.elapsed() >= LONGEST_ABORT)
+    }
+
+    /// Starts nothing new; what is in flight has the grace that was asked for.
+    pub fn stop(&self) {
+        self.stop.at(Instant::now() + self.grace);
+    }
+
+    /// Ends what is in flight, too. What has been received is written.
+    pub fn abort(&self) {
+        let _ = self.aborted.set(Instant::now());
+        self.stop.at(Instant::now());
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let stopping = self.stop.was_asked_for();
+        let mut snapshot =
+            self.monitor.lock().unwrap_or_else(PoisonError::into_inner).snapshot(Instant::now(), stopping);
+        if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.watched.merging()) {
+            snapshot.bound_by = merging(merged, parts);
+        }
+        snapshot
+    }
+
+    /// What was done, up to now or to the end.
+    pub fn summary(&self) -> Summary {
+        let ended = self.done.at().unwrap_or_else(Instant::now);
+        let interrupted = self.stop.was_asked_for();
+        let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut summary = monitor.summary(ended);
+        summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
+        summary.output.clone_from(&self.output);
+        summary.interrupted = interrupted;
+        summary.notes.clone_from(&self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        summary.failure = self.failure.get().as_ref().map(Into::into);
+        summary
+    }
+}

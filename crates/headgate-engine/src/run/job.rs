@@ -1,0 +1,104 @@
+//! A run of a job: of an input and an output that options name.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::checks::{check, check_ports, note_window};
+use super::handle::Run;
+use super::launch::{Launch, SINK_TICK};
+use super::plan::Plan;
+use crate::engine::{Engine, machine};
+use crate::job::retry::{OpenRetry, Retry, RetryOptions};
+use crate::job::storage::{Disk, Storage};
+use crate::model::error::JobError;
+use crate::model::options::{EngineOptions, Format, JobOptions, Output};
+
+/// Where results are committed more often than that, the sink is not told of the time more often.
+const SHORTEST_TICK: Duration = Duration::from_millis(10);
+
+impl Run {
+    /// Checks everything, opens both ends and starts the threads. Nothing is sent or written if it fails.
+    ///
+    /// A job that was begun before in the same output directory goes on where it stopped; of one that is finished nothing is
+    /// done again. The run has an engine of its own.
+    ///
+    /// # Errors
+    /// `Usage`, `Input` or `Output`, naming the option or file.
+    pub fn job(options: &JobOptions) -> Result<Self, JobError> {
+        Self::job_with(options, Arc::new(Disk))
+    }
+
+    /// [`Run::job`], with another way to the disk.
+    ///
+    /// # Errors
+    /// As [`Run::job`].
+    pub fn job_with(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+        check(options)?;
+        Self::job_on(&own_engine(options)?, options, storage)
+    }
+
+    /// [`Run::job`] on an engine that is there. What `options` say of an engine is of no effect.
+    ///
+    /// # Errors
+    /// As [`Run::job`].
+    pub fn job_on(engine: &Engine, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+        check(options)?;
+        let plan = match &options.sink.output {
+            Output::Directory(path) if options.sink.format != Format::None => Plan::durable(path, options, storage)?,
+            _ => Plan::passing(options)?,
+        };
+        begin(engine, plan, options)
+    }
+
+    /// Asks rows again that a job gave up, and replaces their results.
+    ///
+    /// # Errors
+    /// As [`Run::job`]; `Output` where there is no such job.
+    pub fn retry(options: RetryOptions) -> Result<Self, JobError> {
+        Self::retry_with(options, Arc::new(Disk))
+    }
+
+    /// [`Run::retry`], with another way to the disk.
+    ///
+    /// # Errors
+    /// As [`Run::retry`].
+    pub fn retry_with(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+        check(&options.job)?;
+        let Retry { job, source, options } = OpenRetry::open(options, storage)?;
+        begin(&own_engine(&options)?, Plan::retrying(job, source), &options)
+    }
+}
+
+/// An engine for one run: no more threads than rows in flight.
+fn own_engine(options: &JobOptions) -> Result<Engine, JobError> {
+    let threads = options.engine.threads.unwrap_or_else(machine::cores).min(options.run.concurrency);
+    Engine::start(&EngineOptions { threads: Some(threads), ..options.engine.clone() })
+}
+
+fn begin(engine: &Engine, plan: Plan, options: &JobOptions) -> Result<Run, JobError> {
+    let Plan { source, size, kept, done, output } = plan;
+    // More connections than rows are never open.
+    let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
+    let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
+    let room = engine.reserve(needed)?;
+    let notes = [check_ports(options, needed)?, note_window(&options.run), output.note()];
+    let launch = Launch {
+        source,
+        size,
+        kept,
+        done,
+        window: Arc::new(output.window(options)),
+        input_is_pipe: options.source.input == "-",
+        output_is_pipe: options.sink.output == Output::Stdout,
+        output: match &options.sink.output {
+            Output::Directory(path) => path.display().to_string(),
+            Output::Stdout => "-".into(),
+            Output::Nowhere => String::new(),
+        },
+        tick: SINK_TICK.min(options.sink.commit_every).max(SHORTEST_TICK),
+        request: options.request.clone(),
+        run: options.run.clone(),
+        notes: notes.into_iter().flatten().collect(),
+    };
+    launch.begin(engine, room, |window| output.begin(options, window))
+}

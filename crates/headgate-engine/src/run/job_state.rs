@@ -1,0 +1,30 @@
+//! What is known of a durable job while one of its runs goes on.
+
+use std::sync::Arc;
+
+use crate::job::Watched;
+use crate::stats::report::JobFigures;
+
+#[derive(Debug, Clone)]
+pub(super) struct JobState {
+    pub(super) watched: Arc<Watched>,
+    pub(super) rows_before: u64,
+    pub(super) resumable: bool,
+}
+
+impl JobState {
+    /// The figures of the whole job.
+    pub(super) fn figures(&self, input_rows: Option<u64>) -> JobFigures {
+        let commit = self.watched.commit();
+        JobFigures {
+            rows: commit.range.end.or(input_rows),
+            done: commit.done,
+            rows_before: self.rows_before,
+            answered: commit.totals.answered,
+            failed: commit.totals.failed,
+            errors: commit.totals.errors.clone(),
+            finished: commit.finished,
+            resumable: self.resumable,
+        }
+    }
+}

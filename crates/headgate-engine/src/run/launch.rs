@@ -1,0 +1,166 @@
+//! From what a run is made of to its threads.
+
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use arrow_schema::Fields;
+
+use super::handle::Run;
+use super::job_state::JobState;
+use super::sink_thread::{self, Done, SinkThread};
+use super::source_thread::{self, SourceThread};
+use super::stop::Stop;
+use crate::engine::failure::FirstFailure;
+use crate::engine::shared::Shared;
+use crate::engine::{Engine, Room, Work, machine};
+use crate::http::client::AttemptLimits;
+use crate::http::h1::exchange::ResponseLimits;
+use crate::http::request::Defaults;
+use crate::job::DoneRows;
+use crate::model::clock::Clock;
+use crate::model::error::JobError;
+use crate::model::options::{RequestOptions, RunOptions};
+use crate::model::source_size::SourceSize;
+use crate::queue::rows::row_queue;
+use crate::queue::window::Window;
+use crate::sink::Sink;
+use crate::source::Source;
+use crate::stats::monitor::{Monitor, Setting};
+
+/// Batches of outcomes that may wait for the sink, over all workers.
+const MAX_WAITING_BATCHES: usize = 4;
+/// How often a sink is told that time passes.
+pub(super) const SINK_TICK: Duration = Duration::from_millis(500);
+
+/// What a run is made of, whoever asked for it.
+pub(super) struct Launch {
+    /// `None`: there is nothing left to read.
+    pub(super) source: Option<Box<dyn Source>>,
+    pub(super) size: SourceSize,
+    /// The columns of the input that are carried into the results.
+    pub(super) kept: Fields,
+    /// Rows that earlier runs have done.
+    pub(super) done: DoneRows,
+    pub(super) window: Arc<Window>,
+    pub(super) input_is_pipe: bool,
+    pub(super) output_is_pipe: bool,
+    pub(super) output: String,
+    /// How often the sink is told that time passes.
+    pub(super) tick: Duration,
+    pub(super) request: RequestOptions,
+    pub(super) run: RunOptions,
+    pub(super) notes: Vec<String>,
+}
+
+/// Where outcomes go, begun.
+pub(super) enum Begun {
+    Running {
+        sink: Box<dyn Sink>,
+        state: Option<JobState>,
+    },
+    /// Everything has been done before.
+    Finished(JobState),
+}
+
+impl Launch {
+    /// Starts the threads; `begin` begins to write, and is asked last of what can fail for a user's mistake.
+    pub(super) fn begin(
+        self,
+        engine: &Engine,
+        room: Room,
+        begin: impl FnOnce(&Arc<Window>) -> Result<Begun, JobError>,
+    ) -> Result<Run, JobError> {
+        let defaults = Defaults::new(&self.request)?;
+        let setting = Setting {
+            concurrency: self.run.concurrency,
+            cores: machine::cores(),
+            input_is_pipe: self.input_is_pipe,
+            output_is_pipe: self.output_is_pipe,
+            rows_before: self.done.rows_done(),
+        };
+        let (row_sender, rows) = row_queue();
+        let (stop, phase) = Stop::new(rows.clone());
+        let failure = Arc::<FirstFailure>::default();
+        let done = Arc::<Done>::default();
+        let notes = Arc::new(Mutex::new(self.notes));
+        let clock = Clock::start();
+        let started = clock.started();
+        let size = Arc::new(Mutex::new(self.size));
+        let window = self.window;
+        let (assigned, state) = match begin(&window)? {
+            Begun::Finished(state) => {
+                done.set();
+                (None, Some(state))
+            }
+            Begun::Running { sink, state } => {
+                let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
+                let limits = AttemptLimits {
+                    response: ResponseLimits {
+                        max_body_bytes: self.request.max_body_bytes,
+                        memory: engine.memory().clone(),
+                    },
+                    timeout: self.request.timeout,
+                    connect_timeout: self.request.connect_timeout,
+                };
+                let shared = Shared {
+                    clock,
+                    limits,
+                    method: defaults.method.as_str().into(),
+                    kept: self.kept,
+                    rows: rows.clone(),
+                    outcomes: outcome_sender,
+                    phase,
+                    failure: failure.clone(),
+                    window: window.clone(),
+                };
+                let assigned = engine.assign(Work {
+                    shared: Arc::new(shared),
+                    request: &self.request,
+                    defaults,
+                    concurrency: self.run.concurrency,
+                })?;
+                let input_rows = Arc::<OnceLock<u64>>::default();
+                match self.source {
+                    Some(source) => source_thread::start(SourceThread {
+                        source,
+                        done: self.done,
+                        rows: row_sender,
+                        window: window.clone(),
+                        size: size.clone(),
+                        input_rows: input_rows.clone(),
+                        failure: failure.clone(),
+                        notes: notes.clone(),
+                    })?,
+                    None => input_rows.set(self.done.watermark()).unwrap_or_default(),
+                }
+                sink_thread::start(SinkThread {
+                    sink,
+                    outcomes,
+                    tick: self.tick,
+                    stop: stop.clone(),
+                    input_rows,
+                    window: window.clone(),
+                    failure: failure.clone(),
+                    done: done.clone(),
+                    _room: room,
+                    _engine: engine.clone(),
+                })?;
+                (Some(assigned), state)
+            }
+        };
+        let workers = assigned.as_ref().map(|assigned| assigned.stats.clone()).unwrap_or_default();
+        Ok(Run {
+            stop,
+            rows,
+            grace: self.run.grace,
+            failure,
+            done,
+            aborted: OnceLock::new(),
+            assigned,
+            monitor: Mutex::new(Monitor::new(started, setting, workers, size, window)),
+            state,
+            output: self.output,
+            notes,
+        })
+    }
+}

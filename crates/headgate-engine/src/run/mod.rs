@@ -1,0 +1,16 @@
+//! One passage of a source through an engine into a sink, each end on a thread of its own, with bounded queues between
+//! them. A slow sink so holds back the workers, and those the source.
+
+mod checks;
+mod handle;
+mod job;
+mod job_state;
+mod launch;
+mod plan;
+mod sink_thread;
+mod source_thread;
+mod start;
+mod stop;
+
+pub use self::handle::Run;
+pub use self::start::Passage;

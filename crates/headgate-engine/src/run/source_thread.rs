@@ -1,0 +1,80 @@
+//! The source's thread: rows of the input that are not done yet, no faster than they are wanted, and no further than the
+//! window beyond the oldest unfinished one.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::engine::failure::FirstFailure;
+use crate::engine::spawn;
+use crate::job::DoneRows;
+use crate::model::error::JobError;
+use crate::model::row::RowBatch;
+use crate::model::source_size::SourceSize;
+use crate::queue::rows::RowSender;
+use crate::queue::window::Window;
+use crate::source::Source;
+
+/// Rows skipped before somebody is asked whether to go on.
+const SKIP_STEP: u64 = 1_000_000;
+
+/// What the thread reads from, and whom it tells.
+pub(super) struct SourceThread {
+    pub(super) source: Box<dyn Source>,
+    /// Rows that earlier runs have done.
+    pub(super) done: DoneRows,
+    pub(super) rows: RowSender,
+    pub(super) window: Arc<Window>,
+    pub(super) size: Arc<Mutex<SourceSize>>,
+    /// How many rows the input has, once its end was reached.
+    pub(super) input_rows: Arc<OnceLock<u64>>,
+    pub(super) failure: Arc<FirstFailure>,
+    /// What the user should know.
+    pub(super) notes: Arc<Mutex<Vec<String>>>,
+}
+
+/// The thread is never waited for: it may hang in a read of standard input.
+pub(super) fn start(mut thread: SourceThread) -> Result<(), JobError> {
+    spawn("headgate-source".into(), move || {
+        // Dropped before `rows`, whose end would look like the end of the input.
+        let failure = thread.failure.clone();
+        let _guard = failure.on_panic("source");
+        match thread.run() {
+            // Before anybody can see that there are no more rows.
+            Ok(()) => thread.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(thread.source.note()),
+            Err(error) => failure.set(error),
+        }
+    })
+}
+
+impl SourceThread {
+    fn run(&mut self) -> Result<(), JobError> {
+        let mut next = 0;
+        while next < self.done.watermark() {
+            next = (next + SKIP_STEP).min(self.done.watermark());
+            self.source.skip_to(next)?;
+            self.note_size();
+            if self.rows.is_closed() {
+                return Ok(());
+            }
+        }
+        while let Some(mut batch) = self.source.next_batch()? {
+            self.note_size();
+            next = batch.last().map_or(next, |row| row.ordinal + 1);
+            batch.retain(|row| !self.done.is_done(row.ordinal));
+            if !self.send(batch) {
+                return Ok(());
+            }
+        }
+        self.note_size();
+        let _ = self.input_rows.set(next);
+        Ok(())
+    }
+
+    /// `false`: nobody wants rows any more.
+    fn send(&self, batch: RowBatch) -> bool {
+        self.window.pass(batch, |rows| self.rows.send(rows))
+    }
+
+    fn note_size(&self) {
+        *self.size.lock().unwrap_or_else(PoisonError::into_inner) = self.source.size();
+    }
+}

@@ -1,0 +1,54 @@
+//! A run of a source and a sink that somebody brings.
+
+use std::sync::Arc;
+
+use super::checks::{check_request, check_run};
+use super::handle::Run;
+use super::launch::{Begun, Launch, SINK_TICK};
+use crate::engine::Engine;
+use crate::job::DoneRows;
+use crate::model::error::JobError;
+use crate::model::options::{RequestOptions, RunOptions};
+use crate::queue::window::Window;
+use crate::sink::Sink;
+use crate::source::Source;
+
+/// What a run is made of.
+pub struct Passage {
+    pub source: Box<dyn Source>,
+    pub sink: Box<dyn Sink>,
+    /// How far rows may be read beyond the oldest that is done; the sink advances it. `None`: as far as there is room, which
+    /// is right where a sink remembers nothing of the rows that it has seen.
+    pub window: Option<Arc<Window>>,
+    pub request: RequestOptions,
+    pub run: RunOptions,
+}
+
+impl Run {
+    /// Brings the rows of a source through the engine into a sink.
+    ///
+    /// # Errors
+    /// `Usage`: an option that cannot be, naming it, or more in flight than this process may have files open. Nothing was
+    /// read or sent then.
+    pub fn start(engine: &Engine, passage: Passage) -> Result<Self, JobError> {
+        let Passage { source, sink, window, request, run } = passage;
+        check_run(&run)?;
+        check_request(&request)?;
+        let room = engine.reserve(run.concurrency)?;
+        let launch = Launch {
+            size: source.size(),
+            kept: source.kept_fields(),
+            source: Some(source),
+            done: DoneRows::default(),
+            window: window.unwrap_or_else(|| Arc::new(Window::new(u64::MAX, 0))),
+            input_is_pipe: false,
+            output_is_pipe: false,
+            output: String::new(),
+            tick: SINK_TICK,
+            request,
+            run,
+            notes: Vec::new(),
+        };
+        launch.begin(engine, room, |_| Ok(Begun::Running { sink, state: None }))
+    }
+}

@@ -1,0 +1,35 @@
+//! Which sink goes with which output.
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+
+use super::Sink;
+use super::none::NoneSink;
+use super::stream::StreamSink;
+use crate::columns::schema::check_names;
+use crate::model::error::JobError;
+use crate::model::options::{Format, Output, SinkOptions};
+use crate::parts::ndjson::encode::LineEncoder;
+
+/// Opens the sink of a job whose outcomes pass through; one with a directory is opened with its job.
+///
+/// # Errors
+/// `Usage`: a format that does not go with the output, or input columns that cannot be kept.
+pub fn open(options: &SinkOptions, schema: &SchemaRef) -> Result<Box<dyn Sink>, JobError> {
+    check_names(schema).map_err(JobError::usage)?;
+    match (&options.output, options.format) {
+        (_, Format::None) => Ok(Box::new(NoneSink)),
+        (Output::Stdout, Format::Ndjson) => {
+            let encoder = Arc::new(LineEncoder::new(schema)?);
+            Ok(Box::new(StreamSink::standard_output(encoder)?))
+        }
+        (Output::Stdout, Format::Parquet) => Err(JobError::usage(
+            "parquet cannot be written to standard output: use --format ndjson, or a directory for -o",
+        )),
+        (Output::Nowhere, Format::Parquet | Format::Ndjson) => {
+            Err(JobError::usage("there is nowhere to write the results to: give a directory with -o, or --format none"))
+        }
+        (Output::Directory(_), _) => Err(JobError::internal("a directory was opened as a pipe")),
+    }
+}

@@ -1,0 +1,220 @@
+//! An engine and several runs: what they share, and what one does to another.
+
+use std::time::Duration;
+
+use headgate_engine::engine::Engine;
+use headgate_engine::engine::machine::raise_open_files;
+use headgate_engine::model::error::JobError;
+use headgate_engine::model::row::RowBatch;
+use headgate_engine::run::{Passage, Run};
+use headgate_engine::source::Source;
+use headgate_testserver::Server;
+
+use crate::harness::{PATIENCE, eventually, server, url};
+use crate::own_ends::{Channel, Collector, Seen, engine, passage, start};
+
+fn urls(server: &Server, path: &str, count: usize) -> Vec<String> {
+    vec![url(server.address(), path); count]
+}
+
+/// A run of one row that does not end.
+fn hanging(engine: &Engine, server: &Server) -> (Run, Seen) {
+    start(engine, urls(server, "/fault/hang-before-headers", 1), 1)
+}
+
+#[test]
+fn runs_at_once_have_each_their_own_rows_and_figures() {
+    let (engine, server) = (engine(2), server());
+    let runs = [("/1", 500, 7), ("/2", 300, 20), ("/status/404", 400, 1)]
+        .map(|(path, count, concurrency)| (count, start(&engine, urls(&server, path, count), concurrency)));
+    for (count, (run, seen)) in runs {
+        assert!(run.wait(PATIENCE));
+        let summary = run.summary();
+        assert_eq!((count as u64, None), (summary.rows, summary.failure.map(|failure| failure.message)));
+        let rows: Vec<i64> = seen.rows().iter().map(|ended| ended.row).collect();
+        assert_eq!((0..count as i64).collect::<Vec<_>>(), rows);
+    }
+    assert_eq!(1200, server.statistics().requests);
+}
+
+#[test]
+fn the_next_run_finds_the_connections_of_the_one_before() {
+    let (engine, server) = (engine(1), server());
+    for _ in 0..5 {
+        let (run, seen) = start(&engine, urls(&server, "/", 40), 4);
+        assert!(run.wait(PATIENCE));
+        assert_eq!(vec![Some(200); 40], seen.statuses());
+    }
+    assert_eq!((200, 4), (server.statistics().requests, server.statistics().connections_accepted));
+}
+
+#[test]
+fn a_sink_that_fails_ends_its_own_run_alone() {
+    let (engine, server) = (engine(2), server());
+    let (other, seen) = hanging(&engine, &server);
+    let sink = Collector::refusing(JobError::output("the disk is full"));
+    let run = Run::start(&engine, passage(Channel::of(urls(&server, "/", 5000)), sink, 8)).expect("a run");
+    assert!(run.wait(PATIENCE));
+    assert_eq!("the disk is full", run.summary().failure.expect("it failed").message);
+
+    assert!(!other.wait(Duration::ZERO));
+    let (run, seen_after) = start(&engine, urls(&server, "/", 50), 8);
+    assert!(run.wait(PATIENCE));
+    assert_eq!(vec![Some(200); 50], seen_after.statuses());
+    other.abort();
+    assert!(other.wait(PATIENCE));
+    assert_eq!((1, None), (other.summary().abandoned, other.summary().failure.map(|failure| failure.message)));
+    assert_eq!(0, seen.rows().len());
+}
+
+/// At its end.
+struct Panics(Channel);
+
+impl Source for Panics {
+    fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
+        let rows = self.0.next_batch()?;
+        assert!(rows.is_some(), "on purpose");
+        Ok(rows)
+    }
+}
+
+#[test]
+fn a_source_that_panics_fails_its_own_run_alone() {
+    let (engine, server) = (engine(1), server());
+    let (other_rows, source) = Channel::new();
+    let (seen, sink) = Collector::new();
+    let other = Run::start(&engine, passage(source, sink, 2)).expect("a run");
+
+    let (_, unused) = Collector::new();
+    let broken =
+        Passage { source: Box::new(Panics(Channel::of(urls(&server, "/", 3)))), ..passage(Channel::of([]), unused, 2) };
+    let run = Run::start(&engine, broken).expect("a run");
+    assert!(run.wait(PATIENCE));
+    assert!(run.summary().failure.expect("it failed").message.contains("the source panicked"));
+
+    other_rows.send(urls(&server, "/", 10)).expect("the source is there");
+    drop(other_rows);
+    assert!(other.wait(PATIENCE));
+    assert_eq!((None, 10), (other.summary().failure.map(|failure| failure.message), seen.rows().len()));
+}
+
+#[test]
+fn a_run_that_is_stopped_leaves_the_others_and_what_has_not_started() {
+    let (engine, server) = (engine(2), server());
+    let (hangs, _) = hanging(&engine, &server);
+    let (rows, source) = Channel::new();
+    let (seen, sink) = Collector::new();
+    let run = Run::start(&engine, passage(source, sink, 2)).expect("a run");
+    rows.send(urls(&server, "/", 3)).expect("the source is there");
+    eventually("its rows have ended", || seen.rows().len() == 3);
+    let hang = urls(&server, "/fault/hang-before-headers", 100);
+    rows.send(hang).expect("the source is there");
+    eventually("two are in flight", || run.snapshot().in_flight == 2);
+    run.stop();
+    run.abort();
+    assert!(run.wait(PATIENCE));
+    let summary = run.summary();
+    assert_eq!((3, 2, true), (summary.rows, summary.abandoned, summary.interrupted));
+
+    let (again, seen) = start(&engine, urls(&server, "/", 20), 4);
+    assert!(again.wait(PATIENCE));
+    assert_eq!(20, seen.rows().len());
+    assert_eq!(1, hangs.snapshot().in_flight);
+    hangs.abort();
+    assert!(hangs.wait(PATIENCE));
+}
+
+#[test]
+fn a_row_is_cancelled_wherever_it_is_and_fails_alone() {
+    let (engine, server) = (engine(1), server());
+    let (rows, source) = Channel::new();
+    let (seen, sink) = Collector::new();
+    let run = Run::start(&engine, passage(source, sink, 1)).expect("a run");
+    let hang = || urls(&server, "/fault/hang-before-headers", 1);
+    // 0 in flight, 1 drawn (of one place, one at a time), 2 and 3 in the queue.
+    rows.send(hang()).expect("the source is there");
+    eventually("the first is in flight", || server.statistics().requests == 1);
+    rows.send([hang(), urls(&server, "/", 3)].concat()).expect("the source is there");
+    run.cancel(99);
+    for row in [3, 0] {
+        // A row that the source has not handed on yet is left alone: so it is asked again.
+        eventually("the row was cancelled", || {
+            run.cancel(row as u64);
+            seen.row(row).is_some()
+        });
+    }
+    eventually("the next one is in flight", || server.statistics().requests == 2);
+    run.cancel(1);
+    drop(rows);
+    assert!(run.wait(PATIENCE));
+
+    let cancelled = Some("cancelled".to_owned());
+    let ended: Vec<_> = seen.rows().into_iter().map(|row| (row.row, row.status, row.error, row.attempts)).collect();
+    let expected = vec![
+        (0, None, cancelled.clone(), 1),
+        (1, None, cancelled.clone(), 1),
+        (2, Some(200), None, 1),
+        (3, None, cancelled, 0),
+        (4, Some(200), None, 1),
+    ];
+    assert_eq!(expected, ended);
+    assert_eq!((2, 3), (run.summary().answered, run.summary().failed));
+}
+
+#[test]
+fn what_is_sent_for_one_run_never_goes_out_for_another() {
+    let (engine, server) = (engine(1), server());
+    let started: Vec<_> = (0..4)
+        .map(|number| {
+            let (seen, sink) = Collector::new();
+            let mut passage = passage(Channel::of(urls(&server, "/echo", 100)), sink, 3);
+            passage.request.headers = vec![("authorization".into(), format!("Bearer run {number}"))];
+            (number, Run::start(&engine, passage).expect("a run"), seen)
+        })
+        .collect();
+    for (number, run, seen) in started {
+        assert!(run.wait(PATIENCE));
+        for row in seen.rows() {
+            let echo = String::from_utf8(row.body).expect("text");
+            assert!(echo.contains(&format!("Bearer run {number}")), "{number}: {echo}");
+        }
+    }
+}
+
+#[test]
+fn an_engine_that_is_let_go_of_lets_its_runs_come_to_their_end() {
+    let server = server();
+    let (rows, source) = Channel::new();
+    let (seen, sink) = Collector::new();
+    let engine = engine(2);
+    let run = Run::start(&engine, passage(source, sink, 2)).expect("a run");
+    drop(engine);
+    rows.send(urls(&server, "/", 10)).expect("the source is there");
+    eventually("they have ended", || seen.rows().len() == 10);
+    drop(run);
+    rows.send(urls(&server, "/", 10)).expect("the source is there");
+    drop(rows);
+    eventually("all have ended", || seen.rows().len() == 20);
+}
+
+#[test]
+fn more_in_flight_than_files_can_be_open_is_refused_and_what_has_ended_makes_room() {
+    let (engine, server) = (engine(1), server());
+    let files = raise_open_files().expect("the limit of open files").limit as usize;
+    let (hangs, _) = hanging(&engine, &server);
+    // Each fits alone; both do not.
+    let (first, most) = (files / 2, files * 6 / 10);
+    let (first, _) = start(&engine, urls(&server, "/fault/hang-before-headers", 1), first);
+    let (_, sink) = Collector::new();
+    let refused = Run::start(&engine, passage(Channel::of([]), sink, most));
+    let message = refused.expect_err("there is no room").message;
+    assert!(message.contains("files open"), "{message}");
+    first.abort();
+    assert!(first.wait(PATIENCE));
+    eventually("there is room again", || {
+        let (_, sink) = Collector::new();
+        Run::start(&engine, passage(Channel::of([]), sink, most)).is_ok_and(|run| run.wait(PATIENCE))
+    });
+    hangs.abort();
+    assert!(hangs.wait(PATIENCE));
+}

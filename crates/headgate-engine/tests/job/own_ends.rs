@@ -1,0 +1,141 @@
+//! A source and a sink of our own, as an embedder of the engine brings them.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Int16Type, Int64Type};
+use headgate_engine::columns::builder::OutcomeBatch;
+use headgate_engine::engine::Engine;
+use headgate_engine::model::error::JobError;
+use headgate_engine::model::options::{EngineOptions, RequestOptions, RunOptions};
+use headgate_engine::model::row::{Row, RowBatch};
+use headgate_engine::run::{Passage, Run};
+use headgate_engine::sink::Sink;
+use headgate_engine::source::Source;
+
+use crate::harness::PATIENCE;
+
+/// Rows as a test hands them over, one batch for each message; the end of the channel is the end of the input.
+pub struct Channel {
+    urls: Receiver<Vec<String>>,
+    next: u64,
+}
+
+impl Channel {
+    pub fn new() -> (Sender<Vec<String>>, Self) {
+        let (sender, urls) = channel();
+        (sender, Self { urls, next: 0 })
+    }
+
+    /// All of them in one batch, and the end.
+    pub fn of(urls: impl IntoIterator<Item = String>) -> Self {
+        let (sender, source) = Self::new();
+        sender.send(urls.into_iter().collect()).expect("the source is there");
+        source
+    }
+}
+
+impl Source for Channel {
+    fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
+        let Ok(urls) = self.urls.recv() else { return Ok(None) };
+        let rows: RowBatch = (self.next..).zip(urls).map(|(ordinal, url)| Row::new(ordinal, url)).collect();
+        self.next += rows.len() as u64;
+        Ok(Some(rows))
+    }
+}
+
+/// A row as it came to the sink: its ordinal, its status, its error, its body.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ended {
+    pub row: i64,
+    pub status: Option<i16>,
+    pub error: Option<String>,
+    pub attempts: i16,
+    pub body: Vec<u8>,
+}
+
+/// Rows that ended, for a test to look at.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    rows: Arc<Mutex<Vec<Ended>>>,
+}
+
+impl Seen {
+    /// In the order of the input.
+    pub fn rows(&self) -> Vec<Ended> {
+        let mut rows = self.rows.lock().unwrap().clone();
+        rows.sort();
+        rows
+    }
+
+    pub fn row(&self, row: i64) -> Option<Ended> {
+        self.rows().into_iter().find(|ended| ended.row == row)
+    }
+
+    pub fn statuses(&self) -> Vec<Option<i16>> {
+        self.rows().iter().map(|ended| ended.status).collect()
+    }
+}
+
+/// Remembers what ends; refuses it where it is told to.
+pub struct Collector {
+    seen: Seen,
+    refuse: Option<JobError>,
+}
+
+impl Collector {
+    pub fn new() -> (Seen, Self) {
+        let seen = Seen::default();
+        (seen.clone(), Self { seen, refuse: None })
+    }
+
+    pub fn refusing(error: JobError) -> Self {
+        Self { seen: Seen::default(), refuse: Some(error) }
+    }
+}
+
+impl Sink for Collector {
+    fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
+        if let Some(error) = &self.refuse {
+            return Err(error.clone());
+        }
+        let column = |name| batch.records.column_by_name(name).expect("a column of every result");
+        let (rows, statuses) =
+            (column("row").as_primitive::<Int64Type>(), column("status").as_primitive::<Int16Type>());
+        let (errors, bodies) = (column("error").as_string::<i32>(), column("body").as_binary::<i32>());
+        let attempts = column("attempts").as_primitive::<Int16Type>();
+        let mut seen = self.seen.rows.lock().unwrap();
+        seen.extend(rows.iter().enumerate().map(|(index, row)| Ended {
+            row: row.expect("a row has a number"),
+            status: statuses.iter().nth(index).flatten(),
+            error: errors.iter().nth(index).flatten().map(str::to_owned),
+            attempts: attempts.value(index),
+            body: bodies.iter().nth(index).flatten().unwrap_or_default().to_vec(),
+        }));
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+pub fn engine(threads: usize) -> Engine {
+    let options = EngineOptions { threads: Some(threads), ..EngineOptions::default() };
+    Engine::start(&options).expect("an engine")
+}
+
+/// From a source into a sink, so many rows at a time.
+pub fn passage(source: Channel, sink: Collector, concurrency: usize) -> Passage {
+    Passage {
+        source: Box::new(source),
+        sink: Box::new(sink),
+        window: None,
+        request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
+        run: RunOptions { concurrency, grace: PATIENCE, ..RunOptions::default() },
+    }
+}
+
+/// A run of these URLs, and what has ended of it.
+pub fn start(engine: &Engine, urls: impl IntoIterator<Item = String>, concurrency: usize) -> (Run, Seen) {
+    let (seen, sink) = Collector::new();
+    (Run::start(engine, passage(Channel::of(urls), sink, concurrency)).expect("a run"), seen)
+}

@@ -1,0 +1,63 @@
+//! A fault instead of an answer, step by step.
+
+use std::io;
+use std::time::Duration;
+
+use super::fault::{Fault, Step};
+use crate::connection::Connection;
+use crate::exchange::{After, Exchange};
+
+const DRIP_INTERVAL: Duration = Duration::from_secs(1);
+/// A reset may overtake what was sent before it; nothing tells us when the client has read that.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Bytes of repeated pieces that are sent at once.
+const BLOCK_BYTES: usize = 16 * 1024;
+
+/// Answers by the steps of `fault`.
+pub(crate) async fn play(mut exchange: Exchange<'_, '_>, fault: &Fault) -> io::Result<After> {
+    let mut steps = fault.steps;
+    while let Some((step, rest)) = steps.split_first() {
+        if step.may_complete(rest) {
+            exchange.in_progress.end();
+        }
+        take(exchange.connection, *step).await?;
+        if step.ends_connection() {
+            return Ok(After::Ended);
+        }
+        steps = rest;
+    }
+    Ok(After::Answered)
+}
+
+async fn take(connection: &mut Connection<'_>, step: Step) -> io::Result<()> {
+    match step {
+        Step::Send(bytes) => connection.send(bytes).await,
+        Step::Make(make) => connection.send(&make()?[..]).await,
+        Step::Times(count, bytes) => {
+            let per_block = (BLOCK_BYTES / bytes.len()).max(1);
+            let block = bytes.repeat(per_block.min(count));
+            for _ in 0..count / per_block {
+                connection.send(&block[..]).await?;
+            }
+            connection.send(&block[..(count % per_block) * bytes.len()]).await
+        }
+        Step::Forever(bytes) => {
+            let block = bytes.repeat((BLOCK_BYTES / bytes.len()).max(1));
+            loop {
+                connection.send(&block[..]).await?;
+            }
+        }
+        Step::Drip(bytes) => {
+            for byte in bytes.chunks(1) {
+                connection.send(byte).await?;
+                connection.pause(DRIP_INTERVAL).await?;
+            }
+            Ok(())
+        }
+        Step::Pause => connection.pause(PAUSE).await,
+        Step::AwaitNext => connection.await_next().await,
+        Step::Hang => connection.hang().await,
+        Step::Close => connection.close().await,
+        Step::Reset => connection.reset(),
+    }
+}

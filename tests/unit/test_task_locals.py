@@ -1,0 +1,337 @@
+"""The local variables of failed calls are cleared where these have ended, and nowhere else.
+
+Each case raises an error in a function that has something in a local variable, and gives the error.
+"""
+
+import asyncio
+import sys
+import threading
+import weakref
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from typing import Any, NoReturn
+
+import pytest
+
+from headgate.tasks._outcome import clear_locals
+from support.virtual_clock import run_on_virtual_clock
+
+
+class Held:
+    """Something large."""
+
+
+held: list[weakref.ref[Held]] = []
+
+
+def hold() -> Held:
+    value = Held()
+    held.append(weakref.ref(value))
+    return value
+
+
+def error_of(call: Callable[[], object]) -> Exception:
+    try:
+        call()
+    except ValueError as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+# -- what has ended
+
+
+def fail() -> NoReturn:
+    _kept = hold()
+    raise ValueError
+
+
+def fail_within_another() -> None:
+    _kept = hold()
+    fail()
+
+
+def fail_while_handling() -> None:
+    _kept = hold()
+    try:
+        int("none")
+    except ValueError:
+        fail()
+
+
+def fail_with_a_cause() -> None:
+    try:
+        fail()
+    except ValueError as cause:
+        raise ValueError from cause
+
+
+def fail_with_several() -> None:
+    error = ExceptionGroup("several", [error_of(fail), error_of(fail_within_another)])
+    raise ValueError from error
+
+
+def generate_and_fail() -> Iterator[int]:
+    _kept = hold()
+    yield 1
+    raise ValueError
+
+
+def generate() -> Generator[int, None, None]:
+    _kept = hold()
+    yield 1
+
+
+def generate_from_another() -> Generator[int, None, None]:
+    _kept = hold()
+    yield from generate()
+
+
+def throw_into(generator: Generator[int, None, None]) -> None:
+    next(generator)
+    generator.throw(ValueError())
+
+
+class Moment:
+    def __await__(self) -> Generator[None, None, None]:
+        _kept = hold()
+        yield
+
+
+async def wait_and_fail() -> None:
+    _kept = hold()
+    await asyncio.sleep(1)
+    raise ValueError
+
+
+async def fail_in_a_task() -> None:
+    await asyncio.create_task(wait_and_fail())
+
+
+async def fail_by_a_future() -> None:
+    _kept = hold()
+    future = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(1, future.set_exception, ValueError())
+    await future
+
+
+async def throw_at_a_wait() -> None:
+    async def wait() -> None:
+        _kept = hold()
+        await Moment()
+
+    coroutine = wait()
+    coroutine.send(None)
+    coroutine.throw(ValueError())
+
+
+async def generate_and_fail_async() -> None:
+    async def numbers() -> AsyncIterator[int]:
+        _kept = hold()
+        yield 1
+        raise ValueError
+
+    async for _ in numbers():
+        pass
+
+
+async def throw_into_an_async_generator() -> None:
+    async def numbers() -> Any:
+        _kept = hold()
+        yield 1
+
+    generator = numbers()
+    await anext(generator)
+    await generator.athrow(ValueError())
+
+
+ENDED: list[Callable[[], object]] = [
+    fail,
+    fail_within_another,
+    fail_while_handling,
+    fail_with_a_cause,
+    fail_with_several,
+    lambda: list(generate_and_fail()),
+    lambda: throw_into(generate()),
+    lambda: throw_into(generate_from_another()),
+    *(
+        lambda call=call: run_on_virtual_clock(call())
+        for call in (
+            wait_and_fail,
+            fail_in_a_task,
+            fail_by_a_future,
+            throw_at_a_wait,
+            generate_and_fail_async,
+            throw_into_an_async_generator,
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize("call", ENDED)
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_what_has_ended_holds_nothing_any_more(call: Callable[[], object], is_traced: bool) -> None:
+    held.clear()
+    before = sys.gettrace()
+    if is_traced:
+        sys.settrace(lambda *_: None)
+    try:
+        error = error_of(call)
+    finally:
+        sys.settrace(before)
+    assert any(each() is not None for each in held)
+    clear_locals(error)
+    assert [None] * len(held) == [each() for each in held]
+    assert error.__traceback__ is not None
+
+
+# -- what goes on
+
+
+def catch_and_generate(errors: list[Exception]) -> Generator[str, None, None]:
+    kept = hold()
+    try:
+        fail()
+    except ValueError as error:
+        errors.append(error)
+    yield "caught"
+    yield f"went on with {type(kept).__name__}"
+
+
+def catch_and_generate_while_handling(errors: list[Exception]) -> Generator[str, None, None]:
+    kept = hold()
+    try:
+        fail()
+    except ValueError as error:
+        errors.append(error)
+        yield "caught"
+        yield f"went on with {type(kept).__name__}"
+
+
+def catch_and_delegate(errors: list[Exception]) -> Generator[str, None, None]:
+    kept = hold()
+    yield from catch_and_generate(errors)
+    yield f"went on with {type(kept).__name__}"
+
+
+class Told:
+    """Waits until it is told something."""
+
+    def __await__(self) -> Generator[str, None, None]:
+        yield "caught"
+
+
+async def catch_and_wait(errors: list[Exception]) -> str:
+    kept = hold()
+    try:
+        fail()
+    except ValueError as error:
+        errors.append(error)
+        await Told()
+        return f"went on with {type(kept).__name__}"
+
+
+async def catch_and_wait_at_the_end(errors: list[Exception]) -> str:
+    kept = hold()
+    try:
+        fail()
+    except ValueError as error:
+        errors.append(error)
+    finally:
+        await Told()
+    return f"went on with {type(kept).__name__}"
+
+
+async def catch_and_yield(errors: list[Exception]) -> AsyncIterator[str]:
+    kept = hold()
+    try:
+        fail()
+    except ValueError as error:
+        errors.append(error)
+        await Told()
+        yield f"went on with {type(kept).__name__}"
+
+
+async def of_an_async_generator(errors: list[Exception]) -> str:
+    return await anext(catch_and_yield(errors))
+
+
+async def of_an_async_for(errors: list[Exception]) -> str:
+    async for what in catch_and_yield(errors):
+        return what
+    return "was ended"
+
+
+SUSPENDED_GENERATORS = [catch_and_generate, catch_and_generate_while_handling, catch_and_delegate]
+SUSPENDED_COROUTINES = [catch_and_wait, catch_and_wait_at_the_end, of_an_async_generator, of_an_async_for]
+
+
+@pytest.mark.parametrize("function", SUSPENDED_GENERATORS)
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_a_generator_that_has_caught_the_error_goes_on(
+    function: Callable[[list[Exception]], Generator[str, None, None]], is_traced: bool
+) -> None:
+    errors: list[Exception] = []
+    before = sys.gettrace()
+    if is_traced:
+        sys.settrace(lambda *_: None)
+    try:
+        generator = function(errors)
+        assert "caught" == next(generator)
+        clear_locals(errors[0])
+        assert "went on with Held" == next(generator)
+        clear_locals(errors[0])
+        list(generator)
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("function", SUSPENDED_COROUTINES)
+def test_a_coroutine_that_has_caught_the_error_goes_on(function: Callable[[list[Exception]], Any]) -> None:
+    errors: list[Exception] = []
+    coroutine = function(errors)
+    assert "caught" == coroutine.send(None)
+    clear_locals(errors[0])
+    with pytest.raises(StopIteration) as ended:
+        coroutine.send(None)
+    assert "went on with Held" == ended.value.value
+
+
+def test_what_has_caught_the_error_and_runs_goes_on() -> None:
+    kept = hold()
+    try:
+        fail()
+    except ValueError as error:
+        clear_locals(error)
+    assert isinstance(kept, Held)
+
+
+def test_what_has_caught_the_error_and_runs_on_another_thread_goes_on() -> None:
+    errors: list[Exception] = []
+    said: list[str] = []
+    is_caught, may_go_on = threading.Event(), threading.Event()
+
+    def run() -> None:
+        kept = hold()
+        try:
+            fail()
+        except ValueError as error:
+            errors.append(error)
+        is_caught.set()
+        may_go_on.wait()
+        said.append(f"went on with {type(kept).__name__}")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    is_caught.wait()
+    clear_locals(errors[0])
+    may_go_on.set()
+    thread.join()
+    assert ["went on with Held"] == said
+
+
+def test_errors_that_are_causes_of_one_another_are_cleared_once() -> None:
+    held.clear()
+    error, other = error_of(fail), error_of(fail)
+    error.__cause__, other.__cause__ = other, error
+    clear_locals(error)
+    assert [None, None] == [each() for each in held]
