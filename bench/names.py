@@ -40,7 +40,10 @@ class Servers:
 
 @contextmanager
 def _servers(program: str) -> Iterator[Servers]:
-    commands = [[str(_NAME_SERVER), str(_DELAY_MS)], [program, "serve", "--host", "0.0.0.0", "--port", "0"]]  # noqa: S104 - all of 127.0.0.0/8
+    commands = [
+        [str(_NAME_SERVER), str(_DELAY_MS)],
+        [program, "serve", "--host", "0.0.0.0", "--port", "0"],  # noqa: S104 - all of 127.0.0.0/8
+    ]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands
     ]
