@@ -1,8 +1,8 @@
 """Measures what names cost: 100,000 of them, each once, and 1,500 of which some are never answered.
 
-Names are asked of a local name server that takes 50 ms for each answer. Beside them in the same round stand as many rows
-whose hosts are IP addresses, each another one: they make as many connections and look nothing up. Prints the findings
-to standard output, each run as it ends to standard error. Exit code 1: an answer was wrong.
+Names are asked of a local name server that takes 50 ms for each answer. Beside them in the same round stand as many
+rows whose hosts are IP addresses, each another one: they make as many connections and look nothing up. Prints the
+findings to standard output, each run as it ends to standard error. Exit code 1: an answer was wrong.
 """
 
 import argparse
@@ -40,7 +40,10 @@ class Servers:
 
 @contextmanager
 def _servers(program: str) -> Iterator[Servers]:
-    commands = [[str(_NAME_SERVER), str(_DELAY_MS)], [program, "serve", "--host", "0.0.0.0", "--port", "0"]]  # noqa: S104 - all of 127.0.0.0/8
+    commands = [
+        [str(_NAME_SERVER), str(_DELAY_MS)],
+        [program, "serve", "--host", "0.0.0.0", "--port", "0"],  # noqa: S104 - all of 127.0.0.0/8
+    ]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands
     ]
@@ -62,8 +65,9 @@ def _fetch(program: str, servers: Servers, hosts: Callable[[int], str], rows: in
         subprocess.run(command, check=False, timeout=_LONGEST_S)
         found: dict[str, Any] = json.loads(summary.read_text())
     print(
-        f"{hosts(1):24} c={concurrency:<6,} {rows:9,} in {found['elapsed_s']:6.2f} s {found['requests_per_s']:9,.0f} rows/s"
-        f"  {found['cpu_s'] / rows * 1e6:5.0f} µs a row  {found['failed']:,} failed",
+        f"{hosts(1):24} c={concurrency:<6,} {rows:9,} in {found['elapsed_s']:6.2f} s "
+        f"{found['requests_per_s']:9,.0f} rows/s  {found['cpu_s'] / rows * 1e6:5.0f} µs a row  "
+        f"{found['failed']:,} failed",
         file=sys.stderr,
     )
     return found

@@ -151,7 +151,7 @@ def test_pure_rooms_name_nothing_that_waits_or_does_io() -> None:
         f"{'::'.join(module)} names {path}"
         for module, text in crate(ENGINE).items()
         for path in paths(text)
-        if module and path.startswith(PURE.get(module[0], ())) and path not in ADDRESSES
+        if module and path.startswith(PURE.get(module[0], ())) and "::".join(path.split("::")[:3]) not in ADDRESSES
     ]
     assert [] == impure
 

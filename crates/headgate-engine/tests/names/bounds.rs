@@ -7,7 +7,7 @@ use headgate_engine::http::dial::names::cache::MAX_NAMES;
 use headgate_engine::http::dial::names::sockets::MAX_SOCKETS;
 use tokio::task::JoinSet;
 
-use crate::harness::{eventually, loopback, resolve, resolve_by, resolver, server};
+use crate::harness::{eventually, insistent, loopback, resolve, resolve_by, resolver, server};
 
 #[tokio::test]
 async fn a_name_is_asked_for_once_whatever_number_want_it() {
@@ -49,7 +49,7 @@ async fn who_gives_up_does_not_take_the_answer_from_others() {
 #[tokio::test]
 async fn more_names_than_are_remembered_are_found_over_few_sockets() {
     let server = server();
-    let resolver = Arc::new(resolver(&server));
+    let resolver = Arc::new(insistent(&server));
     let names = MAX_NAMES.get() + 1000;
     let before = sockets();
     let mut most = 0;

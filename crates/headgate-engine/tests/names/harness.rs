@@ -41,8 +41,15 @@ impl Dead {
     }
 }
 
+/// Each server is asked once and has all the time, so that questions can be counted on a loaded machine.
 pub fn config(servers: impl IntoIterator<Item = SocketAddr>) -> Config {
-    Config { servers: servers.into_iter().collect(), ..Config::default() }
+    Config { servers: servers.into_iter().collect(), timeout: PATIENCE, attempts: 1, ..Config::default() }
+}
+
+/// For so many names at once that packets may be lost.
+pub fn insistent(server: &DnsServer) -> Resolver {
+    let config = config([server.address()]);
+    Resolver::with_config(Config { timeout: Duration::from_secs(2), attempts: 3, ..config })
 }
 
 pub fn resolver(server: &DnsServer) -> Resolver {

@@ -16,13 +16,14 @@
 //! | `ttl` | the address, for so many seconds: `ttl-0` |
 //! | others | the address, one of [`DnsConfig::addresses`] by the name |
 //!
-//! Nothing here is used by the client: a test that holds compares two implementations.
+//! The bytes of questions and answers are `hickory_proto`'s.
 
-mod message;
+mod answer;
+mod config;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
@@ -34,33 +35,13 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 
-use self::message::{Answer, Question};
+pub use self::config::DnsConfig;
+
+use self::answer::{Answer, Question};
 
 /// Names counted apart; questions for others are counted in the total alone.
 const MAX_COUNTED: usize = 1 << 17;
 const MAX_QUESTION_BYTES: usize = 512;
-
-/// How it answers.
-#[derive(Debug, Clone)]
-pub struct DnsConfig {
-    /// What it listens on; port 0 is a free one.
-    pub address: SocketAddr,
-    /// How long each answer takes.
-    pub delay: Duration,
-    /// Names stand for this many addresses, from 127.0.0.1 on.
-    pub addresses: u8,
-    /// How long an address holds, where the name does not say.
-    pub seconds: u32,
-    /// A label that counts instead of each name's own.
-    pub always: Option<String>,
-}
-
-impl Default for DnsConfig {
-    fn default() -> Self {
-        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-        Self { address, delay: Duration::ZERO, addresses: 1, seconds: 60, always: None }
-    }
-}
 
 /// A running name server. Dropping it stops it.
 #[derive(Debug)]

@@ -7,8 +7,10 @@ use std::time::Instant;
 use tokio::time::timeout_at;
 
 use crate::http::dial::names::Names;
-use crate::http::dial::names::cache::{Answer, Cache, Found, MAX_NAMES};
+use crate::http::dial::names::answer::Answer;
+use crate::http::dial::names::cache::{Cache, Found, MAX_NAMES};
 use crate::http::dial::names::config::Config;
+use crate::http::dial::names::files::Files;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::options::Dns;
 use crate::model::origin::{HostName, Origin};
@@ -68,11 +70,12 @@ impl Resolver {
     }
 
     async fn look_up(&self, name: &str, by: Instant) -> Answer {
-        let names = self.names.get_or_init(|| self.dns.start()).as_ref().map_err(String::as_str)?;
-        if let Some(answer) = names.known(name) {
+        let now = Instant::now();
+        let names = self.names.get_or_init(|| self.dns.start(now)).as_ref().map_err(String::as_str)?;
+        if let Some(answer) = names.known(name, now) {
             return answer;
         }
-        let waiting = match self.cache.find(name, Instant::now()) {
+        let waiting = match self.cache.find(name, now) {
             Found::Known(answer) => return answer,
             Found::Asked(waiting) => waiting,
             Found::Unknown(look_up, waiting) => {
@@ -91,10 +94,10 @@ impl Resolver {
 }
 
 impl Asked {
-    fn start(&self) -> Result<Names, String> {
+    fn start(&self, now: Instant) -> Result<Names, String> {
         match self {
-            Self::Dns(Dns::Configured) => Names::of_servers(Config::of_system()),
-            Self::Dns(Dns::Server(server)) => Names::of_servers(Config::of_system().with_server(*server)),
+            Self::Dns(Dns::Configured) => Names::of_files(Files::of_system(None), now),
+            Self::Dns(Dns::Server(server)) => Names::of_files(Files::of_system(Some(*server)), now),
             Self::Dns(Dns::System) => Names::of_system(),
             Self::Config(config) => Names::of_servers(config.clone()),
         }

@@ -4,7 +4,6 @@
 //! lanes, since a look-up that nobody waits for any more is given up.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -12,13 +11,10 @@ use std::time::Instant;
 use lru::LruCache;
 use tokio::sync::watch;
 
-use crate::http::dial::names::look_up::Settled;
+use crate::http::dial::names::answer::{Answer, Settled};
 
 /// Names remembered at the most; the least recently used go first.
 pub const MAX_NAMES: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");
-
-/// The addresses of a name, at least one, or why there are none, for a person.
-pub type Answer = Result<Arc<[IpAddr]>, Arc<str>>;
 
 /// Tells those who wait for a name.
 type Asking = Arc<watch::Sender<Option<Answer>>>;
@@ -102,8 +98,19 @@ impl LookUp {
     /// What was found out, and how long it may be believed.
     pub fn settle(self, settled: Settled, now: Instant) {
         let Settled { answer, lifetime } = settled;
-        self.cache.lock().known.put(self.name.clone(), (answer.clone(), now + lifetime));
+        let mut names = self.cache.lock();
+        names.known.put(self.name.clone(), (answer.clone(), now + lifetime));
+        self.forget(&mut names);
+        drop(names);
+        // Whoever is told finds nothing of the look-up any more.
         self.asking.send_replace(Some(answer));
+    }
+
+    /// A look-up that nobody wanted may have a successor, which stays.
+    fn forget(&self, names: &mut Names) {
+        if names.asking.get(&self.name).is_some_and(|asking| Arc::ptr_eq(asking, &self.asking)) {
+            names.asking.remove(&self.name);
+        }
     }
 
     /// Waits until nobody waits for the answer.
@@ -122,11 +129,7 @@ impl LookUp {
 
 impl Drop for LookUp {
     fn drop(&mut self) {
-        let mut names = self.cache.lock();
-        // A look-up that nobody wanted may have a successor.
-        if names.asking.get(&self.name).is_some_and(|asking| Arc::ptr_eq(asking, &self.asking)) {
-            names.asking.remove(&self.name);
-        }
+        self.forget(&mut self.cache.lock());
     }
 }
 
@@ -136,6 +139,7 @@ fn given_up() -> Answer {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::time::Duration;
 
     use super::*;

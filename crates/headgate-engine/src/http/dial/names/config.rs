@@ -1,21 +1,22 @@
-//! Who is asked for names, and how: `/etc/resolv.conf` (resolv.conf(5)), as far as it concerns us.
+//! Who is asked for names, and how: `/etc/resolv.conf` (resolv.conf(5)), as far as it concerns us. `resolv_conf` reads it.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
+
+use resolv_conf::ScopedIp;
 
 use crate::http::dial::names::hosts::Hosts;
 
-const RESOLV_CONF: &str = "/etc/resolv.conf";
 const PORT: u16 = 53;
 /// As many servers as the C library asks.
 const MAX_SERVERS: usize = 3;
 /// Domains that a short name is tried in.
 const MAX_SEARCH: usize = 16;
 /// The bounds that the C library sets.
-const MAX_NDOTS: usize = 15;
-const MAX_TIMEOUT_S: u64 = 30;
-const MAX_ATTEMPTS: usize = 5;
+const MAX_NDOTS: u32 = 15;
+const MAX_TIMEOUT_S: u32 = 30;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// How names are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,44 +48,20 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The system's configuration. What cannot be read is as if it were empty, as for the C library.
-    pub fn of_system() -> Self {
-        Self { hosts: Hosts::of_system(), ..Self::parse(&fs::read_to_string(RESOLV_CONF).unwrap_or_default()) }
-    }
-
-    /// The system's configuration, with another server.
-    #[must_use]
-    pub fn with_server(self, server: SocketAddr) -> Self {
-        Self { servers: vec![server], ..self }
-    }
-
-    fn parse(text: &str) -> Self {
-        let mut config = Self { servers: Vec::new(), ..Self::default() };
-        for line in text.lines().filter(|line| !line.starts_with(['#', ';'])) {
-            let mut words = line.split_whitespace();
-            match words.next() {
-                Some("nameserver") => config.servers.extend(words.next().and_then(server)),
-                // The last line of either counts.
-                Some("search" | "domain") => config.search = words.take(MAX_SEARCH).filter_map(domain).collect(),
-                Some("options") => words.for_each(|word| config.option(word)),
-                _ => {}
-            }
+    /// Of the text of a file. What makes no sense is passed over, as the C library does it: now and then there are new options.
+    pub fn parse(text: &[u8]) -> Self {
+        let (parsed, _passed_over) = resolv_conf::Config::parse_with_errors(text);
+        let mut servers: Vec<SocketAddr> = parsed.nameservers.iter().filter_map(server).take(MAX_SERVERS).collect();
+        if servers.is_empty() {
+            servers = Self::default().servers;
         }
-        config.servers.truncate(MAX_SERVERS);
-        if config.servers.is_empty() {
-            config.servers = Self::default().servers;
-        }
-        config
-    }
-
-    fn option(&mut self, word: &str) {
-        let Some((name, value)) = word.split_once(':') else { return };
-        let Ok(value) = value.parse::<u64>() else { return };
-        match name {
-            "ndots" => self.ndots = value.min(MAX_NDOTS as u64) as usize,
-            "timeout" => self.timeout = Duration::from_secs(value.clamp(1, MAX_TIMEOUT_S)),
-            "attempts" => self.attempts = value.clamp(1, MAX_ATTEMPTS as u64) as usize,
-            _ => {}
+        Self {
+            servers,
+            search: parsed.get_last_search_or_domain().filter_map(|text| domain(text)).take(MAX_SEARCH).collect(),
+            ndots: parsed.ndots.min(MAX_NDOTS) as usize,
+            timeout: Duration::from_secs(parsed.timeout.clamp(1, MAX_TIMEOUT_S).into()),
+            attempts: parsed.attempts.clamp(1, MAX_ATTEMPTS) as usize,
+            hosts: Hosts::default(),
         }
     }
 
@@ -100,17 +77,17 @@ impl Config {
     }
 }
 
-/// An address, of IPv6 maybe with its interface: `fe80::1%2`.
-fn server(text: &str) -> Option<SocketAddr> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Some(SocketAddr::new(address, PORT));
-    }
-    let (address, interface) = text.split_once('%')?;
-    let index = match interface.parse::<u32>() {
-        Ok(index) => index,
-        Err(_) => fs::read_to_string(format!("/sys/class/net/{interface}/ifindex")).ok()?.trim().parse().ok()?,
-    };
-    Some(std::net::SocketAddrV6::new(address.parse().ok()?, PORT, 0, index).into())
+/// An address of IPv6 may have an interface, by number or name: `fe80::1%2`. `None`: there is none of that name.
+fn server(address: &ScopedIp) -> Option<SocketAddr> {
+    Some(match address {
+        ScopedIp::V6(address, Some(interface)) => SocketAddrV6::new(*address, PORT, 0, index_of(interface)?).into(),
+        address => SocketAddr::new(address.into(), PORT),
+    })
+}
+
+fn index_of(interface: &str) -> Option<u32> {
+    let number = interface.parse().ok();
+    number.or_else(|| fs::read_to_string(format!("/sys/class/net/{interface}/ifindex")).ok()?.trim().parse().ok())
 }
 
 fn domain(text: &str) -> Option<Box<str>> {
@@ -125,9 +102,9 @@ mod tests {
     #[test]
     fn the_lines_that_concern_us_are_read_and_bounded() {
         let config = Config::parse(
-            "# nameserver 9.9.9.9\n;nameserver 9.9.9.9\nnameserver 10.0.0.1\nnameserver nonsense\nnameserver ::1\n\
+            b"# nameserver 9.9.9.9\n;nameserver 9.9.9.9\nnameserver 10.0.0.1\nnameserver nonsense\nnameserver ::1\n\
              nameserver fe80::1%7\nnameserver 10.0.0.4\ndomain old.example\nsearch Corp.Example. lab.example\n\
-             options ndots:99 timeout:0 attempts:3 rotate edns0 timeout:x\n",
+             options ndots:99 timeout:0 attempts:3 rotate edns0 timeout:x made-up\nmade up\n\xff\n",
         );
         let expected = Config {
             servers: ["10.0.0.1:53", "[::1]:53", "[fe80::1%7]:53"].map(|text| text.parse().expect("an address")).into(),
@@ -142,8 +119,8 @@ mod tests {
 
     #[test]
     fn without_a_configuration_the_server_of_this_machine_is_asked() {
-        assert_eq!(Config::default(), Config::parse(""));
-        assert_eq!(Config::default(), Config::parse("nameserver\nsearch\noptions\nnameserver x%y\n"));
+        assert_eq!(Config::default(), Config::parse(b""));
+        assert_eq!(Config::default(), Config::parse(b"nameserver\nsearch\noptions\nnameserver x%y\n"));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
+use std::path::Path;
 
-const HOSTS: &str = "/etc/hosts";
 /// What is read of the file at the most. Lists that block advertisements have a few megabytes.
 const MAX_BYTES: u64 = 64 << 20;
 
@@ -16,9 +16,9 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// The system's. What cannot be read is as if it were empty.
-    pub(super) fn of_system() -> Self {
-        File::open(HOSTS).map(|file| Self::read(file.take(MAX_BYTES))).unwrap_or_default()
+    /// What cannot be read is as if it were empty.
+    pub fn of_file(path: &Path) -> Self {
+        File::open(path).map(|file| Self::read(file.take(MAX_BYTES))).unwrap_or_default()
     }
 
     pub fn read(text: impl Read) -> Self {

@@ -2,12 +2,11 @@
 
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::http::dial::names::cache::Answer;
+use crate::http::dial::names::answer::Settled;
 use crate::http::dial::names::config::Config;
 use crate::http::dial::names::message::{Family, Question, Reply};
 use crate::http::dial::names::servers::{Servers, Unanswered};
@@ -17,30 +16,6 @@ const MAX_ADDRESSES_BY_FAMILY: usize = 8;
 /// How long addresses of the other family may come after those of the first (RFC 8305 section 3 has 50 ms; a name is asked
 /// for once for many requests here, so that we can afford to wait for a slow server).
 const OTHER_FAMILY_WAIT: Duration = Duration::from_millis(250);
-/// Lifetimes are whole seconds, and 0 means "for this use only": but a name that many lanes connect to would be asked for a
-/// thousand times a second.
-const SHORTEST_LIFETIME: Duration = Duration::from_secs(1);
-/// However long an answer may be believed: a job of days should notice a move within the hour.
-const LONGEST_LIFETIME: Duration = Duration::from_secs(3600);
-/// The same of an answer that there is no address. RFC 2308 section 5 allows hours; a name made meanwhile should be found.
-const LONGEST_NEGATIVE_LIFETIME: Duration = Duration::from_secs(300);
-/// How long a failure is believed whose server says nothing: long enough not to ask again for each row of a dead host.
-pub const FAILED_FOR: Duration = Duration::from_secs(5);
-
-/// What a look-up came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settled {
-    pub answer: Answer,
-    pub lifetime: Duration,
-}
-
-impl Settled {
-    fn none(why: impl Into<Arc<str>>, lifetime: Option<Duration>) -> Self {
-        let lifetime =
-            lifetime.map_or(FAILED_FOR, |lifetime| lifetime.clamp(SHORTEST_LIFETIME, LONGEST_NEGATIVE_LIFETIME));
-        Self { answer: Err(why.into()), lifetime }
-    }
-}
 
 /// What is known of a name in one domain.
 enum Known {
@@ -87,7 +62,7 @@ async fn look_up_one(servers: &Servers, name: &str, prefer: Family) -> Result<Kn
 /// From the replies for both families, the preferred one first; `None`: it was not waited for.
 fn conclude(replies: [Option<Result<Reply, Unanswered>>; 2]) -> Result<Known, Unanswered> {
     let mut found: Vec<IpAddr> = Vec::new();
-    let mut lifetime = LONGEST_LIFETIME;
+    let mut lifetime = Duration::MAX;
     let mut none = None;
     let mut unanswered = None;
     for reply in replies.into_iter().flatten() {
@@ -104,9 +79,7 @@ fn conclude(replies: [Option<Result<Reply, Unanswered>>; 2]) -> Result<Known, Un
         }
     }
     match (unanswered, none) {
-        _ if !found.is_empty() => {
-            Ok(Known::Addresses(Settled { answer: Ok(found.into()), lifetime: lifetime.max(SHORTEST_LIFETIME) }))
-        }
+        _ if !found.is_empty() => Ok(Known::Addresses(Settled::found(found, lifetime))),
         (None, Some(none)) => Ok(Known::None(none)),
         (unanswered, _) => Err(unanswered.unwrap_or_else(|| "no name server has answered".into())),
     }

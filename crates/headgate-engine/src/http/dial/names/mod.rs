@@ -6,17 +6,23 @@
 //!
 //! - What is known already is in `cache`, bounded in number and time. A name is asked for once, whoever waits.
 //! - `look_up` is one name: search domains, both families. `servers` is one question: who is asked, and again. `sockets` is a
-//!   packet on its way. `message` is its bytes.
+//!   packet on its way. `message` is what is believed of an answer, whose bytes `hickory_proto` reads.
+//! - `files` follows the system's configuration: a look-up that begins 5 s after a change, or later, obeys it.
 //! - Bounded are: names remembered ([`cache::MAX_NAMES`]), look-ups (by the lanes: one that nobody waits for any more is given
 //!   up), those whose first answer is awaited ([`MAX_BEGINNING`]), packets for each ([`servers`]), sockets
 //!   ([`sockets::MAX_SOCKETS`] and [`servers::MAX_CONNECTIONS`]), addresses and lifetimes (`look_up`).
 //! - Names that a server does not answer cost the others nothing: nothing is concluded from them, and they give up their
 //!   place among those that begin after a second.
 //!
-//! What it does not do: NSS modules and mDNS, DNSSEC, encrypted transports, configurations that change while it runs.
+//! Why not `hickory_resolver`: it took 86 to 114 µs of processor time for a name where this takes some 30, and it concludes
+//! from names that are never answered, or that have addresses of one family only, that their server has failed.
+//!
+//! What it does not do: NSS modules and mDNS, DNSSEC, encrypted transports.
 
+pub mod answer;
 pub mod cache;
 pub mod config;
+pub mod files;
 pub mod hosts;
 pub mod look_up;
 pub mod message;
@@ -26,16 +32,19 @@ pub mod system;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
 
-use self::cache::{Answer, LookUp};
+use self::answer::{Answer, Settled};
+use self::cache::LookUp;
 use self::config::Config;
-use self::look_up::{Settled, look_up};
+use self::files::{Files, Watch};
+use self::look_up::look_up;
 use self::message::Family;
 use self::servers::{FIRST_WAIT, Servers};
 use self::system::System;
@@ -59,14 +68,28 @@ enum Way {
     System(System),
 }
 
-/// What a client of name servers consists of.
+/// A client of name servers.
 #[derive(Debug)]
 struct Client {
+    current: Mutex<Current>,
+    beginning: Semaphore,
+}
+
+/// Whom it asks for names to come.
+#[derive(Debug)]
+struct Current {
+    configured: Arc<Configured>,
+    /// `None`: it does not change.
+    watch: Option<Watch>,
+}
+
+/// A configuration at work. Look-ups under way keep theirs.
+#[derive(Debug)]
+struct Configured {
     servers: Servers,
     config: Config,
     /// The family to connect to first.
     prefer: Family,
-    beginning: Arc<Semaphore>,
 }
 
 impl Names {
@@ -75,13 +98,21 @@ impl Names {
     /// # Errors
     /// Why there can be no thread, for a person.
     pub fn of_servers(config: Config) -> Result<Self, String> {
-        let client = Client {
-            servers: Servers::new(&config),
-            config,
-            prefer: preferred_family(),
-            beginning: Arc::new(Semaphore::new(MAX_BEGINNING)),
-        };
-        Self::start(Way::Servers(Box::new(client)))
+        Self::of_client(config, None)
+    }
+
+    /// Asks as the files say, also when they change.
+    ///
+    /// # Errors
+    /// As [`Names::of_servers`].
+    pub fn of_files(files: Files, now: Instant) -> Result<Self, String> {
+        let (config, watch) = Watch::start(files, now);
+        Self::of_client(config, Some(watch))
+    }
+
+    fn of_client(config: Config, watch: Option<Watch>) -> Result<Self, String> {
+        let current = Mutex::new(Current { configured: Configured::new(config), watch });
+        Self::start(Way::Servers(Box::new(Client { current, beginning: Semaphore::new(MAX_BEGINNING) })))
     }
 
     /// Asks the system.
@@ -112,9 +143,9 @@ impl Names {
     }
 
     /// What is known of a name without asking anybody.
-    pub fn known(&self, name: &str) -> Option<Answer> {
+    pub fn known(&self, name: &str, now: Instant) -> Option<Answer> {
         let Way::Servers(client) = &*self.way else { return None };
-        if let Some(addresses) = client.config.hosts.get(name) {
+        if let Some(addresses) = client.configured(now).config.hosts.get(name) {
             return Some(Ok(addresses.into()));
         }
         // RFC 6761 section 6: no server is to be asked for these.
@@ -133,7 +164,7 @@ impl Names {
                 settled = way.look_up(&look_up.name) => settled,
                 () = look_up.unwanted() => return,
             };
-            look_up.settle(settled, std::time::Instant::now());
+            look_up.settle(settled, Instant::now());
         });
     }
 }
@@ -145,7 +176,8 @@ impl Way {
             Self::System(system) => return system.look_up(name).await,
         };
         let beginning = client.beginning.acquire().await;
-        let mut settled = pin!(look_up(&client.servers, &client.config, name, client.prefer));
+        let configured = client.configured(Instant::now());
+        let mut settled = pin!(look_up(&configured.servers, &configured.config, name, configured.prefer));
         tokio::select! {
             settled = &mut settled => settled,
             () = sleep(FIRST_WAIT) => {
@@ -153,6 +185,23 @@ impl Way {
                 settled.await
             }
         }
+    }
+}
+
+impl Client {
+    /// As the files say, which are read here if they have changed: small ones, in general.
+    fn configured(&self, now: Instant) -> Arc<Configured> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = current.watch.as_mut().and_then(|watch| watch.changed(now)) {
+            current.configured = Configured::new(config);
+        }
+        current.configured.clone()
+    }
+}
+
+impl Configured {
+    fn new(config: Config) -> Arc<Self> {
+        Arc::new(Self { servers: Servers::new(&config), config, prefer: preferred_family() })
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use hickory_proto::op::ResponseCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -115,7 +116,7 @@ impl Servers {
         let exchange = async {
             let _permit = self.connections.acquire().await;
             let mut stream = TcpStream::connect(self.sockets[place].address()).await?;
-            let message = question.message(0);
+            let message = question.message(0)?;
             let mut bytes = (message.len() as u16).to_be_bytes().to_vec();
             bytes.extend(message);
             stream.write_all(&bytes).await?;
@@ -135,12 +136,12 @@ impl Servers {
 }
 
 /// What a code means (RFC 1035 section 4.1.1).
-fn name_of(code: Option<u8>) -> String {
+fn name_of(code: Option<ResponseCode>) -> String {
     match code {
         None => "its answer makes no sense".into(),
-        Some(1) => "it does not understand the question (FORMERR)".into(),
-        Some(2) => "it failed (SERVFAIL)".into(),
-        Some(5) => "it refused (REFUSED)".into(),
-        Some(code) => format!("it answered with code {code}"),
+        Some(ResponseCode::FormErr) => "it does not understand the question (FORMERR)".into(),
+        Some(ResponseCode::ServFail) => "it failed (SERVFAIL)".into(),
+        Some(ResponseCode::Refused) => "it refused (REFUSED)".into(),
+        Some(code) => format!("it answered with code {}", u16::from(code)),
     }
 }

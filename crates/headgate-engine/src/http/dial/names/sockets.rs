@@ -91,7 +91,7 @@ impl Sockets {
         let socket = self.socket()?;
         let number = socket.register(self.place, question, inbox)?;
         let sent = Sent { socket, number };
-        sent.socket.udp.send(&question.message(number)).await?;
+        sent.socket.udp.send(&question.message(number)?).await?;
         Ok(sent)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::http::dial::names::look_up::{FAILED_FOR, Settled};
+use crate::http::dial::names::answer::Settled;
 
 /// Look-ups that run at once, each on a thread; those beyond them wait in line.
 pub const MAX_THREADS: usize = 32;
@@ -44,16 +44,12 @@ impl System {
                     }
                 }
                 if addresses.is_empty() {
-                    return failed("the name has no address");
+                    return Settled::none("the name has no address", None);
                 }
-                Settled { answer: Ok(addresses.into()), lifetime: FOUND_FOR }
+                Settled::found(addresses, FOUND_FOR)
             }
-            Ok(Err(error)) => failed(&error.to_string()),
-            Err(error) => failed(&format!("the look-up was given up: {error}")),
+            Ok(Err(error)) => Settled::none(error.to_string(), None),
+            Err(error) => Settled::none(format!("the look-up was given up: {error}"), None),
         }
     }
-}
-
-fn failed(why: &str) -> Settled {
-    Settled { answer: Err(why.into()), lifetime: FAILED_FOR }
 }
