@@ -21,26 +21,20 @@ async def fail(item: object) -> object:
     raise ValueError(item)
 
 
-def test_an_error_is_raised_after_the_results_that_come_before_it() -> None:
-    async def main() -> list[float]:
-        seen: list[float] = []
-        with pytest.raises(ValueError, match="3"):  # noqa: PT012 - and what came before it
-            async for result in amap(fail_if_odd, [0, 2, 3, 4, 6], limit=5):
-                seen.append(result)  # noqa: PERF401 - it is wanted when the loop is left by an error
-        return [*seen, now_s()]
-
-    assert [0, 2, 3] == run_on_virtual_clock(main())
+async def test_an_error_is_raised_after_the_results_that_come_before_it() -> None:
+    seen: list[float] = []
+    with pytest.raises(ValueError, match="3"):  # noqa: PT012 - and what came before it
+        async for result in amap(fail_if_odd, [0, 2, 3, 4, 6], limit=5):
+            seen.append(result)  # noqa: PERF401 - it is wanted when the loop is left by an error
+    assert [0, 2, 3] == [*seen, now_s()]
 
 
-def test_in_order_an_error_waits_for_the_results_of_the_items_before_it() -> None:
-    async def main() -> list[float]:
-        seen: list[float] = []
-        with pytest.raises(ValueError, match="1"):  # noqa: PT012 - as above
-            async for result in amap(fail_if_odd, [4, 1, 2, 8], limit=5, ordered=True):
-                seen.append(result)  # noqa: PERF401 - as above
-        return [*seen, now_s()]
-
-    assert [4, 4] == run_on_virtual_clock(main())
+async def test_in_order_an_error_waits_for_the_results_of_the_items_before_it() -> None:
+    seen: list[float] = []
+    with pytest.raises(ValueError, match="1"):  # noqa: PT012 - as above
+        async for result in amap(fail_if_odd, [4, 1, 2, 8], limit=5, ordered=True):
+            seen.append(result)  # noqa: PERF401 - as above
+    assert [4, 4] == [*seen, now_s()]
 
 
 def test_an_error_cancels_the_rest_and_waits_for_it() -> None:
@@ -138,7 +132,7 @@ def test_a_yielded_error_keeps_no_local_variable_alive() -> None:
     assert [None] * 3 == [body() for body in bodies]
 
 
-def test_a_yielded_error_does_not_end_who_handed_it_over_and_goes_on() -> None:
+async def test_a_yielded_error_does_not_end_who_handed_it_over_and_goes_on() -> None:
     async def connect(connection: "asyncio.Future[None]") -> str:
         try:
             raise OSError  # noqa: TRY301 - as a call in its place would
@@ -147,27 +141,21 @@ def test_a_yielded_error_does_not_end_who_handed_it_over_and_goes_on() -> None:
             await asyncio.sleep(10)
             return "went on"
 
-    async def main() -> str:
-        connection = asyncio.get_running_loop().create_future()
-        connecting = asyncio.create_task(connect(connection))
+    connection = asyncio.get_running_loop().create_future()
+    connecting = asyncio.create_task(connect(connection))
 
-        async def use(_item: int) -> None:
-            await connection
+    async def use(_item: int) -> None:
+        await connection
 
-        (outcome,) = await collected(amap(use, [1], limit=1, errors="yield"))
-        assert isinstance(outcome.error, OSError)
-        return await connecting
-
-    assert "went on" == run_on_virtual_clock(main())
+    (outcome,) = await collected(amap(use, [1], limit=1, errors="yield"))
+    assert isinstance(outcome.error, OSError)
+    assert "went on" == await connecting
 
 
-def test_skipped_errors_are_only_counted() -> None:
-    async def main() -> tuple[list[int], int, int]:
-        async with amap(fail_if_odd, range(5), limit=2, errors="skip") as results:
-            seen = [result async for result in results]
-            return seen, results.statistics().succeeded, results.statistics().failed
-
-    assert ([0, 2, 4], 3, 2) == run_on_virtual_clock(main())
+async def test_skipped_errors_are_only_counted() -> None:
+    async with amap(fail_if_odd, range(5), limit=2, errors="skip") as results:
+        seen = [result async for result in results]
+        assert ([0, 2, 4], 3, 2) == (seen, results.statistics().succeeded, results.statistics().failed)
 
 
 @pytest.mark.parametrize("errors", ["yield", "skip"])

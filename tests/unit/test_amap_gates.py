@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate import ConcurrencyLimit, Rate, Retry, TaskStatistics, amap
+from headgate import ConcurrencyLimit, Rate, Retry, amap
 from support.faces import now_s, one
 from support.maps import Calls, all_of, collected, wait_s
 from support.virtual_clock import run_on_virtual_clock
@@ -68,15 +68,11 @@ def test_an_item_that_waits_to_be_tried_again_holds_no_slot() -> None:
     assert [(0, 0), (1, 1), (2, 2), (0, 3)] == calls.starts
 
 
-def test_an_item_that_waits_to_be_tried_again_holds_no_shared_slot() -> None:
+async def test_an_item_that_waits_to_be_tried_again_holds_no_shared_slot() -> None:
     limit = ConcurrencyLimit(1)
     free = []
-
-    async def main() -> list[int]:
-        asyncio.get_running_loop().call_later(5, lambda: free.append(limit.in_use))
-        return await collected(amap(Calls(1, failures={0: 1}), [0], limit=limit, retry=Retry(2, wait_s(10))))
-
-    assert [0] == run_on_virtual_clock(main())
+    asyncio.get_running_loop().call_later(5, lambda: free.append(limit.in_use))
+    assert [0] == await collected(amap(Calls(1, failures={0: 1}), [0], limit=limit, retry=Retry(2, wait_s(10))))
     assert [0] == free
 
 
@@ -93,15 +89,11 @@ def test_an_item_that_is_due_again_comes_before_new_ones() -> None:
     assert [0, 1, 0, 2, 3] == [item for item, _ in calls.starts]
 
 
-def test_items_that_wait_to_be_tried_again_count_against_the_bound() -> None:
+async def test_items_that_wait_to_be_tried_again_count_against_the_bound() -> None:
     calls = Calls(failures=dict.fromkeys(range(100), 1))
-
-    async def main() -> TaskStatistics:
-        async with amap(calls, count(), limit=2, buffer=3, retry=Retry(2, wait_s(60))) as results:
-            await asyncio.sleep(50)
-            return results.statistics()
-
-    now = run_on_virtual_clock(main())
+    async with amap(calls, count(), limit=2, buffer=3, retry=Retry(2, wait_s(60))) as results:
+        await asyncio.sleep(50)
+        now = results.statistics()
     assert (5, 5, 0, 5) == (now.taken, now.waiting, now.running, now.retried)
 
 
@@ -221,25 +213,20 @@ def test_one_rate_may_be_shared_by_two_maps() -> None:
     assert list("aababb") == [name for name, _ in calls.starts]
 
 
-def test_a_rate_that_is_changed_while_it_is_waited_for_is_obeyed() -> None:
+async def test_a_rate_that_is_changed_while_it_is_waited_for_is_obeyed() -> None:
     calls = Calls()
-
-    async def main() -> None:
-        rate = Rate(1, per_s=1000)
-        asyncio.get_running_loop().call_later(5, lambda: rate.change(1, per_s=1))
-        await collected(amap(calls, range(3), limit=5, rate=rate))
-
-    run_on_virtual_clock(main())
+    rate = Rate(1, per_s=1000)
+    asyncio.get_running_loop().call_later(5, lambda: rate.change(1, per_s=1))
+    await collected(amap(calls, range(3), limit=5, rate=rate))
     assert all(at_s < 10 for _, at_s in calls.starts)
 
 
-def test_a_burst_that_is_made_too_small_for_who_waits_fails_the_item() -> None:
-    async def main() -> list[Any]:
-        rate = Rate(1, per_s=1, burst=4)
-        asyncio.get_running_loop().call_later(1, lambda: rate.change(1, per_s=1, burst=2))
-        return await collected(amap(Calls(), [4, 3, 1], limit=5, rate=rate, cost=lambda item: item, errors="skip"))
-
-    assert [4, 1] == run_on_virtual_clock(main())
+async def test_a_burst_that_is_made_too_small_for_who_waits_fails_the_item() -> None:
+    rate = Rate(1, per_s=1, burst=4)
+    asyncio.get_running_loop().call_later(1, lambda: rate.change(1, per_s=1, burst=2))
+    assert [4, 1] == await collected(
+        amap(Calls(), [4, 3, 1], limit=5, rate=rate, cost=lambda item: item, errors="skip")
+    )
 
 
 # -- keys
@@ -251,13 +238,10 @@ def test_so_many_of_one_key_run_at_most_and_others_pass_by() -> None:
     assert [("a1", 0), ("b1", 0), ("c1", 0), ("a2", 1), ("a3", 2), ("a4", 3)] == calls.starts
 
 
-def test_items_that_are_held_for_their_key_count_against_the_bound() -> None:
-    async def main() -> TaskStatistics:
-        async with amap(Calls(1000), count(), limit=2, buffer=3, key=lambda _: 0, per_key=1) as results:
-            await asyncio.sleep(1)
-            return results.statistics()
-
-    now = run_on_virtual_clock(main())
+async def test_items_that_are_held_for_their_key_count_against_the_bound() -> None:
+    async with amap(Calls(1000), count(), limit=2, buffer=3, key=lambda _: 0, per_key=1) as results:
+        await asyncio.sleep(1)
+        now = results.statistics()
     assert (5, 1, 4) == (now.taken, now.running, now.waiting)
 
 
@@ -285,32 +269,24 @@ def test_a_cancellation_that_a_key_or_cost_raises_is_a_failure_of_that_item(argu
 # -- shared limits
 
 
-def test_two_maps_stay_under_a_shared_limit_together() -> None:
+async def test_two_maps_stay_under_a_shared_limit_together() -> None:
     calls = Calls(1)
     limit = ConcurrencyLimit(3)
-
-    async def main() -> float:
-        await asyncio.gather(*(collected(amap(calls, range(9), limit=limit)) for _ in range(2)))
-        return now_s()
-
-    assert 6 == run_on_virtual_clock(main())
+    await asyncio.gather(*(collected(amap(calls, range(9), limit=limit)) for _ in range(2)))
+    assert 6 == now_s()
     assert (3, 3, 0) == (calls.most, limit.statistics().most_in_use, limit.in_use)
 
 
-def test_a_shared_limit_may_be_resized_while_a_map_runs() -> None:
+async def test_a_shared_limit_may_be_resized_while_a_map_runs() -> None:
     calls = Calls(1)
-
-    async def main() -> None:
-        limit = ConcurrencyLimit(1)
-        asyncio.get_running_loop().call_later(1.5, limit.resize, 4)
-        asyncio.get_running_loop().call_later(2.6, limit.resize, 1)
-        await collected(amap(calls, range(9), limit=limit))
-
-    run_on_virtual_clock(main())
+    limit = ConcurrencyLimit(1)
+    asyncio.get_running_loop().call_later(1.5, limit.resize, 4)
+    asyncio.get_running_loop().call_later(2.6, limit.resize, 1)
+    await collected(amap(calls, range(9), limit=limit))
     assert [0, 1, 1.5, 1.5, 1.5, 2, 2.5, 2.5, 2.5] == [at_s for _, at_s in calls.starts]
 
 
-def test_a_call_that_is_cancelled_gives_its_slot_back_when_it_has_ended() -> None:
+async def test_a_call_that_is_cancelled_gives_its_slot_back_when_it_has_ended() -> None:
     limit = ConcurrencyLimit(2)
     free = []
 
@@ -321,31 +297,23 @@ def test_a_call_that_is_cancelled_gives_its_slot_back_when_it_has_ended() -> Non
             await asyncio.sleep(1)
             free.append(limit.in_use)
 
-    async def main() -> None:
-        async with amap(work, range(9), limit=limit):
-            await asyncio.sleep(5)
-
-    run_on_virtual_clock(main())
+    async with amap(work, range(9), limit=limit):
+        await asyncio.sleep(5)
     assert [2, 2] == free
     assert (0, 0) == (limit.in_use, limit.statistics().waiting)
 
 
-def test_gates_are_passed_in_the_order_key_limit_rate() -> None:
-    async def main() -> list[tuple[str, float, int, int]]:
-        limit, rate = ConcurrencyLimit(2), Rate(1, per_s=10)
-        seen = []
+async def test_gates_are_passed_in_the_order_key_limit_rate() -> None:
+    limit, rate = ConcurrencyLimit(2), Rate(1, per_s=10)
+    seen = []
 
-        async def work(item: str) -> None:
-            seen.append((item, now_s(), limit.in_use, rate.statistics().granted))
-            await asyncio.sleep(15)
+    async def work(item: str) -> None:
+        seen.append((item, now_s(), limit.in_use, rate.statistics().granted))
+        await asyncio.sleep(15)
 
-        await collected(
-            amap(work, ["a1", "a2", "b1", "b2"], limit=limit, rate=rate, key=lambda item: item[0], per_key=1)
-        )
-        return seen
-
+    await collected(amap(work, ["a1", "a2", "b1", "b2"], limit=limit, rate=rate, key=lambda item: item[0], per_key=1))
     # b1 passes a2, which waits for its key, and holds the second slot while it waits for the rate.
-    assert [("a1", 0, 2, 1), ("b1", 10, 2, 2), ("a2", 20, 2, 3), ("b2", 30, 2, 4)] == run_on_virtual_clock(main())
+    assert [("a1", 0, 2, 1), ("b1", 10, 2, 2), ("a2", 20, 2, 3), ("b2", 30, 2, 4)] == seen
 
 
 def test_a_limit_that_is_in_use_in_another_event_loop_is_raised_and_not_skipped() -> None:

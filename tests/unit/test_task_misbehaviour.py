@@ -15,7 +15,6 @@ import pytest
 import headgate
 from headgate import ConcurrencyLimit, Rate, Retry, TaskOutcome, amap, as_completed, gather
 from support.maps import all_of
-from support.quiet import run_quietly
 from support.virtual_clock import run_on_virtual_clock
 
 LONGEST_S = 20
@@ -93,25 +92,22 @@ shared = ConcurrencyLimit(1)
 
 
 @pytest.mark.parametrize("limit", [1, shared])
-def test_a_task_factory_that_fails_is_an_error_and_keeps_no_slot(limit: int | ConcurrencyLimit) -> None:
-    async def main() -> None:
-        def refuse(_loop: Any, _coroutine: Any, **_options: Any) -> Any:
-            if count.pop():
-                return asyncio.Task(_coroutine, loop=_loop)
-            _coroutine.close()
-            raise OSError("no more tasks")
+async def test_a_task_factory_that_fails_is_an_error_and_keeps_no_slot(limit: int | ConcurrencyLimit) -> None:
+    def refuse(_loop: Any, _coroutine: Any, **_options: Any) -> Any:
+        if count.pop():
+            return asyncio.Task(_coroutine, loop=_loop)
+        _coroutine.close()
+        raise OSError("no more tasks")
 
-        count = [False, True]
-        asyncio.get_running_loop().set_task_factory(refuse)
-        try:
-            async with amap(asyncio.sleep, [0, 0, 0], limit=limit) as results:
-                with pytest.raises(OSError, match="no more tasks"):
-                    assert not [result async for result in results]
-            assert 0 == shared.in_use
-        finally:
-            asyncio.get_running_loop().set_task_factory(None)
-
-    run_on_virtual_clock(main())
+    count = [False, True]
+    asyncio.get_running_loop().set_task_factory(refuse)
+    try:
+        async with amap(asyncio.sleep, [0, 0, 0], limit=limit) as results:
+            with pytest.raises(OSError, match="no more tasks"):
+                assert not [result async for result in results]
+        assert 0 == shared.in_use
+    finally:
+        asyncio.get_running_loop().set_task_factory(None)
 
 
 def test_a_backoff_that_changes_the_rate_does_not_disturb_what_waits_for_it() -> None:
@@ -135,7 +131,7 @@ def test_a_backoff_that_changes_the_rate_does_not_disturb_what_waits_for_it() ->
     assert {0: None, 2: ValueError} == {outcome.item: outcome.error and type(outcome.error) for outcome in outcomes}
 
 
-def test_what_comes_after_an_error_that_will_be_raised_is_not_started_any_more() -> None:
+async def test_what_comes_after_an_error_that_will_be_raised_is_not_started_any_more() -> None:
     async def work(item: int) -> int:
         started.append(item)
         await asyncio.sleep(100 if item == 0 else 1)
@@ -145,17 +141,11 @@ def test_what_comes_after_an_error_that_will_be_raised_is_not_started_any_more()
 
     started: list[int] = []
     cancelled_at_s: list[float] = []
-
-    async def main() -> None:
-        async with amap(
-            work, range(99), limit=3, buffer=20, ordered=True, key=lambda item: item % 2, per_key=1
-        ) as all_:
-            assert 0 == await anext(all_)
-            cancelled_at_s.append(asyncio.get_running_loop().time())
-            with pytest.raises(ValueError, match="raised for the item 1"):
-                await anext(all_)
-
-    run_on_virtual_clock(main())
+    async with amap(work, range(99), limit=3, buffer=20, ordered=True, key=lambda item: item % 2, per_key=1) as all_:
+        assert 0 == await anext(all_)
+        cancelled_at_s.append(asyncio.get_running_loop().time())
+        with pytest.raises(ValueError, match="raised for the item 1"):
+            await anext(all_)
     assert ([0, 1], [100]) == (started, cancelled_at_s)
 
 
@@ -210,21 +200,15 @@ def test_a_collected_error_keeps_nothing_of_the_failed_call_alive() -> None:
     assert [None] * 3 == [held() for held in alive]
 
 
-def test_a_future_is_no_iterable() -> None:
-    async def main() -> None:
-        future = asyncio.get_running_loop().create_future()
-        with pytest.raises(TypeError, match="items is one piece of work, a Future"):
-            amap(fail, future, limit=1)
-
-    run_on_virtual_clock(main())
+async def test_a_future_is_no_iterable() -> None:
+    future = asyncio.get_running_loop().create_future()
+    with pytest.raises(TypeError, match="items is one piece of work, a Future"):
+        amap(fail, future, limit=1)
 
 
-def test_the_coroutines_of_any_collection_are_closed() -> None:
-    async def main() -> None:
-        async with as_completed(UserList([asyncio.sleep(1), fail(2), fail(3)]), limit=1) as futures:
-            await anext(futures)
-
-    run_quietly(main())
+async def test_the_coroutines_of_any_collection_are_closed() -> None:
+    async with as_completed(UserList([asyncio.sleep(1), fail(2), fail(3)]), limit=1) as futures:
+        await anext(futures)
 
 
 class Lazy(Sequence[Any]):
@@ -241,14 +225,11 @@ class Lazy(Sequence[Any]):
         return asyncio.sleep(index)
 
 
-def test_leaving_makes_no_coroutines_of_a_collection_that_makes_them_when_asked() -> None:
-    async def main() -> int:
-        coroutines = Lazy()
-        async with as_completed(coroutines, limit=2) as futures:
-            await anext(futures)
-        return coroutines.made
-
-    assert run_on_virtual_clock(main()) < 10
+async def test_leaving_makes_no_coroutines_of_a_collection_that_makes_them_when_asked() -> None:
+    coroutines = Lazy()
+    async with as_completed(coroutines, limit=2) as futures:
+        await anext(futures)
+    assert coroutines.made < 10
 
 
 def test_a_future_of_another_event_loop_is_refused_by_gather() -> None:
