@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable
-from contextvars import ContextVar
 from functools import partial
 from itertools import count
 from typing import Any
@@ -15,41 +14,25 @@ from support.maps import all_of, collected, fail_if_odd, wait_that_long
 # -- the order
 
 
-def test_results_come_as_they_finish() -> None:
-    assert [1, 2, 3] == all_of(wait_that_long, [3, 1, 2], limit=3)
+@pytest.mark.parametrize(("items", "expected"), [([3, 1, 2], [1, 2, 3]), ([], [])])
+def test_results_come_as_they_finish_or_in_the_order_of_the_items(items: list[int], expected: list[int]) -> None:
+    assert expected == all_of(wait_that_long, items, limit=3)
+    assert items == all_of(wait_that_long, items, limit=3, ordered=True)
 
 
-def test_results_come_in_the_order_of_the_items_where_that_is_asked_for() -> None:
-    assert [3, 1, 2] == all_of(wait_that_long, [3, 1, 2], limit=3, ordered=True)
-
-
-def test_no_items_give_no_results() -> None:
-    assert [] == all_of(wait_that_long, [], limit=3)
-
-
-@pytest.mark.parametrize(("window", "expected"), [(0, 1), (1, 2), (4, 5)])
-async def test_a_slow_head_stops_the_starts(window: int, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("options", "expected"), [({"window": 0}, 1), ({"window": 1}, 2), ({"window": 4}, 5), ({"buffer": 4}, 7)]
+)
+async def test_a_slow_head_stops_the_starts(options: dict[str, Any], expected: int) -> None:
     begun = []
 
     async def begin(item: int) -> None:
         begun.append(item)
         await asyncio.sleep(0 if item else 100)
 
-    async with amap(begin, count(), limit=3, ordered=True, window=window):
+    async with amap(begin, count(), limit=3, ordered=True, **options):
         await asyncio.sleep(50)
         assert expected == len(begun)
-
-
-async def test_without_a_window_limit_and_buffer_say_how_far_others_go_ahead_of_a_slow_head() -> None:
-    begun = []
-
-    async def begin(item: int) -> None:
-        begun.append(item)
-        await asyncio.sleep(0 if item else 100)
-
-    async with amap(begin, count(), limit=3, ordered=True, buffer=4):
-        await asyncio.sleep(50)
-        assert 7 == len(begun)
 
 
 # -- the function
@@ -89,24 +72,6 @@ def test_a_function_that_takes_something_else_fails_for_its_item() -> None:
     assert ["raised for the item 7"] == raised.value.__notes__
     (outcome,) = all_of(function, [7], limit=1, errors="yield")
     assert isinstance(outcome.error, TypeError)
-
-
-async def test_each_call_has_its_own_copy_of_the_context_in_which_the_block_began() -> None:
-    variable: ContextVar[str] = ContextVar("variable")
-    seen = []
-
-    async def change(item: int) -> None:
-        seen.append(variable.get())
-        variable.set(f"by item {item}")
-        await asyncio.sleep(1)
-
-    variable.set("at the beginning")
-    async with amap(change, range(4), limit=2, buffer=0) as results:
-        variable.set("by the loop")
-        async for _ in results:
-            pass
-    assert "by the loop" == variable.get()
-    assert ["at the beginning"] * 4 == seen
 
 
 def test_the_function_may_use_a_map_itself() -> None:
@@ -164,3 +129,9 @@ async def test_what_was_cancelled_is_counted_as_that() -> None:
         await anext(results)
     now = results.statistics()
     assert (3, 1, 2, 0) == (now.taken, now.succeeded, now.cancelled, now.running)
+
+
+def test_without_an_event_loop_a_map_says_so() -> None:
+    step = amap(wait_that_long, [1], limit=1).__anext__()
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        step.send(None)

@@ -16,16 +16,12 @@ from support.virtual_clock import run_on_virtual_clock
 # -- time limits
 
 
-def test_an_attempt_that_takes_too_long_is_cancelled_and_fails() -> None:
-    with pytest.raises(TimeoutError, match="the attempt took longer than timeout_s=3"):
-        all_of(Calls(5), [1], limit=1, timeout_s=3)
-
-
 def test_each_attempt_has_its_own_time() -> None:
     calls = Calls(5)
     (outcome,) = all_of(calls, [1], limit=1, timeout_s=3, retry=Retry(3, wait_s(1)), errors="yield")
     assert [(1, 0), (1, 4), (1, 8)] == calls.starts
     assert (3, 3, TimeoutError) == (outcome.attempts, outcome.elapsed_s, type(outcome.error))
+    assert "the attempt took longer than timeout_s=3" == str(outcome.error)
 
 
 def test_a_timeout_of_the_function_itself_stays_its_own() -> None:
@@ -62,65 +58,36 @@ def test_an_error_that_is_not_meant_is_not_tried_again() -> None:
     assert 1 == len(calls.starts)
 
 
-def test_an_item_that_waits_to_be_tried_again_holds_no_slot() -> None:
+@pytest.mark.parametrize(
+    "options", [{"limit": 1}, {"limit": ConcurrencyLimit(1)}, {"limit": 5, "key": lambda _: "key", "per_key": 1}]
+)
+def test_an_item_that_waits_to_be_tried_again_holds_no_slot_nor_a_place_of_its_key(options: dict[str, Any]) -> None:
     calls = Calls(1, failures={0: 1})
-    assert [1, 2, 0] == all_of(calls, range(3), limit=1, retry=Retry(2, wait_s(1.5)))
+    assert [1, 2, 0] == all_of(calls, range(3), **options, retry=Retry(2, wait_s(1.5)))
     assert [(0, 0), (1, 1), (2, 2), (0, 3)] == calls.starts
-
-
-async def test_an_item_that_waits_to_be_tried_again_holds_no_shared_slot() -> None:
-    limit = ConcurrencyLimit(1)
-    free = []
-    asyncio.get_running_loop().call_later(5, lambda: free.append(limit.in_use))
-    assert [0] == await collected(amap(Calls(1, failures={0: 1}), [0], limit=limit, retry=Retry(2, wait_s(10))))
-    assert [0] == free
-
-
-def test_an_item_that_waits_to_be_tried_again_holds_no_place_of_its_key() -> None:
-    calls = Calls(1, failures={0: 1})
-    retry = Retry(2, wait_s(10))
-    assert [1, 0] == all_of(calls, range(2), limit=5, retry=retry, key=lambda _: "key", per_key=1)
-    assert [(0, 0), (1, 1), (0, 11)] == calls.starts
 
 
 def test_an_item_that_is_due_again_comes_before_new_ones() -> None:
     calls = Calls(1, failures={0: 1})
-    all_of(calls, range(4), limit=1, retry=Retry(2, wait_s(0.5)))
+    all_of(calls, range(4), limit=1, buffer=9, retry=Retry(2, wait_s(0.5)))
     assert [0, 1, 0, 2, 3] == [item for item, _ in calls.starts]
 
 
-async def test_items_that_wait_to_be_tried_again_count_against_the_bound() -> None:
-    calls = Calls(failures=dict.fromkeys(range(100), 1))
-    async with amap(calls, count(), limit=2, buffer=3, retry=Retry(2, wait_s(60))) as results:
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"retry": Retry(2, wait_s(60))}, (5, 5, 0, 5)),
+        ({"key": lambda item: item < 0, "per_key": 1}, (5, 4, 1, 0)),
+    ],
+)
+async def test_items_that_wait_for_another_attempt_or_their_key_count_against_the_bound(
+    options: dict[str, Any], expected: tuple[int, ...]
+) -> None:
+    calls = Calls(0 if "retry" in options else 1000, failures=dict.fromkeys(range(100), 1))
+    async with amap(calls, count(), limit=2, buffer=3, **options) as results:
         await asyncio.sleep(50)
         now = results.statistics()
-    assert (5, 5, 0, 5) == (now.taken, now.waiting, now.running, now.retried)
-
-
-@pytest.mark.parametrize("errors", ["raise", "yield", "skip"])
-def test_being_told_to_end_is_never_retried(errors: Any) -> None:
-    starts = []
-
-    async def leave(item: int) -> None:
-        starts.append(item)
-        raise SystemExit
-
-    with pytest.raises(SystemExit):
-        all_of(leave, [1], limit=1, retry=Retry(3, 0), errors=errors)
-    assert [1] == starts
-
-
-def test_an_attempt_that_is_cancelled_by_something_else_is_tried_again() -> None:
-    starts = []
-
-    async def cancel_once(item: int) -> int:
-        starts.append(item)
-        if len(starts) == 1:
-            raise asyncio.CancelledError
-        return item
-
-    assert [7] == all_of(cancel_once, [7], limit=1, retry=Retry(3, 0))
-    assert [7, 7] == starts
+        assert expected == (now.taken, now.waiting, now.running, now.retried)
 
 
 def test_a_mistake_in_backoff_is_raised_with_the_error_before_it() -> None:
@@ -165,12 +132,6 @@ def test_a_retry_that_takes_the_room_of_an_item_that_the_source_works_on_does_no
 # -- rates
 
 
-def test_starts_are_spaced_by_a_rate() -> None:
-    calls = Calls()
-    all_of(calls, range(4), limit=10, rate=Rate(2, per_s=1))
-    assert [0, 0.5, 1, 1.5] == [at_s for _, at_s in calls.starts]
-
-
 def test_costs_are_weights() -> None:
     calls = Calls()
     all_of(calls, [1, 3, 2, 4], limit=10, rate=Rate(1, per_s=1, burst=4), cost=lambda item: item)
@@ -201,18 +162,6 @@ def test_an_item_whose_cost_fails_fails_alone() -> None:
     assert (KeyError, 0, 0) == (type(second.error), second.attempts, second.elapsed_s)
 
 
-def test_one_rate_may_be_shared_by_two_maps() -> None:
-    calls = Calls()
-
-    async def main() -> None:
-        rate = Rate(1, per_s=1)
-        await asyncio.gather(*(collected(amap(calls, [name] * 3, limit=5, rate=rate)) for name in "ab"))
-
-    run_on_virtual_clock(main())
-    assert [0, 1, 2, 3, 4, 5] == [at_s for _, at_s in calls.starts]
-    assert list("aababb") == [name for name, _ in calls.starts]
-
-
 async def test_a_rate_that_is_changed_while_it_is_waited_for_is_obeyed() -> None:
     calls = Calls()
     rate = Rate(1, per_s=1000)
@@ -238,13 +187,6 @@ def test_so_many_of_one_key_run_at_most_and_others_pass_by() -> None:
     assert [("a1", 0), ("b1", 0), ("c1", 0), ("a2", 1), ("a3", 2), ("a4", 3)] == calls.starts
 
 
-async def test_items_that_are_held_for_their_key_count_against_the_bound() -> None:
-    async with amap(Calls(1000), count(), limit=2, buffer=3, key=lambda _: 0, per_key=1) as results:
-        await asyncio.sleep(1)
-        now = results.statistics()
-    assert (5, 1, 4) == (now.taken, now.running, now.waiting)
-
-
 @pytest.mark.parametrize(("key", "kind"), [(lambda item: {}[item], KeyError), (lambda _: [], TypeError)])
 def test_an_item_whose_key_fails_or_is_none_fails_alone(key: Any, kind: type[Exception]) -> None:
     outcomes = all_of(
@@ -267,14 +209,6 @@ def test_a_cancellation_that_a_key_or_cost_raises_is_a_failure_of_that_item(argu
 
 
 # -- shared limits
-
-
-async def test_two_maps_stay_under_a_shared_limit_together() -> None:
-    calls = Calls(1)
-    limit = ConcurrencyLimit(3)
-    await asyncio.gather(*(collected(amap(calls, range(9), limit=limit)) for _ in range(2)))
-    assert 6 == now_s()
-    assert (3, 3, 0) == (calls.most, limit.statistics().most_in_use, limit.in_use)
 
 
 async def test_a_shared_limit_may_be_resized_while_a_map_runs() -> None:

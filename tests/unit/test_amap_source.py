@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from headgate import amap
-from support.faces import now_s
 from support.maps import collected, wait_that_long
 
 
@@ -38,16 +37,6 @@ async def test_nothing_is_read_before_the_first_step() -> None:
     assert [] == read
 
 
-async def test_a_slow_source_does_not_delay_results() -> None:
-    async def source() -> AsyncIterator[int]:
-        yield 1
-        yield 2
-        await asyncio.sleep(100)
-        yield 3
-
-    assert [(1, 1), (2, 2), (3, 103)] == [(result, now_s()) async for result in amap(wait_that_long, source(), limit=3)]
-
-
 async def test_an_error_of_the_source_comes_after_the_results_of_all_that_was_started_and_once() -> None:
     async def source() -> AsyncIterator[int]:
         yield 5
@@ -74,22 +63,6 @@ async def test_an_error_of_the_source_comes_after_the_results_of_all_that_was_st
             seen.append(str(error))
     assert ["the source", "end"] == seen
     assert [1, 5, "the source", "end"] == await one_by_one()
-
-
-async def test_an_async_source_is_closed_when_the_block_is_left() -> None:
-    closed = []
-
-    async def source() -> AsyncIterator[int]:
-        try:
-            for item in count():
-                yield item
-        finally:
-            await asyncio.sleep(1)
-            closed.append(asyncio.current_task())
-
-    async with amap(wait_that_long, source(), limit=1) as results:
-        assert 0 == await anext(results)
-    assert 1 == len(closed)
 
 
 async def test_a_source_that_was_closed_by_stop_ends_undisturbed_by_the_end_of_the_block() -> None:

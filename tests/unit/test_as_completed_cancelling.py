@@ -1,7 +1,6 @@
 """What `as_completed` does when several collect, if children resist or it is let go of, and whose context is whose."""
 
 import asyncio
-import contextvars
 import gc
 import threading
 from collections.abc import Awaitable, Iterator
@@ -12,11 +11,8 @@ import pytest
 
 from headgate import CompletedFutures, as_completed
 from support.faces import a_moment, now_s
-from support.quiet import Source, Spy, fail_quietly
+from support.quiet import Spy, fail_quietly
 from support.virtual_clock import run_on_virtual_clock
-
-variable = contextvars.ContextVar[str]("variable", default="unset")
-
 
 # -- several consumers, and hand-over
 
@@ -98,43 +94,6 @@ async def test_a_child_that_answers_its_cancellation_with_an_error_is_not_compla
 
     async with as_completed([rude() for _ in range(3)], limit=2):
         await asyncio.sleep(1)
-
-
-async def test_a_second_cancellation_while_closing_does_not_cut_short_what_the_first_one_began(spy: Spy) -> None:
-    async def consume() -> None:
-        async with as_completed([spy.sleep(n, 1000, last_words_s=5) for n in range(2)], limit=2) as futures:
-            await anext(futures)
-
-    consumer = asyncio.create_task(consume())
-    for _ in range(3):
-        await asyncio.sleep(1)
-        consumer.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await consumer
-    assert ([0, 1], 6) == (sorted(spy.cancelled), now_s())
-
-
-async def test_a_second_cancellation_does_not_cut_short_the_closing_of_the_source(spy: Spy) -> None:
-    async def consume() -> None:
-        async with as_completed(source, limit=2):
-            await asyncio.sleep(1000)
-
-    source = Source(spy, closing_s=10)
-    consumer = asyncio.create_task(consume())
-    for _ in range(2):
-        await asyncio.sleep(1.5)
-        consumer.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await consumer
-    assert (11.5, 1) == (now_s(), source.closed)
-
-
-async def test_two_may_close_it_at_once(spy: Spy) -> None:
-    futures = as_completed([spy.sleep(n, 10, last_words_s=5) for n in range(4)], limit=2)
-    async with futures:
-        await asyncio.sleep(1)
-        await asyncio.gather(futures.aclose(), futures.aclose())
-        assert (2, 6) == (len(spy.cancelled), now_s())
 
 
 @pytest.mark.parametrize("fatal", [KeyboardInterrupt, SystemExit])
@@ -238,40 +197,3 @@ def test_an_error_that_was_caught_does_not_keep_a_loop_that_was_left_until_the_g
 
 
 # -- contexts
-
-
-@pytest.mark.parametrize("is_plain", [False, True])
-async def test_each_child_has_a_copy_of_the_context_in_which_it_began(is_plain: bool) -> None:
-    async def child(n: int) -> str:
-        before = variable.get()
-        variable.set(f"of child {n}")
-        await asyncio.sleep(1)
-        assert f"of child {n}" == variable.get()
-        return before
-
-    variable.set("outer")
-    results = []
-    futures = as_completed([child(n) for n in range(6)], limit=2, buffer=0)
-    if is_plain:
-        for awaitable in futures:
-            results.append(await awaitable)
-            variable.set("changed by the loop")
-    else:
-        async for future in futures:
-            results.append(future.result())
-            variable.set("changed by the loop")
-    assert ["outer"] * 6 == results
-
-
-async def test_who_collects_may_be_in_another_context() -> None:
-    async def child() -> str:
-        await asyncio.sleep(1)
-        return variable.get()
-
-    async def collect(futures: CompletedFutures[str]) -> list[str]:
-        variable.set("collector")
-        return [future.result() async for future in futures]
-
-    variable.set("outer")
-    async with as_completed((child() for _ in range(6)), limit=2, buffer=0) as futures:
-        assert ["outer"] * 6 == await asyncio.create_task(collect(futures))

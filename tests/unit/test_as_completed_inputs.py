@@ -2,26 +2,15 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from itertools import count, repeat
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 import pytest
 
 from headgate import as_completed
-from support.faces import Collect, by_async_for, by_for, either_face, now_s, one
+from support.faces import Collect, Later, by_async_for, by_for, either_face, now_s, one
 from support.quiet import Spy, run_quietly
-
-
-class Later:
-    """An awaitable that is no coroutine and no future."""
-
-    def __init__(self, name: object) -> None:
-        self._name = name
-
-    def __await__(self) -> Generator[Any, None, object]:
-        yield from asyncio.sleep(1).__await__()
-        return self._name
 
 
 @either_face
@@ -50,29 +39,6 @@ async def test_an_async_iterable_will_do_and_its_pauses_delay_nothing(spy: Spy) 
         results.append(future.result())
     assert [0, 1, 2, 3] == results
     assert [1, 11, 21, 31] == came_s
-
-
-async def test_an_async_source_is_asked_no_further_than_there_is_room(spy: Spy) -> None:
-    async def source() -> AsyncIterator[Awaitable[int]]:
-        for n in count():
-            yield spy.sleep(n)
-
-    async with as_completed(source(), limit=3, buffer=2) as futures:
-        await asyncio.sleep(1000)
-        assert 5 == len(spy.made) == len(spy.started)
-        await anext(futures)
-        await asyncio.sleep(1000)
-        assert 6 == len(spy.made) == len(spy.started)
-    assert 3 == spy.peak
-
-
-def test_an_async_source_of_nothing_ends_at_once() -> None:
-    async def source() -> AsyncIterator[Awaitable[int]]:
-        for n in list[int]():
-            yield spy.sleep(n)
-
-    spy = Spy()
-    assert [] == run_quietly(by_async_for(source(), limit=3))
 
 
 @either_face
@@ -110,9 +76,11 @@ async def test_futures_that_were_given_count_against_the_limit(spy: Spy, collect
         ({"limit": 1, "timeout": "1"}, TypeError, "timeout must be a number of seconds, not str"),
     ],
 )
-def test_a_wrong_argument_is_refused_at_once(options: dict[str, Any], error: type[Exception], message: str) -> None:
+async def test_a_wrong_argument_is_refused_at_once_and_leaves_no_coroutine_unawaited(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        as_completed([], **options)
+        as_completed([one(1), one(2)], **options)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +89,7 @@ def test_a_wrong_argument_is_refused_at_once(options: dict[str, Any], error: typ
         (lambda: "text", "aws is a str, which is one value"),
         (lambda: b"text", "aws is a bytes, which is one value"),
         (lambda: one(1), "aws is one piece of work, a coroutine"),
+        (lambda: asyncio.get_running_loop().create_future(), "aws is one piece of work, a Future"),
         (lambda: 3, "aws must be an iterable or an async iterable, not int"),
         (lambda: one, "aws must be an iterable or an async iterable, not function"),
         (lambda: None, "aws must be an iterable or an async iterable, not NoneType"),
@@ -153,34 +122,29 @@ async def test_a_plain_loop_over_an_async_iterable_is_refused(spy: Spy) -> None:
 # -- a source that raises
 
 
-@either_face
 @pytest.mark.parametrize("good", [0, 1, 2, 5])
+@pytest.mark.parametrize("face", [by_for, by_async_for, None])
 async def test_an_error_of_the_source_comes_once_and_after_the_results_of_what_was_started(
-    spy: Spy, collect: Collect, good: int
+    spy: Spy, good: int, face: Collect | None
 ) -> None:
     def source() -> Iterator[Awaitable[int]]:
         for n in range(good):
             yield spy.sleep(n)
         raise ZeroDivisionError
 
+    async def source_async() -> AsyncIterator[Awaitable[int]]:
+        for coroutine in source():
+            yield coroutine
+
+    futures = as_completed(source_async() if face is None else source(), limit=2)
+    ask: Callable[[], Any] = (lambda: next(futures)) if face is by_for else futures.__anext__
+    for _ in range(good):
+        await ask()
     with pytest.raises(ZeroDivisionError):
-        await collect(source(), limit=2)
+        await ask()
+    with pytest.raises((StopIteration, StopAsyncIteration)):
+        await ask()
     assert list(range(good)) == spy.returned
-
-
-@pytest.mark.parametrize("good", [0, 1, 2, 5])
-async def test_an_error_of_an_async_source_comes_once_and_last(spy: Spy, good: int) -> None:
-    async def source() -> AsyncIterator[Awaitable[int]]:
-        for n in range(good):
-            yield spy.sleep(n)
-        raise ZeroDivisionError
-
-    futures = as_completed(source(), limit=2)
-    results = [(await anext(futures)).result() for _ in range(good)]
-    with pytest.raises(ZeroDivisionError):
-        await anext(futures)
-    assert [] == [future async for future in futures]
-    assert list(range(good)) == results
 
 
 class Trap:
@@ -222,9 +186,3 @@ async def test_a_future_that_is_given_without_end_leaves_the_loop_to_others() ->
     task = asyncio.create_task(asyncio.sleep(1, "given"))
     async with as_completed(repeat(task), limit=3) as futures:
         assert ["given"] * 5 == [(await anext(futures)).result() for _ in range(5)]
-
-
-@pytest.mark.parametrize("refused", [{"limit": 0}, {"limit": 1, "buffer": -1}, {"limit": 1, "timeout": 0}])
-async def test_what_is_refused_leaves_no_coroutine_unawaited(refused: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        as_completed([one(1), one(2)], **refused)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headgate import CompletedFutures, as_completed
-from support.faces import a_moment, by_async_for, now_s
+from support.faces import Take, a_moment, either_way_to_take, now_s
 from support.quiet import Source, Spy, fail_quietly
 
 variable = contextvars.ContextVar[str]("variable", default="unset")
@@ -85,21 +85,6 @@ async def test_leaving_the_block_cancels_what_runs_and_closes_what_was_not_start
     assert len(spy.started) <= 5
 
 
-@every_way_out
-async def test_leaving_the_block_waits_for_last_words(spy: Spy, leave: Leave) -> None:
-    with suppress(ZeroDivisionError, asyncio.CancelledError, TimeoutError):
-        async with as_completed([spy.sleep(n, 1 + 3 * n, last_words_s=5) for n in range(9)], limit=3) as futures:
-            await asyncio.sleep(0.25)
-            try:
-                await leave(futures)
-            finally:
-                await asyncio.sleep(0.25)
-                left_s = now_s()
-    assert now_s() == left_s + (0 if leave is leave_by_closing else 5)  # that one has waited already
-    assert set(spy.started) == {*spy.returned, *spy.cancelled}
-    assert 2 <= len(spy.cancelled)
-
-
 @pytest.mark.parametrize("leave", [leave_by_break, leave_at_once, leave_by_error, leave_by_timeout, leave_by_closing])
 @pytest.mark.parametrize("every_s", [0, 0.3])
 async def test_leaving_the_block_closes_the_async_source_and_waits_until_it_is(
@@ -128,18 +113,6 @@ async def test_an_async_generator_is_finished_where_it_was_run() -> None:
     assert [("within", 4)] == ended
 
 
-async def test_an_async_source_that_has_ended_is_closed_too(spy: Spy) -> None:
-    class Short(Source):
-        async def __anext__(self) -> Awaitable[int]:
-            if len(spy.made) == 4:
-                raise StopAsyncIteration
-            return await super().__anext__()
-
-    source = Short(spy)
-    assert [0, 1, 2, 3] == sorted([future.result() async for future in as_completed(source, limit=3)])
-    assert 1 == source.closed
-
-
 async def test_what_a_source_gives_when_it_is_cancelled_is_closed(spy: Spy) -> None:
     async def source() -> AsyncIterator[Awaitable[int]]:
         yield spy.sleep(1)
@@ -150,15 +123,6 @@ async def test_what_a_source_gives_when_it_is_cancelled_is_closed(spy: Spy) -> N
     async with as_completed(source(), limit=3) as futures:
         await anext(futures)
     assert ([1, 2], [1]) == (spy.made, spy.started)
-
-
-async def test_futures_that_were_given_run_on(spy: Spy) -> None:
-    given = [asyncio.create_task(spy.sleep(n, 10)) for n in range(2)]
-    async with as_completed([*given, spy.sleep("ours", 10)], limit=3):
-        await asyncio.sleep(1)
-    assert ["ours"] == spy.cancelled
-    assert 1 == now_s()
-    assert [0, 1] == [await task for task in given]
 
 
 async def test_errors_that_nobody_collected_are_not_complained_about() -> None:
@@ -188,29 +152,6 @@ async def test_the_block_may_begin_after_the_first_step(spy: Spy) -> None:
     assert 2 == spy.peak
 
 
-async def test_the_block_may_begin_after_the_first_step_of_an_async_source(spy: Spy) -> None:
-    source = Source(spy)
-    futures = as_completed(source, limit=2)
-    await anext(futures)
-    async with futures:
-        await anext(futures)
-    assert 1 == source.closed
-    assert 2 == spy.peak
-
-
-async def test_a_set_that_was_changed_meanwhile_is_an_error_that_does_not_hinder_the_end(spy: Spy) -> None:
-    given = {spy.sleep(n, 1 + n, last_words_s=5) for n in range(3)}
-    async with as_completed(given, limit=2) as futures:
-        given.add(spy.sleep(3))
-        assert 2 == len([await anext(futures), await anext(futures)])
-        with pytest.raises(RuntimeError, match="changed size"):
-            await anext(futures)
-    assert 0 == spy.running
-    for coroutine in given:
-        coroutine.close()
-    assert 2 == len(spy.started)
-
-
 async def test_leaving_a_set_that_was_changed_meanwhile_waits_for_what_runs(spy: Spy) -> None:
     given = {spy.sleep(n, 10, last_words_s=5) for n in range(3)}
     async with as_completed(given, limit=2):
@@ -235,17 +176,10 @@ async def test_what_is_closed_before_it_begins_never_begins(spy: Spy, is_async: 
 # -- without a block
 
 
-@pytest.mark.parametrize("is_plain", [False, True])
+@either_way_to_take
 @pytest.mark.parametrize("ends", [True, False])
-async def test_a_loop_that_is_left_by_break_cancels_what_runs(spy: Spy, is_plain: bool, ends: bool) -> None:
-    aws = [spy.sleep(n, 1 + n) for n in range(9)] if ends else (spy.sleep(n, 1 + n) for n in count())
-    if is_plain:
-        for awaitable in as_completed(aws, limit=3):
-            await awaitable
-            break
-    else:
-        async for _ in as_completed(aws, limit=3):
-            break
+async def test_a_loop_that_is_left_by_break_cancels_what_runs(spy: Spy, take: Take, ends: bool) -> None:
+    await take(as_completed((spy.sleep(n, 1 + n) for n in (range(9) if ends else count())), limit=3), 1)
     await a_moment()
     assert (1, 0) == (now_s(), spy.running)
     assert 4 >= len(spy.started)  # three, and the one that followed the first
@@ -278,33 +212,6 @@ async def test_an_error_of_a_child_cancels_the_others_although_its_traceback_is_
         assert 0 == spy.running
         del error  # it, and its traceback, were there until now
     assert 0 == now_s()
-
-
-@pytest.mark.parametrize("is_plain", [False, True])
-async def test_a_cancellation_while_it_waits_cancels_what_runs_and_waits_until_it_has_ended(
-    spy: Spy, is_plain: bool
-) -> None:
-    async def consume() -> None:
-        aws = [spy.sleep(n, 10, last_words_s=5) for n in range(9)]
-        if is_plain:
-            for awaitable in as_completed(aws, limit=3):
-                await awaitable
-        else:
-            async for _ in as_completed(aws, limit=3):
-                pass
-
-    consumer = asyncio.create_task(consume())
-    await asyncio.sleep(1)
-    consumer.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await consumer
-    assert ([0, 1, 2], 6) == (sorted(spy.cancelled), now_s())
-
-
-async def test_a_timeout_around_the_loop_is_waited_for_too(spy: Spy) -> None:
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(by_async_for([spy.sleep(1, 100, last_words_s=5)], limit=2), 1)
-    assert 6 == now_s()
 
 
 @pytest.mark.parametrize("kind", [list, iter])

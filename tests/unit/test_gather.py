@@ -1,15 +1,11 @@
 import asyncio
-import contextvars
-from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
 
 from headgate import gather
-from support.faces import now_s, one
+from support.faces import Later, now_s, one
 from support.quiet import Spy, fail_quietly, run_quietly
-
-variable = contextvars.ContextVar[str]("variable", default="unset")
 
 
 async def fail_after(seconds: float, error: BaseException) -> None:
@@ -17,24 +13,11 @@ async def fail_after(seconds: float, error: BaseException) -> None:
     raise error
 
 
-class Later:
-    """An awaitable that is no coroutine and no future."""
-
-    def __await__(self) -> Generator[Any, None, str]:
-        yield from asyncio.sleep(1).__await__()
-        return "later"
-
-
 @pytest.mark.parametrize("limit", [1, 2, 3, 10, 1000])
 def test_results_come_in_the_order_of_the_arguments(limit: int) -> None:
     spy = Spy()
     assert list(range(10)) == run_quietly(gather(*(spy.sleep(n, 10 - n) for n in range(10)), limit=limit))
     assert min(limit, 10) == spy.peak
-
-
-async def test_the_next_one_starts_when_one_is_done(spy: Spy) -> None:
-    await gather(*(spy.sleep(n, n) for n in (4, 1, 1, 1, 1)), limit=2)
-    assert 4 == now_s()
 
 
 def test_of_nothing_comes_an_empty_list() -> None:
@@ -45,7 +28,7 @@ async def test_futures_tasks_coroutines_and_other_awaitables_may_be_mixed() -> N
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     future.set_result("future")
     assert ["later", "task", "coroutine", "future"] == await gather(
-        Later(), asyncio.create_task(one("task")), one("coroutine"), future, limit=2
+        Later("later"), asyncio.create_task(one("task")), one("coroutine"), future, limit=2
     )
 
 
@@ -81,12 +64,7 @@ async def test_errors_stand_among_the_results_if_that_is_asked_for(spy: Spy) -> 
     coroutines = [one(0), fail_after(2, errors[0]), one(2), fail_after(1, errors[1]), spy.sleep(4)]
     results = await gather(*coroutines, limit=2, return_exceptions=True)
     assert [0, errors[0], 2, errors[1], 4] == results
-
-
-async def test_an_error_that_stands_among_the_results_is_as_it_was_raised() -> None:
-    (error,) = await gather(fail_after(1, ZeroDivisionError()), limit=1, return_exceptions=True)
-    assert isinstance(error, ZeroDivisionError)
-    assert not hasattr(error, "__notes__")
+    assert not any(hasattr(error, "__notes__") for error in errors)
 
 
 async def test_a_cancelled_argument_is_raised_as_asyncio_does_it(spy: Spy) -> None:
@@ -129,13 +107,6 @@ async def test_cancelling_it_cancels_what_runs_waits_for_it_and_closes_the_rest(
     assert 2 == len(spy.started)
 
 
-async def test_a_timeout_around_it_is_waited_for(spy: Spy) -> None:
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(3):
-            await gather(*(spy.sleep(n, 2, last_words_s=4) for n in range(9)), limit=2)
-    assert ([0, 1], [2, 3], 7) == (spy.returned, sorted(spy.cancelled), now_s())
-
-
 async def test_cancelling_it_before_its_first_step_closes_nothing_that_it_never_had(spy: Spy) -> None:
     coroutine = spy.sleep(1)
     whole = asyncio.create_task(gather(coroutine, limit=2))
@@ -155,20 +126,6 @@ def test_an_interrupt_is_never_collected(fatal: type[BaseException], return_exce
     spy = Spy()
     fail_quietly(main(), fatal)
     assert ([0], [0]) == (spy.started, spy.cancelled)
-
-
-async def test_each_has_its_own_copy_of_the_context() -> None:
-    async def child(n: int) -> str:
-        before = variable.get()
-        variable.set(f"of child {n}")
-        await asyncio.sleep(1)
-        assert f"of child {n}" == variable.get()
-        return before
-
-    variable.set("outer")
-    results = await gather(*(child(n) for n in range(5)), limit=2)
-    assert "outer" == variable.get()
-    assert ["outer"] * 5 == results
 
 
 @pytest.mark.parametrize(
@@ -192,11 +149,6 @@ async def test_what_cannot_be_awaited_is_refused_before_anything_starts(spy: Spy
     with pytest.raises(TypeError, match="gather takes awaitables, and was given "):
         await gather(spy.sleep(1), wrong, spy.sleep(2), limit=1)
     assert [] == spy.started
-
-
-async def test_gather_is_a_function_that_must_be_awaited() -> None:
-    function: Callable[..., Coroutine[Any, Any, list[Any]]] = gather
-    assert [1] == await asyncio.create_task(function(one(1), limit=1))
 
 
 async def test_a_list_of_coroutines_is_refused_with_what_was_meant() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import headgate
 from headgate import ClosedEarly, TaskResults, amap, as_completed, for_each
-from support.eager import either_factory
+from support.eager import FACTORIES
 from support.faces import a_moment, now_s, one
-from support.maps import collected
+from support.maps import collected, from_afar, wait_that_long
 from support.quiet import Spy
 
 LONGEST_S = 10
@@ -128,9 +128,11 @@ async def test_a_call_that_waits_for_the_task_that_leaves_the_block_is_an_error(
     await a_moment()  # it hears of that, and ends
 
 
-@either_factory
+@pytest.mark.parametrize("factory", [None, *FACTORIES])
 @pytest.mark.parametrize("options", [{}, {"timeout_s": 5}])
-async def test_an_eager_call_that_closes_its_own_map_is_refused(factory: Any, options: dict[str, Any]) -> None:
+async def test_a_call_that_closes_its_own_map_is_refused_also_where_it_is_eager(
+    factory: Any, options: dict[str, Any]
+) -> None:
     async def close(_item: int) -> None:
         await results.aclose()
 
@@ -263,6 +265,28 @@ def test_a_loop_over_a_map_that_this_thread_has_closed_ends() -> None:
     assert [] == list(results)
 
 
+async def test_what_a_source_gives_when_it_has_just_let_go_of_the_map_is_cancelled_too() -> None:
+    held: list[Any] = []
+
+    def source() -> Iterator[int]:
+        yield 0
+        yield 1
+        held.clear()
+        yield 1000
+
+    held.append(amap(wait_that_long, source(), limit=1, buffer=5))
+    await anext(held[0])
+    await asyncio.sleep(10)
+    assert not held
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_map_that_was_closed_before_it_began_has_no_results(*, is_async: bool) -> None:
+    results = amap(one, from_afar(1) if is_async else [1], limit=2)
+    await results.aclose()
+    assert [] == [result async for result in results]
+
+
 # -- how a source is closed
 
 
@@ -309,4 +333,5 @@ async def test_a_source_that_has_ended_may_be_closed_by_any_function(aclose: Cal
                 raise StopAsyncIteration
             return number
 
-    assert 3 == (await for_each(one, Short(aclose), limit=2)).succeeded
+    source = Short(aclose)
+    assert (3, 1) == ((await for_each(one, source, limit=2)).succeeded, source.closed)

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from headgate import TaskResults, TaskStatistics, amap, as_completed, for_each
+from headgate import ConcurrencyLimit, TaskResults, TaskStatistics, amap, as_completed, for_each
 from support.eager import either_factory
 from support.faces import one
 from support.maps import collected
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
 OPTIONS: list[dict[str, Any]] = [{}, {"timeout_s": 50}, {"ordered": True}]
+shared = ConcurrencyLimit(1)
 
 
 @contextmanager
@@ -120,13 +121,16 @@ class NoMoreTasks:
         return asyncio.Task(coroutine, loop=loop, **options)
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-async def test_an_item_for_which_no_task_can_be_made_is_none_that_has_succeeded(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [*OPTIONS, {"limit": shared}])
+async def test_an_item_for_which_no_task_can_be_made_is_none_that_has_succeeded_and_keeps_no_slot(
+    options: dict[str, Any],
+) -> None:
     loop = asyncio.get_running_loop()
     loop.set_task_factory(NoMoreTasks(2))
-    results = amap(asyncio.sleep, [1, 1, 1, 1], limit=1, **options)
+    results = amap(asyncio.sleep, [1, 1, 1, 1], **({"limit": 1} | options))
     with pytest.raises(OSError, match="no more tasks"):
         await collected(results)
     loop.set_task_factory(None)
     now = results.statistics()
     assert (3, 2, 0, 0, 1) == (now.taken, now.succeeded, now.failed, now.cancelled, now.unstarted)
+    assert 0 == shared.in_use

@@ -1,19 +1,16 @@
 """What users' own objects may do wrong: it ends the work with their error, and never hangs it or loses results."""
 
 import asyncio
-import gc
 import threading
-import weakref
 from collections import UserList
-from collections.abc import AsyncIterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 import headgate
-from headgate import ConcurrencyLimit, Rate, Retry, TaskOutcome, amap, as_completed, gather
+from headgate import ConcurrencyLimit, Rate, Retry, amap, as_completed, gather
 from support.maps import all_of
 from support.virtual_clock import run_on_virtual_clock
 
@@ -40,21 +37,9 @@ def test_an_error_that_refuses_notes_is_raised_without(options: dict[str, Any]) 
         all_of(fail, range(5), **{"limit": 2, **options})
 
 
-def test_an_error_that_refuses_notes_is_collected_like_any_other() -> None:
-    outcomes = all_of(fail, range(3), limit=2, errors="yield", retry=Retry(2))
-    assert [FrozenError(0), FrozenError(1), FrozenError(2)] == sorted(
-        (outcome.error for outcome in outcomes), key=lambda error: error.item
-    )
-
-
 def test_an_error_that_refuses_notes_is_raised_by_a_retry_alone() -> None:
     with pytest.raises(FrozenError):
         run_on_virtual_clock(Retry(2).call(fail, 1))
-
-
-def test_an_error_that_refuses_notes_is_raised_by_the_sync_map() -> None:
-    with pytest.raises(FrozenError):
-        list(headgate.map(fail, range(3), limit=2, ordered=True))
 
 
 def test_an_error_that_is_raised_again_and_again_gathers_no_notes() -> None:
@@ -86,28 +71,6 @@ def test_a_key_whose_hash_changes_is_an_error() -> None:
 
     with pytest.raises(KeyError):
         all_of(change, [Changeable(), Changeable()], limit=2, key=lambda key: key, per_key=1)
-
-
-shared = ConcurrencyLimit(1)
-
-
-@pytest.mark.parametrize("limit", [1, shared])
-async def test_a_task_factory_that_fails_is_an_error_and_keeps_no_slot(limit: int | ConcurrencyLimit) -> None:
-    def refuse(_loop: Any, _coroutine: Any, **_options: Any) -> Any:
-        if count.pop():
-            return asyncio.Task(_coroutine, loop=_loop)
-        _coroutine.close()
-        raise OSError("no more tasks")
-
-    count = [False, True]
-    asyncio.get_running_loop().set_task_factory(refuse)
-    try:
-        async with amap(asyncio.sleep, [0, 0, 0], limit=limit) as results:
-            with pytest.raises(OSError, match="no more tasks"):
-                assert not [result async for result in results]
-        assert 0 == shared.in_use
-    finally:
-        asyncio.get_running_loop().set_task_factory(None)
 
 
 def test_a_backoff_that_changes_the_rate_does_not_disturb_what_waits_for_it() -> None:
@@ -147,63 +110,6 @@ async def test_what_comes_after_an_error_that_will_be_raised_is_not_started_any_
         with pytest.raises(ValueError, match="raised for the item 1"):
             await anext(all_)
     assert ([0, 1], [100]) == (started, cancelled_at_s)
-
-
-variable: ContextVar[str] = ContextVar("variable", default="caller")
-
-
-def test_what_an_async_source_sets_is_not_seen_by_the_calls() -> None:
-    async def source() -> AsyncIterator[int]:
-        for item in range(3):
-            variable.set("source")
-            await asyncio.sleep(0)
-            yield item
-
-    async def work(item: int) -> str:
-        if item not in failed:
-            failed.add(item)
-            raise ValueError
-        return variable.get()
-
-    failed: set[int] = {0}
-    assert ["caller"] * 3 == all_of(work, source(), limit=2, retry=Retry(2))
-
-
-class Held:
-    """Something large that a failed call holds."""
-
-
-def test_a_collected_error_keeps_nothing_of_the_failed_call_alive() -> None:
-    async def raise_from(_item: str) -> None:
-        held = Held()
-        alive.append(weakref.ref(held))
-        try:
-            raise KeyError  # noqa: TRY301 - it is the cause
-        except KeyError as error:
-            raise ValueError from error
-
-    async def wait(_item: str) -> None:
-        held = Held()
-        alive.append(weakref.ref(held))
-        await asyncio.sleep(100)
-
-    async def raise_group(_item: str) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(raise_from(""))
-
-    alive: list[weakref.ref[Held]] = []
-    outcomes: list[TaskOutcome[str, None]] = []
-    for function in (raise_from, wait, raise_group):
-        outcomes += all_of(function, ["a"], limit=1, errors="yield", timeout_s=5)
-    gc.collect()
-    assert 3 == len(outcomes)
-    assert [None] * 3 == [held() for held in alive]
-
-
-async def test_a_future_is_no_iterable() -> None:
-    future = asyncio.get_running_loop().create_future()
-    with pytest.raises(TypeError, match="items is one piece of work, a Future"):
-        amap(fail, future, limit=1)
 
 
 async def test_the_coroutines_of_any_collection_are_closed() -> None:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from headgate import ConcurrencyLimit, Rate, Retry, amap, as_completed, for_each
-from support.virtual_clock import run_on_virtual_clock
+from headgate import ConcurrencyLimit, Rate, Retry, amap
 
 
 async def function(item: int) -> int:
@@ -123,15 +122,3 @@ def test_nothing_is_read_or_called_when_something_is_refused() -> None:
     with pytest.raises(ValueError, match="limit must be at least 1"):
         amap(function, items, limit=0)
     assert [1] == list(items)
-
-
-def test_as_completed_refuses_in_the_same_words() -> None:
-    aws: Any = "abc"
-    with pytest.raises(TypeError, match=r"^aws is a str, which is one value: give a list of them"):
-        as_completed(aws, limit=1)
-
-
-def test_for_each_refuses_in_the_same_words() -> None:
-    items: Any = "abc"
-    with pytest.raises(TypeError, match=r"^items is a str, which is one value: give a list of them"):
-        run_on_virtual_clock(for_each(function, items, limit=1))

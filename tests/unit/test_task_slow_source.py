@@ -104,15 +104,6 @@ def test_no_call_runs_out_of_time_because_the_source_blocks(seconds: float, opti
     assert list(range(50)) == sorted(all_of(source.call, source, limit=100, timeout_s=0.5, **options))
 
 
-async def test_no_call_runs_out_of_time_because_the_source_of_another_map_blocks() -> None:
-    async def run(source: SlowSource) -> None:
-        assert list(range(5)) == await collected(amap(source.call, source, limit=9, timeout_s=0.5, ordered=True))
-
-    async with asyncio.TaskGroup() as group:
-        for call_s in (0.1, 0.3):
-            group.create_task(run(SlowSource(0.6, 5, call_s=call_s)))
-
-
 async def test_no_call_runs_out_of_time_because_the_source_of_a_map_without_options_blocks() -> None:
     source = SlowSource(0.6, 5)
     async with asyncio.TaskGroup() as group:
@@ -196,15 +187,6 @@ async def test_a_plain_for_may_promise_as_many_from_a_slow_source_as_from_any() 
     assert list(range(9)) == sorted(
         [await awaitable for awaitable in promised] + [await awaitable for awaitable in futures]
     )
-
-
-async def test_the_bounds_hold_with_a_slow_source(spy: Spy) -> None:
-    async with as_completed((spy.sleep(number, 3) for number in SlowSource(1, 20)), limit=3, buffer=1) as futures:
-        async for _ in futures:
-            assert spy.running <= 3
-            await asyncio.sleep(5)
-            assert len(spy.made) - len(spy.returned) <= 4
-    assert (20, 3) == (len(spy.returned), spy.peak)
 
 
 # -- an interrupt
