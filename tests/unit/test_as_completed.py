@@ -39,14 +39,10 @@ async def test_a_hundred_sleepers_of_one_nth_of_a_second_ten_at_once_come_when_t
     assert 10 == spy.peak
 
 
-def test_the_first_name_gives_awaitables_of_the_results_in_order_of_completion() -> None:
-    async def main() -> list[int]:
-        coroutines = (spy.sleep(n, 1 / n) for n in range(1, 8))
-        return [await awaitable for awaitable in limited_as_completed(coroutines, 3)]
-
-    spy = Spy()
-    ends = ends_of_sleepers([1 / n for n in range(1, 8)], 3)
-    assert [index + 1 for _, index in ends] == run_quietly(main())
+async def test_the_first_name_gives_awaitables_of_the_results_in_order_of_completion(spy: Spy) -> None:
+    coroutines = (spy.sleep(n, 1 / n) for n in range(1, 8))
+    came = [await awaitable for awaitable in limited_as_completed(coroutines, 3)]
+    assert [index + 1 for _, index in ends_of_sleepers([1 / n for n in range(1, 8)], 3)] == came
     assert 3 == spy.peak
 
 

@@ -141,7 +141,7 @@ async def test_leaving_a_loop_leaves_a_future_that_was_given_twice_running() -> 
     task = asyncio.create_task(asyncio.sleep(5, "given"))
     async with as_completed([task, task, one(1)], limit=3) as futures:
         assert 1 == (await anext(futures)).result()
-    assert not task._callbacks  # type: ignore[attr-defined]  # noqa: SLF001 - it refers to nothing of what was left
+    assert not task._callbacks  # noqa: SLF001 - it refers to nothing of what was left
     assert "given" == await task
 
 

@@ -185,21 +185,6 @@ async def test_a_loop_that_is_left_by_break_cancels_what_runs(spy: Spy, take: Ta
     assert 4 >= len(spy.started)  # three, and the one that followed the first
 
 
-@pytest.mark.parametrize("is_plain", [False, True])
-async def test_a_loop_that_is_left_by_an_error_in_its_body_cancels_what_runs(spy: Spy, is_plain: bool) -> None:
-    aws = [spy.sleep(n, 1 + n) for n in range(9)]
-    with suppress(ZeroDivisionError):
-        if is_plain:
-            for awaitable in as_completed(aws, limit=3):
-                await awaitable
-                raise ZeroDivisionError
-        else:
-            async for _ in as_completed(aws, limit=3):
-                raise ZeroDivisionError
-    await a_moment()
-    assert (1, 0) == (now_s(), spy.running)
-
-
 async def test_an_error_of_a_child_cancels_the_others_although_its_traceback_is_kept(spy: Spy) -> None:
     async def fail() -> None:
         raise ZeroDivisionError

@@ -47,10 +47,6 @@ def test_every_item_is_worked_on_and_never_more_than_the_limit_at_once() -> None
     )
 
 
-def test_no_items_are_no_work() -> None:
-    assert 0 == run_on_virtual_clock(for_each(Work(), [], limit=3)).taken
-
-
 def test_errors_may_be_skipped_and_are_counted() -> None:
     done = run_on_virtual_clock(for_each(Work(a=1, c=1), ["a", "b", "c"], limit=2, errors="skip"))
     assert (1, 2) == (done.succeeded, done.failed)

@@ -138,13 +138,6 @@ async def test_a_call_that_takes_too_long_runs_out_of_time_also_when_the_source_
     assert 1.4 == pytest.approx(at_s)
 
 
-async def test_a_result_is_there_before_a_slow_source_has_filled_the_limit() -> None:
-    source = SlowSource(1, 100)
-    async with amap(source.call, source, limit=100) as results:
-        await anext(results)
-    assert now_s() < 6
-
-
 # -- the end, while the source is to be pulled on
 
 
