@@ -24,6 +24,17 @@ def test_each_attempt_has_its_own_time() -> None:
     assert "the attempt took longer than timeout_s=3" == str(outcome.error)
 
 
+def test_an_error_that_an_attempt_makes_of_its_being_late_stays_its_own() -> None:
+    async def complain(_item: int) -> None:
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            raise ConnectionError("mine") from None
+
+    with pytest.raises(ConnectionError, match="mine"):
+        all_of(complain, [1], limit=1, timeout_s=3)
+
+
 def test_a_timeout_of_the_function_itself_stays_its_own() -> None:
     async def time_out(_item: int) -> None:
         raise TimeoutError("mine")
@@ -65,6 +76,12 @@ def test_an_item_that_waits_to_be_tried_again_holds_no_slot_nor_a_place_of_its_k
     calls = Calls(1, failures={0: 1})
     assert [1, 2, 0] == all_of(calls, range(3), **options, retry=Retry(2, wait_s(1.5)))
     assert [(0, 0), (1, 1), (2, 2), (0, 3)] == calls.starts
+
+
+def test_of_items_that_wait_to_be_tried_again_each_comes_in_its_time() -> None:
+    calls = Calls(failures={5: 1, 1: 1})
+    all_of(calls, [5, 1], limit=2, retry=Retry(2, lambda _attempt, error: float(error.args[0])))
+    assert [(5, 0), (1, 0), (1, 1), (5, 5)] == calls.starts
 
 
 def test_an_item_that_is_due_again_comes_before_new_ones() -> None:
