@@ -24,7 +24,7 @@ QUICK_TESTS := --test source --test sink
 CHECKED := $(CURDIR)/target/check
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format bench bench-durability bench-names bench-tasks bench-tools clean prerequisites
+.PHONY: help build demo check test lint style format bench bench-durability bench-engine bench-names bench-tasks bench-tools clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench: build $(STAMPS)/bench $(STAMPS)/test ## measure throughput and memory bes
 
 bench-durability: build $(STAMPS)/test ## kill jobs a hundred times, go on with a large one; BENCH_FLAGS='--before PYTHON': what it costs
 	@PYTHONPATH=tests $(BIN)/python bench/durability.py $(BENCH_FLAGS)
+
+bench-engine: build ## measure changing hosts and runs on a warm engine; BENCH_FLAGS=--save keeps it
+	@$(BIN)/python bench/engine.py --cargo $(CARGO) $(BENCH_FLAGS)
 
 bench-names: build ## measure what looking names up costs; BENCH_FLAGS=--save keeps it
 	@$(CARGO) build --release --locked --quiet -p headgate-testserver --example names

@@ -1,7 +1,6 @@
 """Draws what a bounded task costs, from results that `tasks.py --save` has kept: a bar for each way."""
 
 import argparse
-import json
 import logging
 import re
 import sys
@@ -16,6 +15,7 @@ from bounded import runs
 from bounded.runs import Run
 from bounded.ways import FIXED_WORKERS, FLOOR, WAYS, Way
 from bounded.workloads import WORKLOADS, YIELDS
+from harness import kept
 
 _OURS: Final = "#2f81f7"
 _OTHERS: Final = "#8d97a3"
@@ -56,15 +56,15 @@ _SMALL: Final = 9
 def main() -> int:
     """Writes the picture, in the form that its name asks for."""
     arguments = _arguments()
-    kept = json.loads(arguments.results.read_text())
-    made = [Run(**run) for run in kept["raw"]]
+    found = kept.read(arguments.results)
+    made = [Run(**run) for run in found.records]
     made = [run for run in made if (run.workload, run.limit) == (arguments.workload, arguments.limit)]
     if not runs.right(runs.of(made, FLOOR)):
         print(f"error: no floor in {arguments.results} for this workload and limit", file=sys.stderr)
         return 2
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # the fonts are the reader's, not ours
     with mpl.rc_context(_SETTINGS):
-        figure = _draw(made, kept["environment"])
+        figure = _draw(made, found.about)
         if arguments.picture.suffix != ".svg":
             figure.savefig(arguments.picture, facecolor=arguments.background, dpi=110)
             return 0
@@ -167,7 +167,7 @@ def _foot(made: Sequence[Run], about: Mapping[str, Any]) -> tuple[str, str]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path, help="tasks-cost.json of the results")
+    parser.add_argument("results", type=Path, help="tasks-cost.jsonl of the results")
     parser.add_argument("picture", type=Path, help="to write: .svg for a page, .png for a look")
     parser.add_argument("--workload", choices=WORKLOADS, default=YIELDS)
     parser.add_argument("--limit", type=int, default=1_000)

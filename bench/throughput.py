@@ -4,18 +4,15 @@ Prints the tables to standard output, each trial as it ends to standard error. E
 """
 
 import argparse
-import csv
 import dataclasses
-import json
 import os
-import resource
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from harness import environment
-from harness.servers import ServerError
+from harness import environment, kept, tables
+from harness.kept import Kept
+from harness.servers import ServerError, raise_open_files
 from harness.trial import Cores, Trial
 from rivals import Rival
 from rivals.aiohttp_workers import AiohttpWorkers
@@ -26,7 +23,6 @@ from scenarios import Bench, Scenario, memory, original, throughput
 
 SCENARIOS: Final[dict[str, Scenario]] = {module.NAME: module for module in (throughput, memory, original)}
 _ROOT: Final = Path(__file__).parents[1]
-_RESULTS: Final = _ROOT / "bench" / "results"
 _OHA: Final = _ROOT / "target" / "bench-tools" / "bin" / "oha"
 _CAVEATS: Final = (
     "- Trust ratios, not figures: a ratio pairs two runs of the same round.",
@@ -36,8 +32,6 @@ _CAVEATS: Final = (
     "- wrk is stopped by the clock; the others end with their last request, and slow ends count.",
     "- Rates are by each client's own clock and leave out its start; CPU and memory are the whole process's.",
 )
-_SPARE_FILES: Final = 100
-"""A client or server opens some besides its connections."""
 
 
 def main() -> int:
@@ -47,7 +41,7 @@ def main() -> int:
     if len(cores) == 1:
         return _refuse("two cores are needed, one for the server and one for the client; this process may use one")
     try:
-        _raise_open_files(max(*arguments.concurrency, 10_000))
+        raise_open_files(max(*arguments.concurrency, 10_000))
         return _measure(arguments, Cores(server=cores[0], client=cores[1]))
     except ServerError as error:
         return _refuse(str(error))
@@ -79,15 +73,17 @@ def _measure(arguments: argparse.Namespace, cores: Cores) -> int:
     about |= {name: getattr(bench, name) for name in ("concurrencies", "rounds", "seconds", "memory_rows")}
     about["steal"] = environment.steal(before, environment.cpu_times())
 
-    parts = [f"# {about['cpu']}, {about['date']}", environment.caveats(about, _CAVEATS)]
-    parts += [SCENARIOS[name].summary(made) for name, made in trials.items()]
-    parts.append("## Versions\n\n" + "\n".join(f"- {name}: {version}" for name, version in about["versions"].items()))
-    text = "\n\n".join(parts) + "\n"
-    print(text)
-    made = [trial for scenario in trials.values() for trial in scenario]
+    head = f"# {about['cpu']}, {about['date']}\n\n{environment.caveats(about, _CAVEATS)}"
+    versions = "## Versions\n\n" + "\n".join(f"- {name}: {version}" for name, version in about["versions"].items())
+    texts = {name: SCENARIOS[name].summary(made) for name, made in trials.items()}
+    print("\n\n".join([head, *texts.values(), versions]))
     if arguments.save:
-        _save(_RESULTS / f"{about['date']}-{environment.machine_kind(about)}", made, about, text)
-    return 1 if any(trial.wrong for trial in made) else 0
+        for name, made in trials.items():
+            found = Kept(
+                about=about, wrong=tables.mistakes(made), records=[dataclasses.asdict(trial) for trial in made]
+            )
+            kept.keep(name, found, f"{head}\n\n{texts[name]}\n\n{versions}\n")
+    return 1 if any(trial.wrong for made in trials.values() for trial in made) else 0
 
 
 def _rivals(arguments: argparse.Namespace) -> tuple[list[Rival], list[Rival]]:
@@ -110,28 +106,6 @@ def _tell(scenario: Scenario, bench: Bench) -> list[Trial]:
             file=sys.stderr,
         )
     return trials
-
-
-def _save(directory: Path, trials: Sequence[Trial], about: dict[str, Any], text: str) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / "raw.csv").open("w", newline="") as raw:
-        writer = csv.writer(raw, lineterminator="\n")
-        writer.writerow(field.name for field in dataclasses.fields(Trial))
-        for trial in trials:
-            fields = dataclasses.astuple(trial)
-            writer.writerow(f"{field:.6g}" if isinstance(field, float) else field for field in fields)
-    (directory / "environment.json").write_text(json.dumps(about, indent=2) + "\n")
-    (directory / "summary.md").write_text(text)
-    print(f"kept in {directory.relative_to(_ROOT)}", file=sys.stderr)
-
-
-def _raise_open_files(connections: int) -> None:
-    """Server and clients inherit it; not every client raises its own."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + _SPARE_FILES
-    if hard != resource.RLIM_INFINITY and hard < wanted:
-        raise ServerError(f"{wanted:,} open files are needed and {hard:,} are allowed: raise ulimit -Hn")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
 def _refuse(why: str) -> int:

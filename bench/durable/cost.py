@@ -63,7 +63,7 @@ def _answer(trials: list[Trial], now: str, before: str) -> Answer:
         targets=targets,
         text=tables.table(head, [_row(name, own) for own in at.values() for name in (now, before)]),
         raw=[dataclasses.asdict(trial) for trial in trials],
-        wrong=[f"{trial.client}, round {trial.round}: {trial.wrong}" for trial in trials if trial.wrong],
+        wrong=tables.mistakes(trials),
     )
 
 

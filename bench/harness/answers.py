@@ -1,18 +1,13 @@
 """What a question finds, on the screen and in the files that are kept."""
 
 import argparse
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-from harness import environment, tables
+from harness import kept, tables
+from harness.kept import Kept
 from harness.tables import Target
-
-_ROOT: Final = Path(__file__).parents[2]
-_RESULTS: Final = _ROOT / "bench" / "results"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -23,7 +18,7 @@ class Answer:
         title: Of its section.
         targets: What was promised, and what was measured.
         text: More of it, as Markdown.
-        raw: All that was measured, for JSON.
+        raw: All that was measured, a record for each run.
         wrong: Every answer that was not right; empty if the figures count.
     """
 
@@ -50,11 +45,7 @@ def section(answer: Answer) -> str:
 
 
 def save(subject: str, answers: Mapping[str, Answer], about: Mapping[str, Any], head: str) -> None:
-    """Two files for each question, so that one can be asked again without the others."""
-    directory = _RESULTS / f"{about['date']}-{environment.machine_kind(about)}"
-    directory.mkdir(parents=True, exist_ok=True)
+    """Each by itself, so that one question can be asked again without the others."""
     for name, answer in answers.items():
-        found = {"environment": about, "wrong": answer.wrong, "raw": answer.raw}
-        (directory / f"{subject}-{name}.json").write_text(json.dumps(found, indent=1) + "\n")
-        (directory / f"{subject}-{name}.md").write_text(f"{head}\n\n{section(answer)}\n")
-    print(f"kept in {directory.relative_to(_ROOT)}", file=sys.stderr)
+        found = Kept(about=about, wrong=answer.wrong, records=answer.raw)
+        kept.keep(f"{subject}-{name}", found, f"{head}\n\n{section(answer)}\n")

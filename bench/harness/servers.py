@@ -1,6 +1,7 @@
 """The two servers: nginx, which answers at once, and `headgate serve`, which answers late. Each counts what it sees."""
 
 import json
+import resource
 import shutil
 import socket
 import subprocess
@@ -20,6 +21,8 @@ BODY: Final = b"Hello, World!"
 _READY_S: Final = 10.0
 _SETTLED_S: Final = 60.0
 _POLL_S: Final = 0.05
+_SPARE_FILES: Final = 100
+"""A client or server opens some besides its connections."""
 
 # One process to pin, to weigh and to stop; it never closes a connection by itself.
 _CONFIG: Final = """\
@@ -74,6 +77,19 @@ class ServerError(Exception):
     """A server cannot be had."""
 
 
+def raise_open_files(connections: int) -> None:
+    """Server and clients inherit it; not every client raises its own.
+
+    Raises:
+        ServerError: So many are not allowed.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _SPARE_FILES
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise ServerError(f"{wanted:,} open files are needed and {hard:,} are allowed: raise ulimit -Hn")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+
+
 def settle(server: Server) -> Counted:
     """Waits until the last client's connections are closed, because closing thousands takes the server's time."""
     deadline = time.monotonic() + _SETTLED_S
@@ -101,11 +117,12 @@ class Nginx:
 
 
 @dataclass(slots=True)
-class DelayServer:
-    """See `delay_server`."""
+class LocalServer:
+    """`headgate serve` on one core."""
 
     url: str
     pid: int
+    port: int
     asked: int = 0
 
     def counted(self) -> Counted:
@@ -154,16 +171,30 @@ def nginx(core: int) -> Iterator[Nginx]:
 
 
 @contextmanager
-def delay_server(program: Path, core: int, delays: str) -> Iterator[DelayServer]:
-    """`headgate serve` on one core; every path answers `BODY` after whole seconds drawn evenly from `delays`."""
+def delay_server(program: Path, core: int, delays: str) -> Iterator[LocalServer]:
+    """`headgate serve`; every path answers `BODY` after whole seconds drawn evenly from `delays`."""
+    with _local_server(program, core, "--delay-whole", delays) as server:
+        yield server
+
+
+@contextmanager
+def many_hosts_server(program: Path, core: int) -> Iterator[LocalServer]:
+    """`headgate serve` at every address of the loopback network; every path answers `BODY` at once."""
+    with _local_server(program, core, "--host", "0.0.0.0") as server:  # noqa: S104 - a route to it is the bench's own
+        yield server
+
+
+@contextmanager
+def _local_server(program: Path, core: int, *flags: str) -> Iterator[LocalServer]:
     with processes.pinned(core):
-        command = [str(program), "serve", "--port", "0", "--delay-whole", delays]
+        command = [str(program), "serve", "--port", "0", *flags]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with _ended_at_last(process):
         line = process.stdout.readline() if process.stdout else ""
         if not line.startswith("listening on "):
             raise ServerError("headgate serve has not started: see above")
-        yield DelayServer(line.removeprefix("listening on ").strip(), process.pid)
+        port = int(line.rpartition(":")[2])
+        yield LocalServer(f"http://127.0.0.1:{port}", process.pid, port)
 
 
 def _get(url: str) -> str:

@@ -83,8 +83,13 @@ def counted(trials: Sequence[Checked]) -> str:
 
 def wrong_list(trials: Iterable[Trial]) -> str:
     """Every trial that does not count, and why."""
-    return "\n".join(
-        f"- WRONG: {trial.client}, concurrency {trial.concurrency:,}, round {trial.round}: {trial.wrong}"
+    return "\n".join(f"- WRONG: {mistake}" for mistake in mistakes(trials))
+
+
+def mistakes(trials: Iterable[Trial]) -> list[str]:
+    """A line for every trial that does not count."""
+    return [
+        f"{trial.client}, concurrency {trial.concurrency:,}, round {trial.round}: {trial.wrong}"
         for trial in trials
         if trial.wrong
-    )
+    ]

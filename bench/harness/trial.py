@@ -3,7 +3,7 @@
 import json
 import statistics
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ class Cores:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """A line of raw.csv.
+    """A record of what is kept.
 
     Attributes:
         scenario: Its file in `scenarios`.
@@ -149,15 +149,27 @@ def right(trials: Iterable[Trial]) -> list[Trial]:
     return [trial for trial in trials if not trial.wrong]
 
 
-def median_ratio(trials: Sequence[Trial], client: str, reference: str) -> float | None:
-    """Requests a second of a client over those of a reference: one ratio for each round, then their median.
+def requests_per_s(trial: Trial) -> float:
+    """What most ratios are of."""
+    return trial.requests_per_s
+
+
+def cpu_s_per_request(trial: Trial) -> float:
+    """Of the client, with its start and its end."""
+    return trial.cpu_s / trial.requests
+
+
+def median_ratio(
+    trials: Sequence[Trial], client: str, reference: str, figure: Callable[[Trial], float] = requests_per_s
+) -> float | None:
+    """A figure of a client over that of a reference: one ratio for each round, then their median.
 
     Rounds minutes apart on a shared machine differ more than the clients of one round, so the ratio of two medians
     would compare the hours of the day. `None`: no round has both.
     """
-    references = {trial.round: trial.requests_per_s for trial in right(trials) if trial.client == reference}
+    references = {trial.round: figure(trial) for trial in right(trials) if trial.client == reference}
     ratios = [
-        trial.requests_per_s / references[trial.round]
+        figure(trial) / references[trial.round]
         for trial in right(trials)
         if trial.client == client and trial.round in references
     ]

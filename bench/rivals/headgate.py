@@ -12,13 +12,18 @@ from rivals import Claim, Load
 
 @dataclass(frozen=True, slots=True)
 class Headgate:
-    """Keeps headers and bodies as Parquet, or counts and drops."""
+    """Keeps headers and bodies as Parquet, or counts and drops.
+
+    Attributes:
+        urls: A file with a line for each request; `None`: a pattern makes them.
+    """
 
     program: Path
     format: Literal["none", "parquet"]
     label: str = "headgate"
     exact: bool = True
     guess_per_s: int = 80_000
+    urls: Path | None = None
 
     @property
     def name(self) -> str:
@@ -44,7 +49,8 @@ class Headgate:
         """It takes as many threads as it may use cores."""
         kept = ["--format", "none"] if self.format == "none" else ["-o", str(results(load))]
         flags = ["-c", str(load.concurrency), "--summary", str(_summary(load)), *kept]
-        return [str(self.program), "fetch", f"{load.url}/[1-{load.requests}]", *flags]
+        source = str(self.urls) if self.urls else f"{load.url}/[1-{load.requests}]"
+        return [str(self.program), "fetch", source, *flags]
 
     def claim(self, load: Load, _stdout: str) -> Claim:
         """Its summary; and what it has written is read, because that is what its user gets."""

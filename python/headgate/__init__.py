@@ -8,10 +8,11 @@
 Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli` may use
 `jobs`, and no other room any; nothing imports `cli`.
 
-    _version  _format  _nearest  _summary        the version, words for people, what a job says of itself
-    _checks                                      what an argument must be
-    _option                                      an option is one entry
-    _options  _errors                            what a job is asked for, what can go wrong
+    _version  _format  _nearest  _message        the version, words for people, and with options in them
+    _summary  _checks                           what a job says of itself, what an argument must be
+    _errors  _option  _option_rules              what can go wrong; an option is one entry
+    _options                                     the entries of a job's options
+    _job_options                                 all of them, as the engine is told
     _headgate                                    the engine
     _native                                      the one module that imports it
 
@@ -33,7 +34,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _gather  _for_each  _map
 
     jobs/                                        a job of the engine, from its start to its end
-        _arguments  _argument_names              what Python gives as options, and how messages name it
+        _arguments                               what Python gives as options
         _status                                  what a job's directory says
         _facts                                   how facts stand below one another
         _display  _watch                         what a running job shows
@@ -42,8 +43,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _fetch  _job  _server                    the faces of the engine
 
     cli/                                         one file for each verb
-        _parser  _ending  _replace
-        _work_flags
+        _parser  _flags  _ending  _replace
+        _option_flags
         _fetch_flags  _retry_flags
         fetch  retry  serve  show  status
         demo

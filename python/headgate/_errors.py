@@ -14,6 +14,8 @@ KeyboardInterrupt
 
 from typing import TYPE_CHECKING
 
+from headgate._message import Message, as_keyword, message_of, spelled
+
 if TYPE_CHECKING:
     from headgate._summary import Summary
 
@@ -22,12 +24,14 @@ class HeadgateError(Exception):
     """Base of the errors that are headgate's own.
 
     Attributes:
+        pieces: The message with the options it speaks of as data; `str` of the error has their keywords.
         summary: What was done before the job failed, its results being written; `None` if it never started.
     """
 
-    def __init__(self, message: str, *, summary: "Summary | None" = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str | Message, *, summary: "Summary | None" = None) -> None:
+        self.pieces = message_of(message) if isinstance(message, str) else message
         self.summary = summary
+        super().__init__(spelled(self.pieces, as_keyword))
 
 
 class UsageError(HeadgateError, ValueError):
@@ -72,3 +76,19 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, message: str, *, summary: "Summary | None" = None) -> None:
         super().__init__(message)
         self.summary = summary
+
+
+_CLASS_OF = {"usage": UsageError, "input": InputError, "output": OutputError, "internal": InternalError}
+
+
+def error_of(kind: str, message: str | Message, *, summary: "Summary | None" = None) -> HeadgateError:
+    """The exception for a failure of that kind, as the engine names it."""
+    return _CLASS_OF.get(kind, InternalError)(message, summary=summary)
+
+
+def error_of_engine(told: str) -> HeadgateError:
+    """The exception for an error that the engine told in JSON."""
+    import json  # noqa: PLC0415 - only after a mistake
+
+    failure = json.loads(told)
+    return error_of(failure["kind"], message_of(failure["message"]))

@@ -2,11 +2,13 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Final, final
 
-from headgate._options import FetchOptions, RetryOptions
+from headgate._job_options import FetchOptions, RetryOptions
 
 __all__ = [
     "DEBUG_BUILD",
     "ERROR_KINDS",
+    "JOB_OPTIONS",
+    "OPTION_NAMES",
     "Job",
     "RowBatch",
     "RowBatches",
@@ -16,12 +18,15 @@ __all__ = [
     "__version__",
     "job_rows",
     "job_status",
+    "options_as_read",
     "preview",
 ]
 
 __version__: Final[str]
 DEBUG_BUILD: Final[bool]
 ERROR_KINDS: Final[list[tuple[str, str]]]
+JOB_OPTIONS: Final[list[str]]
+OPTION_NAMES: Final[list[str]]
 
 @final
 class Job:
@@ -78,4 +83,5 @@ class RowSchema:
 
 def job_rows(output: str) -> RowStream: ...
 def job_status(output: str, check_all: bool) -> str: ...
+def options_as_read(options: object) -> str: ...
 def preview(path: str, rows: int) -> tuple[list[str], list[list[str | None]], int | None]: ...

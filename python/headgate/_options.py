@@ -1,12 +1,17 @@
-"""What `headgate.fetch` is asked to do: plain data, its defaults, and the rules that options keep."""
+"""What a job is asked for: each option is one entry, from which come its keyword, its flag, its help and its default.
+
+An entry of `FetchKeywords` is an argument of `headgate.fetch` and a flag of `headgate fetch`, one of `RetryKeywords`
+the same for a retry.
+"""
 
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, get_args
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal, TypeAlias, TypedDict, get_args
 
-from headgate._checks import SECONDS, Check, number, switch, text, whole
+from headgate import _option_rules as rules
+from headgate._checks import switch, text
+from headgate._option import Option, OptionSet
 from headgate._version import __version__
 
 Format: TypeAlias = Literal["parquet", "ndjson", "none"]
@@ -14,228 +19,384 @@ StrPath: TypeAlias = str | os.PathLike[str]
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Statuses: TypeAlias = str | Iterable[int | str]
 
+Form: TypeAlias = Literal["plain", "path", "size", "data", "headers", "columns", "statuses", "kinds"]
+"""How a value is given, where that is not how it is meant: each face reads it in its own way."""
+
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 STANDARD_STREAM: Final = "-"
-NO_STATUS: Final = "none"
 
-DEFAULT_FORMAT: Final[Format] = "parquet"
-DEFAULT_URL_COLUMN: Final = "url"
-DEFAULT_METHOD_COLUMN: Final = "method"
-DEFAULT_HEADERS_COLUMN: Final = "headers"
-DEFAULT_BODY_COLUMN: Final = "body"
-DEFAULT_CONCURRENCY: Final = 256
-DEFAULT_TIMEOUT_S: Final = 30.0
-DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
-DEFAULT_METHOD: Final = "GET"
-DEFAULT_METHOD_WITH_DATA: Final = "POST"
-DEFAULT_MAX_BODY_BYTES: Final = 16 * 1024 * 1024
-DEFAULT_FAIL_ON: Final = "408,425,429,5xx"
-DEFAULT_USER_AGENT: Final = f"headgate/{__version__}"
-DEFAULT_GRACE_S: Final = 10.0
-DEFAULT_PART_BYTES: Final = 128 * 1024 * 1024
-DEFAULT_COMMIT_EVERY_S: Final = 10.0
-DEFAULT_WINDOW: Final = 4_000_000
-
-LONGEST_WAIT_S: Final = 365 * 24 * 3600.0
-"""No timeout is longer than a year: beyond it clocks overflow, and nobody waits."""
-
-MOST: Final = 2**63 - 1
-"""The largest whole number that crosses into the engine and its columns."""
-
-# RFC 9110 section 5.6.2: what methods and names of headers are made of.
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# RFC 9110 section 15: three digits, the first of which names the class.
-_STATUS = re.compile(r"[1-9](?:[0-9]{2}|xx|XX)")
-_NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-
-_AT_LEAST_0: Final = whole(0, MOST)
-_AT_LEAST_1: Final = whole(1, MOST)
-_TIME: Final = number(
-    lambda seconds: 0 < seconds <= LONGEST_WAIT_S,
-    f"more than 0 seconds and at most {LONGEST_WAIT_S:.0f}",
-    kind=SECONDS,
-)
-_TIME_OR_NONE: Final = number(
-    lambda seconds: 0 <= seconds <= LONGEST_WAIT_S,
-    f"0 seconds or more and at most {LONGEST_WAIT_S:.0f}",
-    kind=SECONDS,
-)
+_SECONDS: Final = "seconds"
+_BYTES: Final = "bytes"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mistake:
-    """An option that cannot be.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOption(Option):
+    """What is known of an option of a job.
 
     Attributes:
-        option: Its Python name.
-        message: What is wrong, and what would be right.
+        form: How its value is given.
+        group: The group of the command line's help in which its flag stands; empty: it has no flag.
+        flags: Its flags, where they are not the one of its name.
+        metavar: What stands for the value in that help.
+        typed: What that help says, where it is not the first sentence of `help`.
+        of_job: Whether it decides which rows there are, what is asked for each, or what is kept: another value makes
+            another job.
     """
 
-    option: str
-    message: str
+    form: Form = "plain"
+    group: str = ""
+    flags: tuple[str, ...] = ()
+    metavar: str = ""
+    typed: str = ""
+    of_job: bool = False
+
+    def flags_of(self, name: str) -> tuple[str, ...]:
+        """How it is typed; what is on by default has a flag that turns it off."""
+        return self.flags or (f"--{'no-' if self.default is True else ''}{name.replace('_', '-')}",)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkOptions:
-    """How the work is done: what a new job and a retry of one have in common.
-
-    `headgate.fetch` says what each of them means.
-    """
-
-    concurrency: int = DEFAULT_CONCURRENCY
-    threads: int | None = None
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
-    headers: list[tuple[str, str]] = field(default_factory=list)
-    data: bytes | None = None
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
-    cacert: str | None = None
-    insecure: bool = False
-    dns: str | None = None
-    grace_s: float = DEFAULT_GRACE_S
-    part_bytes: int = DEFAULT_PART_BYTES
-
-    def mistakes(self) -> list[Mistake]:
-        """Everything that is wrong with them, as far as the options alone can tell."""
-        return [Mistake(option=option, message=message) for option, message in self._mistakes()]
-
-    def _mistakes(self) -> Iterator[tuple[str, str]]:
-        yield from self._work_mistakes()
-
-    def _work_mistakes(self) -> Iterator[tuple[str, str]]:
-        yield from self._broken(_AT_LEAST_1, "concurrency", "part_bytes")
-        if self.threads is not None:
-            yield from self._broken(_AT_LEAST_1, "threads")
-        yield from self._broken(_TIME, "timeout_s", "connect_timeout_s")
-        yield from self._broken(_AT_LEAST_0, "max_body_bytes")
-        yield from self._broken(_TIME_OR_NONE, "grace_s")
-        yield from self._broken(switch, "insecure")
-        if self.dns is not None:
-            yield from self._broken(text, "dns")
-        for name, value in self.headers:
-            if not _TOKEN.fullmatch(name):
-                yield "headers", f"{name!r} is no name of a header"
-            elif _NOT_IN_A_HEADER.search(value):
-                yield "headers", f"{name} holds a control character"
-
-    def _broken(self, rule: Check, *names: str) -> Iterator[tuple[str, str]]:
-        """Those of the options that break the rule."""
-        for name in names:
-            try:
-                rule(getattr(self, name))
-            except (TypeError, ValueError) as mistake:
-                yield name, str(mistake)
+def _column(of: str, default: str) -> JobOption:
+    return JobOption(
+        help=f"The input's column of {of}.",
+        default=default,
+        check=rules.column,
+        group="input",
+        metavar="NAME",
+        of_job=True,
+    )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FetchOptions(WorkOptions):
-    """One job, as the engine is told of it; the engine reads these attributes by name.
+class InputOptions(TypedDict, total=False):
+    """Which rows there are."""
 
-    `headgate.fetch` says what each of them means.
-    """
-
-    input: str
-    output: str | None = None
-    format: Format = DEFAULT_FORMAT
-    fresh: bool = False
-    resume: bool = True
-    url_column: str = DEFAULT_URL_COLUMN
-    method_column: str = DEFAULT_METHOD_COLUMN
-    headers_column: str = DEFAULT_HEADERS_COLUMN
-    body_column: str = DEFAULT_BODY_COLUMN
-    keep: tuple[str, ...] = ()
-    head: int | None = None
-    method: str = DEFAULT_METHOD
-    fail_on: str = DEFAULT_FAIL_ON
-    user_agent: str = DEFAULT_USER_AGENT
-    commit_every_s: float = DEFAULT_COMMIT_EVERY_S
-    window: int = DEFAULT_WINDOW
-
-    def _mistakes(self) -> Iterator[tuple[str, str]]:
-        if not self.input:
-            yield "input", "is missing: name a file, a URL with ranges, or - for lines on standard input"
-        yield from self._output_mistakes()
-        for name in ("url_column", "method_column", "headers_column", "body_column"):
-            yield from self._broken(_column, name)
-        yield from self._broken(switch, "fresh", "resume")
-        if self.head is not None:
-            yield from self._broken(_AT_LEAST_0, "head")
-        yield from self._broken(_TIME, "commit_every_s")
-        yield from self._broken(_AT_LEAST_1, "window")
-        yield from self._work_mistakes()
-        yield from self._request_mistakes()
-
-    def _output_mistakes(self) -> Iterator[tuple[str, str]]:
-        if self.format not in FORMATS:
-            yield "format", f"must be one of {', '.join(FORMATS)}, not {self.format!r}"
-        elif self.format == "none" and self.output is not None:
-            yield "output", "keeps nothing with the format none: leave one of them out"
-        elif self.format != "none" and not self.output:
-            yield "output", "is missing: name a directory for the results, or - for NDJSON on standard output"
-        elif self.format == "parquet" and self.output == STANDARD_STREAM:
-            yield "format", "parquet cannot go to standard output: use ndjson, or name a directory"
-
-    def _request_mistakes(self) -> Iterator[tuple[str, str]]:
-        yield from self._broken(_method, "method")
-        yield from self._broken(_header_value, "user_agent")
-        yield from self._broken(_statuses, "fail_on")
+    url_column: Annotated[str, _column("URLs", "url")]
+    method_column: Annotated[str, _column("methods, if it has one", "method")]
+    headers_column: Annotated[str, _column("headers, if it has one", "headers")]
+    body_column: Annotated[str, _column("request bodies, if it has one", "body")]
+    keep: Annotated[
+        Iterable[str],
+        JobOption(
+            help="Columns of the input to carry into the result.",
+            default=(),
+            form="columns",
+            group="input",
+            metavar="COLUMN",
+            typed="carry this column of the input into the results; repeats",
+            of_job=True,
+        ),
+    ]
+    head: Annotated[
+        int | None,
+        JobOption(
+            help="Do only the first so many rows.",
+            default=None,
+            default_means="all",
+            check=rules.at_least_0,
+            group="input",
+            metavar="N",
+            of_job=True,
+        ),
+    ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RetryOptions(WorkOptions):
-    """Which failed rows of a job to ask again, as the engine is told of it; it reads these attributes by name.
+class AskOptions(TypedDict, total=False):
+    """What is asked, and what is an answer."""
 
-    `headgate.Job.retry` says what each of them means.
-    """
-
-    output: str
-    only: tuple[str, ...] = ()
-
-    def _mistakes(self) -> Iterator[tuple[str, str]]:
-        if not self.output:
-            yield "output", "is missing: name the directory of a job"
-        elif self.output == STANDARD_STREAM:
-            yield "output", "must be the directory of a job: what went to standard output is not remembered"
-        if "" in self.only:
-            yield "only", "names an empty kind: write kinds as timeout,status:503"
-        yield from self._work_mistakes()
-
-
-def _column(value: str) -> None:
-    text(value)
-    if not value:
-        raise ValueError("is empty: name a column of the input")
-
-
-def _method(value: str) -> None:
-    text(value)
-    if not _TOKEN.fullmatch(value):
-        raise ValueError(f"{value!r} is no HTTP method")
-
-
-def _header_value(value: str) -> None:
-    text(value)
-    if _NOT_IN_A_HEADER.search(value):
-        raise ValueError("holds a control character")
-
-
-def _statuses(value: str) -> None:
-    text(value)
-    if value.strip() not in ("", NO_STATUS):
-        for part in map(str.strip, value.split(",")):
-            if not _STATUS.fullmatch(part):
-                raise ValueError(f"{part!r} is no status: write codes and classes, as 429,5xx, or none")
-
-
-def method_for(method: str | None, data: bytes | None) -> str:
-    """The method of rows that do not name one: as in curl, `POST` where there is data."""
-    if method is not None:
-        return method
-    return DEFAULT_METHOD if data is None else DEFAULT_METHOD_WITH_DATA
+    method: Annotated[
+        str | None,
+        JobOption(
+            help="Method of rows that name none.",
+            default=None,
+            default_means="`GET`, or `POST` if there is `data`",
+            check=rules.method,
+            group="request",
+            flags=("-X", "--method"),
+            metavar="METHOD",
+            of_job=True,
+        ),
+    ]
+    user_agent: Annotated[
+        str,
+        JobOption(
+            help="The `User-Agent` header.",
+            default=f"headgate/{__version__}",
+            check=rules.header_value,
+            group="request",
+            metavar="TEXT",
+            of_job=True,
+        ),
+    ]
+    fail_on: Annotated[
+        Statuses,
+        JobOption(
+            help=(
+                "Statuses with which a row is given up: it counts as failed and stands in `failed-*`, with its whole"
+                ' answer. Codes and classes, as `"429,5xx"` or `[429, "5xx"]`; `()` or `"none"`: every status is an'
+                " answer."
+            ),
+            default="408,425,429,5xx",
+            check=rules.statuses,
+            form="statuses",
+            group="output",
+            metavar="STATUSES",
+            typed="statuses of failed rows, or none",
+            of_job=True,
+        ),
+    ]
 
 
-def format_for(form: Format | None, output: str | None) -> Format:
-    """The format where none is named: standard output takes NDJSON, a directory Parquet."""
-    if form is not None:
-        return form
-    return "ndjson" if output == STANDARD_STREAM else DEFAULT_FORMAT
+class WorkOptions(TypedDict, total=False):
+    """How the work is done: what a new job and a retry of one have in common."""
+
+    headers: Annotated[
+        Headers,
+        JobOption(
+            help="Sent with each request; a mapping, or pairs where a name repeats.",
+            default=(),
+            check=rules.headers,
+            form="headers",
+            group="request",
+            flags=("-H", "--header"),
+            metavar="'NAME: VALUE'",
+            typed="send this header; repeats",
+            of_job=True,
+        ),
+    ]
+    data: Annotated[
+        str | bytes | None,
+        JobOption(
+            help="Body of rows that bring none. Text is sent as UTF-8.",
+            default=None,
+            form="data",
+            group="request",
+            flags=("-d", "--data"),
+            metavar="DATA",
+            typed="body of rows that bring none; @FILE reads it, @- from standard input",
+            of_job=True,
+        ),
+    ]
+    cacert: Annotated[
+        StrPath | None,
+        JobOption(
+            help="PEM file of certificates to trust, and no others.",
+            default=None,
+            default_means="the system's",
+            form="path",
+            group="request",
+            metavar="FILE",
+        ),
+    ]
+    insecure: Annotated[
+        bool,
+        JobOption(
+            help="Do not verify certificates: anyone on the way can read and change all.",
+            default=False,
+            check=switch,
+            group="request",
+        ),
+    ]
+    concurrency: Annotated[
+        int,
+        JobOption(
+            help="Requests in flight at the most.",
+            default=256,
+            check=rules.at_least_1,
+            group="limits",
+            flags=("-c", "--concurrency"),
+            metavar="N",
+        ),
+    ]
+    threads: Annotated[
+        int | None,
+        JobOption(
+            help="Worker threads. The cores are those that this process may use.",
+            default=None,
+            default_means="one for each core",
+            check=rules.at_least_1,
+            group="limits",
+            metavar="N",
+        ),
+    ]
+    timeout_s: Annotated[
+        float,
+        JobOption(
+            help="Longest time for one attempt, from connecting to the last byte.",
+            default=30.0,
+            unit=_SECONDS,
+            check=rules.time,
+            group="limits",
+            metavar="SECONDS",
+        ),
+    ]
+    connect_timeout_s: Annotated[
+        float,
+        JobOption(
+            help="Longest time for making a connection.",
+            default=10.0,
+            unit=_SECONDS,
+            check=rules.time,
+            group="limits",
+            metavar="SECONDS",
+        ),
+    ]
+    dns: Annotated[
+        str | None,
+        JobOption(
+            help=(
+                'Who is asked for the addresses of names: a name server, as `"9.9.9.9"` or `"127.0.0.1:5353"`;'
+                ' `"system"`: the system, with all that it knows of names.'
+            ),
+            default=None,
+            default_means="those that the system is configured with",
+            check=text,
+            group="limits",
+            metavar="SERVER",
+            typed="ask this name server, IP or IP:PORT, or let the system look names up: system",
+        ),
+    ]
+    max_body_bytes: Annotated[
+        int,
+        JobOption(
+            help="A longer response body, as received or decoded, is a failure.",
+            default=16 * 1024**2,
+            unit=_BYTES,
+            check=rules.at_least_0,
+            form="size",
+            group="limits",
+            metavar="SIZE",
+            typed="a longer response body is a failure",
+        ),
+    ]
+    grace_s: Annotated[
+        float,
+        JobOption(
+            help="How long requests in flight may go on after an interrupt.",
+            default=10.0,
+            unit=_SECONDS,
+            check=rules.time_or_none,
+            group="limits",
+            metavar="SECONDS",
+            typed="for what is in flight after Ctrl-C",
+        ),
+    ]
+    part_bytes: Annotated[
+        int,
+        JobOption(
+            help="Size at which a file of results is closed and the next begun.",
+            default=128 * 1024**2,
+            unit=_BYTES,
+            check=rules.at_least_1,
+            form="size",
+            group="output",
+            metavar="SIZE",
+            typed="begin a new file at this size",
+        ),
+    ]
+
+
+class OutputOptions(TypedDict, total=False):
+    """How results are written."""
+
+    format: Annotated[
+        Format | None,
+        JobOption(
+            help="`parquet`, `ndjson`, or `none` to count and drop.",
+            default=None,
+            default_means="`parquet`, or `ndjson` to standard output",
+            check=rules.one_of(FORMATS),
+            group="output",
+            metavar="FORMAT",
+            of_job=True,
+        ),
+    ]
+    fresh: Annotated[
+        bool,
+        JobOption(
+            help=(
+                "Replace what an earlier job left in `output`; nobody is asked. For an input without rows, it is kept."
+            ),
+            default=False,
+            check=switch,
+            group="output",
+            typed="replace what an earlier job left in OUT, if there is a row to ask for; on a terminal it asks first",
+        ),
+    ]
+    resume: Annotated[
+        bool,
+        JobOption(
+            help="Go on where an earlier run of the same job stopped; `False` raises `OutputError` if there was one.",
+            default=True,
+            check=switch,
+            group="output",
+            typed="refuse if OUT already holds a job",
+        ),
+    ]
+    commit_every_s: Annotated[
+        float,
+        JobOption(
+            help="How often results are committed: what a crash can cost.",
+            default=10.0,
+            unit=_SECONDS,
+            check=rules.time,
+            group="output",
+            metavar="SECONDS",
+        ),
+    ]
+    window: Annotated[
+        int,
+        JobOption(
+            help="Rows between the oldest that is not done and the newest that was read, at the most.",
+            default=4_000_000,
+            unit="rows",
+            check=rules.at_least_1,
+            group="output",
+            metavar="ROWS",
+        ),
+    ]
+
+
+class ProgressOption(TypedDict, total=False):
+    """What is shown meanwhile."""
+
+    progress: Annotated[
+        bool | None,
+        JobOption(
+            help="Show progress on standard error.",
+            default=None,
+            default_means="where it is a terminal",
+            check=switch,
+        ),
+    ]
+
+
+class OnlyOption(TypedDict, total=False):
+    """Which failed rows are asked again."""
+
+    only: Annotated[
+        str | Iterable[str] | None,
+        JobOption(
+            help=(
+                "Kinds of failures, as in the column `error`, and statuses:"
+                ' `"timeout,status:503"` or `["timeout", "status:5xx"]`.'
+            ),
+            default=None,
+            default_means="all",
+            check=rules.kinds,
+            form="kinds",
+            group="what to ask again",
+            metavar="KINDS",
+            typed="failures of these kinds, as timeout,status:503,status:5xx; repeats",
+        ),
+    ]
+
+
+class FetchKeywords(InputOptions, AskOptions, WorkOptions, OutputOptions, ProgressOption, total=False):
+    """The options of `headgate.fetch`."""
+
+
+class RetryKeywords(OnlyOption, WorkOptions, ProgressOption, total=False):
+    """The options of `headgate.Job.retry`."""
+
+
+FETCH: Final = OptionSet(FetchKeywords, of="fetch")
+RETRY: Final = OptionSet(RetryKeywords, of="retry")

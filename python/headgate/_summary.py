@@ -4,6 +4,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from headgate._message import Spell, as_keyword, message_of, spelled
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BoundBy:
@@ -31,11 +33,19 @@ class Latency:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorExample:
-    """One of the rows that failed in some way."""
+    """One of the rows that failed in some way.
+
+    Attributes:
+        row: Its ordinal.
+        url: What it asked.
+        message: What went wrong.
+        option: The keyword of the option that can help, if one can.
+    """
 
     row: int
     url: str
     message: str
+    option: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,10 +108,10 @@ class Snapshot:
     rows_before: int = 0
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Reads what the engine wrote."""
+    def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
+        """Reads what the engine wrote; its sentences spell options so."""
         figures: dict[str, Any] = json.loads(text)
-        return cls(**figures | {"bound_by": BoundBy(**figures["bound_by"])})
+        return cls(**figures | {"bound_by": _bound_by(figures["bound_by"], spell)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,17 +168,19 @@ class Summary:
         return (self.failed if self.job is None else self.job.failed) > 0
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Reads what the engine or `to_json` wrote."""
+    def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
+        """Reads what the engine or `to_json` wrote; the engine's sentences spell options so."""
         figures: dict[str, Any] = json.loads(text)
         failure, job = figures["failure"], figures.get("job")
         parts = {
             "statuses": {int(status): count for status, count in figures["statuses"].items()},
             "error_examples": {kind: ErrorExample(**row) for kind, row in figures["error_examples"].items()},
             "latency_us": Latency(**figures["latency_us"]),
-            "bound_by": BoundBy(**figures["bound_by"]),
-            "notes": tuple(figures["notes"]),
-            "failure": None if failure is None else Failure(**failure),
+            "bound_by": _bound_by(figures["bound_by"], spell),
+            "notes": tuple(spelled(message_of(note), spell) for note in figures["notes"]),
+            "failure": None
+            if failure is None
+            else Failure(kind=failure["kind"], message=spelled(message_of(failure["message"]), spell)),
             "job": None if job is None else JobFigures(**job),
         }
         return cls(**figures | parts)
@@ -180,3 +192,7 @@ class Summary:
     def to_json(self) -> str:
         """What `--summary FILE` writes."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _bound_by(figures: dict[str, Any], spell: Spell) -> BoundBy:
+    return BoundBy(kind=figures["kind"], text=spelled(message_of(figures["text"]), spell))

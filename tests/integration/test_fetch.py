@@ -1,7 +1,6 @@
 """`headgate.fetch`, the same job from Python."""
 
 import gzip
-import inspect
 import os
 import signal
 import threading
@@ -12,7 +11,6 @@ import pytest
 
 import headgate
 from headgate import _native
-from headgate._options import FetchOptions
 from support.results import rows
 from support.run import serving, stats
 
@@ -30,11 +28,6 @@ def test_paths_headers_and_data_may_come_as_python_has_them(server: str, tmp_pat
     echo = rows(tmp_path / "out")[0]["body"].decode()
     assert '"POST"' in echo
     assert "grün" in echo
-
-
-def test_the_names_are_those_of_the_options() -> None:
-    arguments = set(inspect.signature(headgate.fetch).parameters)
-    assert set(FetchOptions.__dataclass_fields__) | {"progress"} == arguments
 
 
 def test_all_mistakes_are_told_at_once() -> None:

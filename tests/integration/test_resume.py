@@ -164,4 +164,4 @@ def test_progress_in_python_begins_with_what_is_done(
 ) -> None:
     for progress in (None, True):
         package.fetch(f"{server}/[1-3]", tmp_path / "out", progress=progress)
-    assert "finished already: 3 rows done: start over with --fresh" == capfd.readouterr().err.splitlines()[0]
+    assert "finished already: 3 rows done: start over with fresh=True" == capfd.readouterr().err.splitlines()[0]

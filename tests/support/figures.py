@@ -33,9 +33,24 @@ SUMMARY: dict[str, Any] = {
     "statuses": {"200": 99_895, "204": 60, "404": 30},
     "errors": {"timeout": 7, "status:503": 5, "closed": 3},
     "error_examples": {
-        "timeout": {"row": 12, "url": "http://127.0.0.1:8080/12", "message": "no answer within 30 s"},
-        "status:503": {"row": 31, "url": "http://127.0.0.1:8080/31", "message": "the server answered 503"},
-        "closed": {"row": 400, "url": "http://127.0.0.1:8080/400", "message": "closed in the middle of the body"},
+        "timeout": {
+            "row": 12,
+            "url": "http://127.0.0.1:8080/12",
+            "message": "no answer within 30 s",
+            "option": "timeout_s",
+        },
+        "status:503": {
+            "row": 31,
+            "url": "http://127.0.0.1:8080/31",
+            "message": "the server answered 503",
+            "option": None,
+        },
+        "closed": {
+            "row": 400,
+            "url": "http://127.0.0.1:8080/400",
+            "message": "closed in the middle of the body",
+            "option": None,
+        },
     },
     "elapsed_s": 3.31,
     "requests_per_s": 30_211.4,

@@ -1,4 +1,3 @@
-import dataclasses
 import io
 import sys
 from pathlib import Path
@@ -6,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from headgate._options import FetchOptions
+from headgate._job_options import FetchOptions
+from headgate._options import FETCH, JobOption
 from headgate.cli import _fetch_flags
 from headgate.cli._fetch_flags import Command
 from headgate.cli._parser import CommandLineError
@@ -180,8 +180,7 @@ def test_the_help_groups_the_flags_and_gives_the_defaults(capsys: pytest.Capture
 def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
     _fetch_flags.read(["--help"])
     text = capsys.readouterr().out
-    names = set(FetchOptions.__dataclass_fields__) - {"input", "headers"}
-    # What is on by default has a flag to turn it off.
-    on = {field.name for field in dataclasses.fields(FetchOptions) if field.default is True}
-    flags = [f"--{'no-' if name in on else ''}{name.replace('_', '-')}" for name in names]
-    assert [] == [flag for flag in flags if flag not in text]
+    options = {name: entry.option for name, entry in FETCH.entries.items() if name != "progress"}
+    flags = {name: option.flags_of(name)[-1] for name, option in options.items() if isinstance(option, JobOption)}
+    assert ("--no-resume", "--header", "--timeout-s") == (flags["resume"], flags["headers"], flags["timeout_s"])
+    assert [] == [flag for flag in flags.values() if flag not in text]

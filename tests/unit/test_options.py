@@ -1,11 +1,16 @@
 import dataclasses
 import inspect
+import re
 from typing import Any
 
 import pytest
 
-from headgate import _options
-from headgate._options import FetchOptions
+import headgate
+from headgate._headgate import JOB_OPTIONS, OPTION_NAMES, options_as_read
+from headgate._job_options import FetchOptions, RetryOptions
+from headgate._option import OptionSet
+from headgate._options import FETCH, RETRY, JobOption
+from support.documents import text
 
 GOOD: dict[str, Any] = {"input": "urls.txt", "output": "results"}
 
@@ -28,7 +33,10 @@ def test_the_defaults_are_right() -> None:
         ),
         ("output keeps nothing with the format none: leave one of them out", {"format": "none"}),
         ("format must be one of parquet, ndjson, none, not 'xml'", {"format": "xml"}),
-        ("format parquet cannot go to standard output: use ndjson, or name a directory", {"output": "-"}),
+        (
+            "format parquet cannot go to standard output: use ndjson, or name a directory",
+            {"output": "-", "format": "parquet"},
+        ),
         ("url_column is empty: name a column of the input", {"url_column": ""}),
         ("url_column must be text, not int", {"url_column": 5}),
         ("fresh must be True or False, not 'no'", {"fresh": "no"}),
@@ -66,7 +74,7 @@ def test_each_mistake_is_named(expected: str, changes: dict[str, Any]) -> None:
 
 
 def test_all_mistakes_are_named_at_once() -> None:
-    assert ["head", "concurrency", "method"] == [
+    assert ["head", "method", "concurrency"] == [
         mistake.option for mistake in FetchOptions(**GOOD, head=-1, concurrency=0, method="").mistakes()
     ]
 
@@ -84,30 +92,88 @@ def test_a_grace_of_zero_is_allowed() -> None:
     ("expected", "method", "data"), [("GET", None, None), ("POST", None, b""), ("PUT", "PUT", b"")]
 )
 def test_the_method_is_post_where_there_is_data(expected: str, method: str | None, data: bytes | None) -> None:
-    assert expected == _options.method_for(method, data)
+    assert expected == FetchOptions(**GOOD, method=method, data=data).method
 
 
 @pytest.mark.parametrize(
     ("expected", "form", "output"),
     [("parquet", None, "results"), ("ndjson", None, "-"), ("parquet", "parquet", "-"), ("none", "none", None)],
 )
-def test_standard_output_takes_ndjson(expected: str, form: _options.Format | None, output: str | None) -> None:
-    assert expected == _options.format_for(form, output)
-
-
-def test_each_default_is_one_named_constant() -> None:
-    named = [value for name, value in vars(_options).items() if name.startswith("DEFAULT_")]
-    for field in dataclasses.fields(FetchOptions):
-        if field.default not in (dataclasses.MISSING, None, False, True, ()):
-            assert any(field.default is value for value in named), field.name
+def test_standard_output_takes_ndjson(expected: str, form: str | None, output: str | None) -> None:
+    assert expected == FetchOptions(input="urls.txt", output=output, format=form).format
 
 
 def test_options_cannot_be_changed() -> None:
     options = FetchOptions(**GOOD)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        options.concurrency = 1  # type: ignore[misc] # that is the point
+        options.concurrency = 1
 
 
-def test_options_are_keywords_only() -> None:
-    kinds = {parameter.kind for parameter in inspect.signature(FetchOptions).parameters.values()}
-    assert {inspect.Parameter.KEYWORD_ONLY} == kinds
+ALL = {name: entry.option for options in (FETCH, RETRY) for name, entry in options.entries.items()}
+DEFAULTS: dict[str, Any] = vars(RetryOptions(output="results")) | vars(FetchOptions(**GOOD))
+OTHER: dict[str, Any] = {
+    "body_column": "other",
+    "cacert": "other.pem",
+    "data": b"other",
+    "dns": "9.9.9.9",
+    "fail_on": "404",
+    "format": "ndjson",
+    "head": 3,
+    "headers": [("other", "1")],
+    "headers_column": "other",
+    "keep": ("other",),
+    "method": "PUT",
+    "method_column": "other",
+    "only": ("timeout",),
+    "threads": 3,
+    "url_column": "other",
+    "user_agent": "other",
+}
+"""Of each option that is no figure and no switch a value that is not its default."""
+
+
+class Given:
+    """What the engine reads: some options, by their names."""
+
+    def __init__(self, **options: object) -> None:
+        vars(self).update(options)
+
+
+@pytest.mark.parametrize("name", sorted(ALL.keys() - {"progress"}))
+def test_the_engine_reads_each_option_and_has_the_same_default(name: str) -> None:
+    default = DEFAULTS[name]
+    other = OTHER[name] if name in OTHER else not default if isinstance(default, bool) else default + 1
+    assert options_as_read(Given()) == options_as_read(Given(**{name: default}))
+    assert options_as_read(Given()) != options_as_read(Given(**{name: other}))
+
+
+def test_the_engine_speaks_of_options_that_there_are() -> None:
+    # The host is one of the local server, and what is shown is nothing that the engine knows.
+    assert ALL.keys() - {"progress"} | {"input", "output", "host"} == set(OPTION_NAMES)
+
+
+def test_the_engine_keeps_with_a_job_what_makes_it_another_one() -> None:
+    assert {name for name, option in ALL.items() if isinstance(option, JobOption) and option.of_job} == set(JOB_OPTIONS)
+
+
+@pytest.mark.parametrize(("function", "options"), [(headgate.fetch, FETCH), (headgate.Job.retry, RETRY)])
+def test_each_option_is_an_argument_with_its_help(function: Any, options: OptionSet[Any]) -> None:
+    arguments = list(inspect.signature(function).parameters)
+    assert list(options.entries) == arguments[-len(options.entries) :]
+    assert "options" not in arguments
+    words = " ".join((function.__doc__ or "").split())
+    assert [] == [name for name, entry in options.entries.items() if f"{name}: {entry.text()}" not in words]
+
+
+def test_an_unknown_option_is_refused_with_the_one_that_was_meant() -> None:
+    with pytest.raises(TypeError, match=r"^fetch\(\) got an unexpected keyword argument 'concurency': did you mean"):
+        headgate.fetch("urls.txt", "results", concurency=5)  # type: ignore[call-arg] # that is the point
+
+
+def test_the_readme_says_what_makes_another_job() -> None:
+    (words,) = [part for part in text("README.md").split("\n\n") if part.startswith("It is the same job if")]
+    flags = {
+        option.flags_of(name)[0] for name, option in ALL.items() if isinstance(option, JobOption) and option.of_job
+    }
+    the_like = {"--method-column", "--headers-column", "--body-column"}
+    assert flags - the_like == set(re.findall(r"`(-[^`]+)`", words))

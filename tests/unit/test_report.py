@@ -4,12 +4,13 @@ from typing import Any
 import pytest
 
 from headgate._summary import Summary
+from headgate.cli._flags import as_flag
 from headgate.jobs._report import greeting, report, retry_report
 from support.figures import RESUMED, summary_json
 
 
 def lines(**changes: object) -> list[str]:
-    return report(Summary.from_json(summary_json(**changes))).splitlines()
+    return report(Summary.from_json(summary_json(**changes)), as_flag).splitlines()
 
 
 def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
@@ -17,7 +18,7 @@ def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
         "done: 100,000 rows in 3.3 s",
         "  answered      99,985  (2xx: 99,955, 4xx: 30)",
         "  failed        15",
-        "    timeout     7  row 12: http://127.0.0.1:8080/12: no answer within 30 s",
+        "    timeout     7  row 12: http://127.0.0.1:8080/12: no answer within 30 s; see --timeout-s",
         "    status:503  5  row 31: http://127.0.0.1:8080/31: the server answered 503",
         "    closed      3  row 400: http://127.0.0.1:8080/400: closed in the middle of the body",
         "  requests/s    30,211",
@@ -166,7 +167,7 @@ def test_failed_rows_can_be_asked_again_where_the_job_is_remembered() -> None:
 
 
 def retried(**changes: Any) -> list[str]:
-    return retry_report(Summary.from_json(summary_json(**changes))).splitlines()
+    return retry_report(Summary.from_json(summary_json(**changes)), as_flag).splitlines()
 
 
 def test_a_retry_says_what_was_answered_this_time_and_what_failed_again() -> None:

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from headgate._options import RetryOptions
+from headgate._job_options import RetryOptions
+from headgate._options import RETRY
 from headgate.cli import _retry_flags
 from headgate.cli._parser import CommandLineError
 from headgate.cli._retry_flags import Command
@@ -76,6 +77,6 @@ def test_what_went_to_standard_output_cannot_be_asked_again() -> None:
 def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert _retry_flags.read(["--help"]) is None
     text = capsys.readouterr().out
-    names = set(RetryOptions.__dataclass_fields__) - {"output", "headers"}
+    names = RETRY.entries.keys() - {"headers", "progress"}
     assert [] == [name for name in names if f"--{name.replace('_', '-')}" not in text]
     assert max(len(line) for line in text.splitlines()) <= 120

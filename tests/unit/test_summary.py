@@ -10,7 +10,7 @@ def test_a_summary_is_read_with_its_parts() -> None:
     assert {200: 99_895, 204: 60, 404: 30} == summary.statuses
     assert Latency(p50=8_123, p90=12_010, p99=21_456, max=1_503_000) == summary.latency_us
     assert summary.error_examples["timeout"] == ErrorExample(
-        row=12, url="http://127.0.0.1:8080/12", message="no answer within 30 s"
+        row=12, url="http://127.0.0.1:8080/12", message="no answer within 30 s", option="timeout_s"
     )
     assert BoundBy(kind="machine", text="bound by this machine: workers 98 % busy") == summary.bound_by
     assert Failure(kind="input", message="rows.csv.gz: cut short") == summary.failure

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::error::to_python;
 use crate::json::to_json;
-use crate::options::{FetchOptions, RetryOptions};
+use crate::options::{fetch_options, retry_options};
 
 /// May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
@@ -18,15 +18,17 @@ pub struct Job {
 #[pymethods]
 impl Job {
     #[new]
-    fn new(py: Python<'_>, options: FetchOptions) -> PyResult<Self> {
-        let started = py.detach(|| Run::job(&options.try_into()?));
+    fn new(options: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (py, options) = (options.py(), fetch_options(options)?);
+        let started = py.detach(|| Run::job(&options));
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 
     /// Asks rows again that a job gave up.
     #[staticmethod]
-    fn retry(py: Python<'_>, options: RetryOptions) -> PyResult<Self> {
-        let started = py.detach(|| Run::retry(options.try_into()?));
+    fn retry(options: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (py, options) = (options.py(), retry_options(options)?);
+        let started = py.detach(|| Run::retry(options));
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 

@@ -13,13 +13,17 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _headgate {
+    use headgate_engine::job::job_options;
     use headgate_engine::model::error::ErrorKind;
+    use headgate_engine::model::message::OptionName;
     use pyo3::prelude::*;
 
     #[pymodule_export]
     use super::directory::{job_rows, job_status};
     #[pymodule_export]
     use super::job::Job;
+    #[pymodule_export]
+    use super::options::options_as_read;
     #[pymodule_export]
     use super::preview::preview;
     #[pymodule_export]
@@ -32,6 +36,8 @@ mod _headgate {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
         let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| (kind.name(), kind.description())).collect();
-        module.add("ERROR_KINDS", kinds)
+        module.add("ERROR_KINDS", kinds)?;
+        module.add("OPTION_NAMES", OptionName::ALL.iter().map(|option| option.name()).collect::<Vec<_>>())?;
+        module.add("JOB_OPTIONS", job_options().map(OptionName::name).collect::<Vec<_>>())
     }
 }

@@ -1,169 +1,130 @@
-//! The options of `headgate._options`, read by attribute, as the engine's.
+//! The options of `headgate._options` as the engine's: each is read by its name, and what is not there is as the engine
+//! has it.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headgate_engine::job::retry;
+use headgate_engine::job::retry::RetryOptions;
+use headgate_engine::message;
 use headgate_engine::model::error::JobError;
-use headgate_engine::model::options::{
-    Dns, EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SinkOptions, SourceOptions,
-};
+use headgate_engine::model::message::OptionName;
+use headgate_engine::model::options::{Dns, Format, JobOptions, Output};
 use pyo3::prelude::*;
 
-/// How the work is done: what `FetchOptions` and `RetryOptions` have in common.
-#[derive(FromPyObject)]
-struct WorkOptions {
-    concurrency: usize,
-    threads: Option<usize>,
-    timeout_s: f64,
-    connect_timeout_s: f64,
-    headers: Vec<(String, String)>,
-    data: Option<Vec<u8>>,
-    max_body_bytes: u64,
-    cacert: Option<PathBuf>,
-    insecure: bool,
-    dns: Option<String>,
-    grace_s: f64,
-    part_bytes: u64,
+use crate::error::to_python;
+
+/// A year is the longest time that any option makes sense with, and far from what a clock can hold.
+const MAX_SECONDS: f64 = 365.0 * 86_400.0;
+
+/// What `headgate._options.FetchOptions` asks for.
+pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
+    let mut job = JobOptions::default();
+    let asked = Asked(options);
+    asked.read_work(&mut job)?;
+    let JobOptions { source, sink, request, run, .. } = &mut job;
+    asked.read(OptionName::Input, &mut source.input)?;
+    asked.read(OptionName::UrlColumn, &mut source.url_column)?;
+    asked.read(OptionName::MethodColumn, &mut source.method_column)?;
+    asked.read(OptionName::HeadersColumn, &mut source.headers_column)?;
+    asked.read(OptionName::BodyColumn, &mut source.body_column)?;
+    asked.read(OptionName::Keep, &mut source.keep)?;
+    asked.read(OptionName::Head, &mut source.head)?;
+    asked.read_as(OptionName::Output, &mut sink.output, |path| Ok(output(path)))?;
+    asked.read_as(OptionName::Format, &mut sink.format, |name: String| format(&name))?;
+    asked.read(OptionName::Fresh, &mut sink.fresh)?;
+    asked.read(OptionName::Resume, &mut sink.resume)?;
+    asked.read_seconds(OptionName::CommitEveryS, &mut sink.commit_every)?;
+    asked.read(OptionName::Method, &mut request.method)?;
+    asked.read(OptionName::UserAgent, &mut request.user_agent)?;
+    asked.read_as(OptionName::FailOn, &mut request.fail_on, |text: String| text.parse())?;
+    asked.read(OptionName::Window, &mut run.window)?;
+    Ok(job)
 }
 
-/// What is asked, and where it goes.
-#[derive(FromPyObject)]
-struct AskedOptions {
-    input: String,
-    output: Option<PathBuf>,
-    format: String,
-    fresh: bool,
-    resume: bool,
-    url_column: String,
-    method_column: String,
-    headers_column: String,
-    body_column: String,
-    keep: Vec<String>,
-    head: Option<u64>,
-    method: String,
-    fail_on: String,
-    user_agent: String,
-    window: u64,
-    commit_every_s: f64,
+/// What `headgate._options.RetryOptions` asks for.
+pub fn retry_options(options: &Bound<'_, PyAny>) -> PyResult<RetryOptions> {
+    let mut retry = RetryOptions { output: PathBuf::new(), only: Vec::new(), job: JobOptions::default() };
+    let asked = Asked(options);
+    asked.read_work(&mut retry.job)?;
+    asked.read(OptionName::Output, &mut retry.output)?;
+    asked.read_as(OptionName::Only, &mut retry.only, |only: Vec<String>| {
+        only.iter().map(|only| only.parse()).collect()
+    })?;
+    Ok(retry)
 }
 
-#[derive(FromPyObject)]
-struct AgainOptions {
-    output: PathBuf,
-    only: Vec<String>,
+/// What the engine makes of options, in its own words: a test sees by it that each is read, and that the defaults on
+/// both sides are the same.
+#[pyfunction]
+pub fn options_as_read(options: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(format!("{:?} {:?}", fetch_options(options)?, retry_options(options)?))
 }
 
-/// `headgate._options.FetchOptions`.
-pub struct FetchOptions {
-    asked: AskedOptions,
-    work: WorkOptions,
-}
+struct Asked<'a, 'py>(&'a Bound<'py, PyAny>);
 
-/// `headgate._options.RetryOptions`.
-pub struct RetryOptions {
-    again: AgainOptions,
-    work: WorkOptions,
-}
-
-impl<'py> FromPyObject<'_, 'py> for FetchOptions {
-    type Error = PyErr;
-
-    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Self { asked: options.extract()?, work: options.extract()? })
+impl Asked<'_, '_> {
+    /// How the work is done: what a new job and a retry of one have in common.
+    fn read_work(&self, job: &mut JobOptions) -> PyResult<()> {
+        let JobOptions { sink, request, run, engine, .. } = job;
+        self.read(OptionName::Concurrency, &mut run.concurrency)?;
+        self.read(OptionName::Threads, &mut engine.threads)?;
+        self.read_as(OptionName::Dns, &mut engine.dns, |dns: Option<String>| name_server(dns.as_deref()))?;
+        self.read_seconds(OptionName::GraceS, &mut run.grace)?;
+        self.read_seconds(OptionName::TimeoutS, &mut request.timeout)?;
+        self.read_seconds(OptionName::ConnectTimeoutS, &mut request.connect_timeout)?;
+        self.read(OptionName::Headers, &mut request.headers)?;
+        self.read(OptionName::Data, &mut request.body)?;
+        self.read(OptionName::MaxBodyBytes, &mut request.max_body_bytes)?;
+        self.read(OptionName::Cacert, &mut request.cacert)?;
+        self.read(OptionName::Insecure, &mut request.insecure)?;
+        self.read(OptionName::PartBytes, &mut sink.part_bytes)
     }
-}
 
-impl<'py> FromPyObject<'_, 'py> for RetryOptions {
-    type Error = PyErr;
-
-    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Self { again: options.extract()?, work: options.extract()? })
+    fn read<T>(&self, option: OptionName, place: &mut T) -> PyResult<()>
+    where
+        T: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+    {
+        self.read_as(option, place, Ok)
     }
-}
 
-impl TryFrom<FetchOptions> for JobOptions {
-    type Error = JobError;
-
-    fn try_from(FetchOptions { asked, work }: FetchOptions) -> Result<Self, JobError> {
-        let options = JobOptions::try_from(work)?;
-        let output = match asked.output {
-            None => Output::Nowhere,
-            Some(path) if path.as_os_str() == "-" => Output::Stdout,
-            Some(path) => Output::Directory(path),
-        };
-        Ok(Self {
-            source: SourceOptions {
-                input: asked.input,
-                url_column: asked.url_column,
-                method_column: asked.method_column,
-                headers_column: asked.headers_column,
-                body_column: asked.body_column,
-                keep: asked.keep,
-                head: asked.head,
-            },
-            sink: SinkOptions {
-                output,
-                format: format(&asked.format)?,
-                fresh: asked.fresh,
-                resume: asked.resume,
-                commit_every: seconds("--commit-every-s", asked.commit_every_s)?,
-                ..options.sink
-            },
-            request: RequestOptions {
-                method: asked.method,
-                user_agent: asked.user_agent,
-                fail_on: asked.fail_on.parse()?,
-                ..options.request
-            },
-            run: RunOptions { window: asked.window, ..options.run },
-            engine: options.engine,
+    fn read_seconds(&self, option: OptionName, place: &mut Duration) -> PyResult<()> {
+        self.read_as(option, place, |value: f64| {
+            if (0.0..=MAX_SECONDS).contains(&value) {
+                return Ok(Duration::from_secs_f64(value));
+            }
+            let message = message!(option, ": must be between 0 and {MAX_SECONDS} seconds, not {value}");
+            Err(JobError::usage(message))
         })
     }
-}
 
-impl TryFrom<RetryOptions> for retry::RetryOptions {
-    type Error = JobError;
-
-    fn try_from(RetryOptions { again, work }: RetryOptions) -> Result<Self, JobError> {
-        let only = again.only.iter().map(|only| only.parse()).collect::<Result<_, _>>()?;
-        Ok(Self { output: again.output, only, job: work.try_into()? })
+    /// Puts an option, made of what Python has, into its place.
+    fn read_as<P, T>(
+        &self,
+        option: OptionName,
+        place: &mut T,
+        make: impl FnOnce(P) -> Result<T, JobError>,
+    ) -> PyResult<()>
+    where
+        P: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+    {
+        if let Some(value) = self.0.getattr_opt(option.name())? {
+            *place = make(value.extract().map_err(Into::into)?).map_err(|error| to_python(self.0.py(), &error))?;
+        }
+        Ok(())
     }
 }
 
-impl TryFrom<WorkOptions> for JobOptions {
-    type Error = JobError;
-
-    fn try_from(work: WorkOptions) -> Result<Self, JobError> {
-        Ok(Self {
-            sink: SinkOptions { part_bytes: work.part_bytes, ..SinkOptions::default() },
-            request: RequestOptions {
-                headers: work.headers,
-                body: work.data,
-                timeout: seconds("--timeout-s", work.timeout_s)?,
-                connect_timeout: seconds("--connect-timeout-s", work.connect_timeout_s)?,
-                max_body_bytes: work.max_body_bytes,
-                cacert: work.cacert,
-                insecure: work.insecure,
-                ..RequestOptions::default()
-            },
-            run: RunOptions {
-                concurrency: work.concurrency,
-                grace: seconds("--grace-s", work.grace_s)?,
-                ..RunOptions::default()
-            },
-            engine: EngineOptions {
-                threads: work.threads,
-                dns: work.dns.map_or(Ok(Dns::Configured), |dns| name_server(&dns))?,
-                ..EngineOptions::default()
-            },
-            ..Self::default()
-        })
+fn output(path: Option<PathBuf>) -> Output {
+    match path {
+        None => Output::Nowhere,
+        Some(path) if path.as_os_str() == "-" => Output::Stdout,
+        Some(path) => Output::Directory(path),
     }
 }
 
-fn name_server(text: &str) -> Result<Dns, JobError> {
-    text.parse().map_err(|error| JobError::usage(format!("--dns {error}")))
+fn name_server(text: Option<&str>) -> Result<Dns, JobError> {
+    let told = text.map_or(Ok(Dns::Configured), str::parse);
+    told.map_err(|error| JobError::usage(message!(OptionName::Dns, " {error}")))
 }
 
 fn format(name: &str) -> Result<Format, JobError> {
@@ -171,17 +132,6 @@ fn format(name: &str) -> Result<Format, JobError> {
         "parquet" => Ok(Format::Parquet),
         "ndjson" => Ok(Format::Ndjson),
         "none" => Ok(Format::None),
-        other => Err(JobError::usage(format!("--format {other}: it is one of parquet, ndjson, none"))),
-    }
-}
-
-/// A year is the longest time that any option makes sense with, and far from what a clock can hold.
-const MAX_SECONDS: f64 = 365.0 * 86_400.0;
-
-fn seconds(option: &str, value: f64) -> Result<Duration, JobError> {
-    if (0.0..=MAX_SECONDS).contains(&value) {
-        Ok(Duration::from_secs_f64(value))
-    } else {
-        Err(JobError::usage(format!("{option} {value}: must be between 0 and {MAX_SECONDS} seconds")))
+        other => Err(JobError::usage(message!(OptionName::Format.set(other), ": it is one of parquet, ndjson, none"))),
     }
 }

@@ -4,7 +4,9 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Mutex, PoisonError};
 
 use headgate_engine::engine::machine::raise_open_files;
+use headgate_engine::message;
 use headgate_engine::model::error::JobError;
+use headgate_engine::model::message::{Message, OptionName};
 use headgate_testserver::Config;
 use pyo3::prelude::*;
 
@@ -34,13 +36,15 @@ impl Server {
         status: u16,
         seed: u64,
     ) -> PyResult<Self> {
-        let usage = |message: String| to_python(py, &JobError::usage(message));
-        let host = resolve(host).ok_or_else(|| usage(format!("--host {host}: no address of this machine")))?;
+        let usage = |message: Message| to_python(py, &JobError::usage(message));
+        let host =
+            resolve(host).ok_or_else(|| usage(message!(OptionName::Host.set(host), ": no address of this machine")))?;
         // As many clients as the hard limit allows; with fewer files it still serves, so a failure is none.
         let _ = raise_open_files();
         let config = Config { host, port, threads, delay_s: delay.0..=delay.1, delay_whole, body_bytes, status, seed };
-        let server =
-            py.detach(|| headgate_testserver::Server::start(config)).map_err(|error| usage(error.to_string()))?;
+        let server = py
+            .detach(|| headgate_testserver::Server::start(config))
+            .map_err(|error| usage(error.to_string().into()))?;
         let address = server.address().to_string();
         Ok(Self { inner: Mutex::new(server), address })
     }

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Final
 
 from headgate._errors import HeadgateError, InternalError
+from headgate._message import spelled
 from headgate._nearest import nearest
 from headgate.cli._parser import CommandLineError
 
@@ -56,7 +57,9 @@ def run(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return EXIT_USAGE
     except HeadgateError as error:
-        print(f"error: {error}", file=sys.stderr)
+        from headgate.cli._flags import as_flag  # noqa: PLC0415 - only after an error
+
+        print(f"error: {spelled(error.pieces, as_flag)}", file=sys.stderr)
         # No job has begun: what was asked for cannot be done, wherever that came to light.
         return EXIT_ERROR if isinstance(error, InternalError) else EXIT_USAGE
 

@@ -191,15 +191,14 @@ class Values:
                 self.wrong(dest, str(mistake))
         return number
 
-    def seconds(self, dest: str, default: float) -> float:
-        """A number of seconds."""
+    def seconds_or_none(self, dest: str) -> float | None:
+        """A number of seconds, or `None` if the flag was not given."""
         text = self.text(dest)
         if text is None:
-            return default
+            return None
         number = _number(text)
         if number is None:
             self.wrong(dest, f"must be a number of seconds, not {text!r}")
-            return default
         return number
 
     def span(self, dest: str) -> tuple[float, float] | None:
@@ -215,13 +214,8 @@ class Values:
             return None
         return least, most
 
-    def size(self, dest: str, default: int) -> int:
-        """A number of bytes, with or without a unit."""
-        size = self.size_or_none(dest)
-        return default if size is None else size
-
     def size_or_none(self, dest: str) -> int | None:
-        """A number of bytes, or `None` if the flag was not given."""
+        """A number of bytes, with or without a unit, or `None` if the flag was not given."""
         text = self.text(dest)
         if text is None:
             return None

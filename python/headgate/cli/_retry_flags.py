@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate._options import RetryOptions
-from headgate.cli import _work_flags
+from headgate._job_options import RetryOptions
+from headgate._options import RETRY
+from headgate.cli import _option_flags
 from headgate.cli._parser import Parser
 
 _DESCRIPTION = """\
@@ -44,10 +45,9 @@ def read(arguments: Sequence[str]) -> Command | None:
     values = _parser().read(arguments)
     if values is None:
         return None
-    only = [kind.strip() for text in values.texts("only") for kind in text.split(",")]
-    options = RetryOptions(**_work_flags.work(values), output=values.argument("output"), only=tuple(only))
-    summary = _work_flags.summary_path(values)
-    _work_flags.check(values, options)
+    options = RetryOptions(output=values.argument("output"), **_option_flags.read(values, RETRY))
+    summary = _option_flags.summary_path(values)
+    _option_flags.check(values, options)
     return Command(options=options, quiet=values.switch("quiet"), summary=summary)
 
 
@@ -55,18 +55,9 @@ def _parser() -> Parser:
     parser = Parser("retry", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
     parser.group("what to ask again")
     parser.argument("output", "OUT", "the directory of the job")
-    parser.value(
-        "only",
-        "--only",
-        metavar="KINDS",
-        text="failures of these kinds, as timeout,status:503,status:5xx; repeats (default: all)",
-        repeats=True,
-    )
-    parser.group("request")
-    _work_flags.add_content(parser)
-    _work_flags.add_trust(parser)
-    _work_flags.add_limits(parser)
-    parser.group("output")
-    _work_flags.add_part_size(parser)
-    _work_flags.add_progress(parser)
+    _option_flags.add(parser, RETRY, "what to ask again")
+    for group in ("request", "limits", "output"):
+        parser.group(group)
+        _option_flags.add(parser, RETRY, group)
+    _option_flags.add_progress(parser)
     return parser

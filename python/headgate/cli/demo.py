@@ -7,6 +7,7 @@ from typing import Final
 from headgate import _format
 from headgate._checks import whole
 from headgate.cli import _ending, _replace
+from headgate.cli._flags import as_flag
 from headgate.cli._parser import Parser
 
 DEFAULT_ROWS: Final = 100_000
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _demonstrate(rows: int, output: str) -> int:
-    from headgate import _options  # noqa: PLC0415 - not for the help
+    from headgate._job_options import FetchOptions  # noqa: PLC0415 - not for the help
     from headgate.cli import show  # noqa: PLC0415 - as above
     from headgate.jobs import _display, _report, _run, _server  # noqa: PLC0415 - not for the help
 
@@ -58,12 +59,12 @@ def _demonstrate(rows: int, output: str) -> int:
     try:
         url = f"http://{server.address}/[1-{rows}]"
         print(f"fetching {url} into {output}", file=sys.stderr)
-        options = _options.FetchOptions(input=url, output=output, fresh=True)
+        options = FetchOptions(input=url, output=output, fresh=True)
         display = _display.display_for(show=True)
-        summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS)
+        summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS, spell=as_flag)
     finally:
         server.stop()
-    code = _ending.end(summary, stopped_by, report=_report.report(summary))
+    code = _ending.end(summary, stopped_by, report=_report.report(summary, as_flag))
     if summary.failure is not None:
         return code
     print(file=sys.stderr)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headgate.cli import _ending, _fetch_flags, _replace
+from headgate.cli._flags import as_flag
 
 if TYPE_CHECKING:
-    from headgate._options import FetchOptions
+    from headgate._job_options import FetchOptions
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -24,8 +25,8 @@ def main(arguments: Sequence[str]) -> int:
     from headgate.jobs import _display, _report, _run  # noqa: PLC0415 - not for the help
 
     display = _display.display_for(show=not command.quiet, output=options.output)
-    summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS)
-    report = None if command.quiet or _reader_is_gone(options) else _report.report(summary)
+    summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS, spell=as_flag)
+    report = None if command.quiet or _reader_is_gone(options) else _report.report(summary, as_flag)
     return _ending.end(summary, stopped_by, report=report, summary_file=command.summary)
 
 

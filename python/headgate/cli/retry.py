@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from headgate.cli import _ending, _retry_flags
+from headgate.cli._flags import as_flag
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -14,6 +15,6 @@ def main(arguments: Sequence[str]) -> int:
     from headgate.jobs import _display, _report, _run  # noqa: PLC0415 - not for the help
 
     display = _display.display_for(show=not command.quiet)
-    summary, stopped_by = _run.run(command.options, display, signals=_ending.SIGNALS)
-    report = None if command.quiet else _report.retry_report(summary)
+    summary, stopped_by = _run.run(command.options, display, signals=_ending.SIGNALS, spell=as_flag)
+    report = None if command.quiet else _report.retry_report(summary, as_flag)
     return _ending.end(summary, stopped_by, report=report, summary_file=command.summary)

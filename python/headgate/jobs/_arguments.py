@@ -4,11 +4,14 @@ A message names types and not values where a value may be a secret: headers and 
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from headgate._checks import kind_of
 from headgate._errors import UsageError
-from headgate._options import Mistake, WorkOptions
+from headgate._job_options import JobOptions, Mistake
+from headgate._option import OptionSet
+from headgate._options import Form, JobOption
 
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 _WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
@@ -25,6 +28,24 @@ class Arguments:
     def __init__(self) -> None:
         self.mistakes: list[Mistake] = []
 
+    def read(self, options: OptionSet[Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """What was given, each read as its form asks for; a name that no option has is left for `options` to refuse."""
+        readers: dict[Form, Callable[[str, Any], object]] = {
+            "path": self.path_or_none,
+            "data": self.data,
+            "headers": self.headers,
+            "columns": self.columns,
+            "statuses": self.statuses,
+            "kinds": self.kinds,
+        }
+        values = dict(given)
+        for name in filter(options.entries.__contains__, given):
+            option = options.entries[name].option
+            reader = readers.get(option.form) if isinstance(option, JobOption) else None
+            if reader is not None:
+                values[name] = reader(name, given[name])
+        return values
+
     def wrong(self, option: str, message: str) -> None:
         """Notes a mistake, if it is the first of the argument."""
         if not self.is_wrong(option):
@@ -34,7 +55,7 @@ class Arguments:
         """Whether a mistake was noted for it."""
         return any(mistake.option == option for mistake in self.mistakes)
 
-    def check(self, options: WorkOptions) -> None:
+    def check(self, options: JobOptions) -> None:
         """Raises `UsageError` with every mistake there is, in what was given or in the options made of it."""
         mistakes = [*self.mistakes, *(mistake for mistake in options.mistakes() if not self.is_wrong(mistake.option))]
         if mistakes:

@@ -1,48 +1,20 @@
 """`headgate.fetch`: the main job, from Python."""
 
-from collections.abc import Iterable
+from typing import Unpack
 
-from headgate import _options
-from headgate._nearest import with_suggestions
-from headgate._options import FetchOptions, Format, Headers, Statuses, StrPath
+from headgate._job_options import FetchOptions
+from headgate._options import FETCH, FetchKeywords, StrPath
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._display import display_for
 from headgate.jobs._run import run_or_raise
 
 
-@with_suggestions
-def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
+@FETCH.shown_by
+def fetch(
     input: StrPath,  # noqa: A002 - the same name as on the command line
     output: StrPath | None = None,
-    *,
-    format: Format | None = None,  # noqa: A002 - as above
-    fresh: bool = False,
-    resume: bool = True,
-    url_column: str = _options.DEFAULT_URL_COLUMN,
-    method_column: str = _options.DEFAULT_METHOD_COLUMN,
-    headers_column: str = _options.DEFAULT_HEADERS_COLUMN,
-    body_column: str = _options.DEFAULT_BODY_COLUMN,
-    keep: Iterable[str] = (),
-    head: int | None = None,
-    concurrency: int = _options.DEFAULT_CONCURRENCY,
-    threads: int | None = None,
-    timeout_s: float = _options.DEFAULT_TIMEOUT_S,
-    connect_timeout_s: float = _options.DEFAULT_CONNECT_TIMEOUT_S,
-    method: str | None = None,
-    headers: Headers = (),
-    data: str | bytes | None = None,
-    max_body_bytes: int = _options.DEFAULT_MAX_BODY_BYTES,
-    fail_on: Statuses = _options.DEFAULT_FAIL_ON,
-    user_agent: str = _options.DEFAULT_USER_AGENT,
-    cacert: StrPath | None = None,
-    insecure: bool = False,
-    dns: str | None = None,
-    grace_s: float = _options.DEFAULT_GRACE_S,
-    part_bytes: int = _options.DEFAULT_PART_BYTES,
-    commit_every_s: float = _options.DEFAULT_COMMIT_EVERY_S,
-    window: int = _options.DEFAULT_WINDOW,
-    progress: bool | None = None,
+    **options: Unpack[FetchKeywords],
 ) -> Summary:
     """Makes one request for each row of the input and writes what became of each.
 
@@ -60,36 +32,7 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
         input: A file (`.txt` with a URL on each line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
             `.parquet`), `-` for lines on standard input, or a URL with ranges as in curl: `http://host/[1-1000]`.
         output: A directory for the results, or `-` for NDJSON on standard output.
-        format: `parquet`, `ndjson`, or `none` to count and drop. By default Parquet in a directory, NDJSON on
-            standard output.
-        fresh: Replace what an earlier job left in `output`; nobody is asked. For an input without rows, it is kept.
-        resume: Go on where an earlier run of the same job stopped; `False` raises `OutputError` if there was one.
-        url_column: The input's column of URLs.
-        method_column: The input's column of methods, if it has one.
-        headers_column: The input's column of headers, if it has one.
-        body_column: The input's column of request bodies, if it has one.
-        keep: Columns of the input to carry into the result.
-        head: Do only the first so many rows.
-        concurrency: Requests in flight at the most.
-        threads: Worker threads; `None`: one for each core that this process may use.
-        timeout_s: Longest time for one attempt, in seconds, from connecting to the last byte.
-        connect_timeout_s: Longest time for making a connection, in seconds.
-        method: Of rows that name none. `None`: `GET`, or `POST` if there is `data`.
-        headers: Sent with each request; a mapping, or pairs where a name repeats.
-        data: Body of rows that bring none. Text is sent as UTF-8.
-        max_body_bytes: A response body longer than this, as received or decoded, is a failure.
-        fail_on: Statuses with which a row is given up: it counts as failed and stands in `failed-*`, with its whole
-            answer. Codes and classes, as `"429,5xx"` or `[429, "5xx"]`; `()` or `"none"`: every status is an answer.
-        user_agent: The `User-Agent` header.
-        cacert: PEM file of certificates to trust instead of the system's.
-        insecure: Do not verify certificates: anyone on the way can read and change what is sent.
-        dns: Who is asked for the addresses of names: a name server, as `"9.9.9.9"` or `"127.0.0.1:5353"`; `"system"`:
-            the system, with all that it knows of names; `None`: the name servers that it is configured with.
-        grace_s: How long requests in flight may go on after an interrupt, in seconds.
-        part_bytes: Size at which a file of results is closed and the next begun.
-        commit_every_s: How often results are committed, in seconds: what a crash can cost.
-        window: Rows between the oldest that is not done and the newest that was read, at the most.
-        progress: Show progress on standard error; `None`: if it is a terminal.
+        **options: Each is described with its default.
 
     Returns:
         What was done: rows, errors by kind, latencies, and what held the job back.
@@ -105,37 +48,8 @@ def fetch(  # noqa: PLR0913 - one for each flag of `headgate fetch`
             do what the program has them do: SIGTERM, unless it is handled, ends the process as a kill would.
     """
     given = Arguments()
-    body = given.data("data", data)
-    place = given.path_or_none("output", output)
-    options = FetchOptions(
-        input=given.path("input", input),
-        output=place,
-        format=_options.format_for(format, place),
-        fresh=fresh,
-        resume=resume,
-        url_column=url_column,
-        method_column=method_column,
-        headers_column=headers_column,
-        body_column=body_column,
-        keep=given.columns("keep", keep),
-        head=head,
-        concurrency=concurrency,
-        threads=threads,
-        timeout_s=timeout_s,
-        connect_timeout_s=connect_timeout_s,
-        method=_options.method_for(method, body),
-        headers=given.headers("headers", headers),
-        data=body,
-        max_body_bytes=max_body_bytes,
-        fail_on=given.statuses("fail_on", fail_on),
-        user_agent=user_agent,
-        cacert=given.path_or_none("cacert", cacert),
-        insecure=insecure,
-        dns=dns,
-        grace_s=grace_s,
-        part_bytes=part_bytes,
-        commit_every_s=commit_every_s,
-        window=window,
+    asked = FetchOptions(
+        input=given.path("input", input), output=given.path_or_none("output", output), **given.read(FETCH, options)
     )
-    given.check(options)
-    return run_or_raise(options, display_for(show=progress, output=place))
+    given.check(asked)
+    return run_or_raise(asked, display_for(show=asked.progress, output=asked.output))

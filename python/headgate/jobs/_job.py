@@ -1,17 +1,14 @@
 """`headgate.Job`: a job that was begun, known by its directory."""
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
+from typing import Self, Unpack
 
-from headgate import _options
 from headgate._errors import OutputError, UsageError
+from headgate._job_options import RetryOptions
 from headgate._native import RowStream, job_rows, job_status, preview
-from headgate._nearest import with_suggestions
-from headgate._options import Headers, RetryOptions, StrPath
+from headgate._options import RETRY, RetryKeywords, StrPath
 from headgate._summary import Summary
-from headgate.jobs._argument_names import naming_arguments
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._display import display_for
 from headgate.jobs._run import run_or_raise
@@ -72,8 +69,7 @@ class Job:
         Raises:
             OutputError: There is no job any more, or it is damaged: the message names the file.
         """
-        with naming_arguments():
-            return status_of(self.output, check_all=check_all)
+        return status_of(self.output, check_all=check_all)
 
     def rows(self) -> RowStream:
         """The rows of all parts there are now: those that were answered first, then those that failed.
@@ -93,28 +89,10 @@ class Job:
                 it; when iterated: a file cannot be read, is damaged, or was replaced.
                 Who reads through the Arrow stream gets what their library raises then: an `OSError` from pyarrow.
         """
-        with naming_arguments():
-            return job_rows(self.output)
+        return job_rows(self.output)
 
-    @with_suggestions
-    def retry(  # noqa: PLR0913 - one for each flag of `headgate retry`
-        self,
-        *,
-        only: str | Iterable[str] | None = None,
-        concurrency: int = _options.DEFAULT_CONCURRENCY,
-        threads: int | None = None,
-        timeout_s: float = _options.DEFAULT_TIMEOUT_S,
-        connect_timeout_s: float = _options.DEFAULT_CONNECT_TIMEOUT_S,
-        headers: Headers = (),
-        data: str | bytes | None = None,
-        max_body_bytes: int = _options.DEFAULT_MAX_BODY_BYTES,
-        cacert: StrPath | None = None,
-        insecure: bool = False,
-        dns: str | None = None,
-        grace_s: float = _options.DEFAULT_GRACE_S,
-        part_bytes: int = _options.DEFAULT_PART_BYTES,
-        progress: bool | None = None,
-    ) -> Summary:
+    @RETRY.shown_by
+    def retry(self, **options: Unpack[RetryKeywords]) -> Summary:
         """Asks failed rows again and replaces their results.
 
         Blocks until all are done. Rows that are answered now move to `part-*`; the others stay in `failed-*`, and their
@@ -125,22 +103,7 @@ class Job:
         `headers` or `data` needs the same ones here.
 
         Args:
-            only: Kinds of failures, as in the column `error`, and statuses: `"timeout,status:503"` or
-                `["timeout", "status:5xx"]`. `None`: all.
-            concurrency: Requests in flight at the most.
-            threads: Worker threads; `None`: one for each core that this process may use.
-            timeout_s: Longest time for one attempt, in seconds, from connecting to the last byte.
-            connect_timeout_s: Longest time for making a connection, in seconds.
-            headers: Those of the job; a mapping, or pairs where a name repeats.
-            data: That of the job.
-            max_body_bytes: A response body longer than this, as received or decoded, is a failure.
-            cacert: PEM file of certificates to trust instead of the system's.
-            insecure: Do not verify certificates: anyone on the way can read and change what is sent.
-            dns: Who is asked for the addresses of names: a name server, as `"9.9.9.9"` or `"127.0.0.1:5353"`; `"system"`:
-                the system, with all that it knows of names; `None`: the name servers that it is configured with.
-            grace_s: How long requests in flight may go on after an interrupt, in seconds.
-            part_bytes: Size at which a file of results is closed and the next begun.
-            progress: Show progress on standard error; `None`: if it is a terminal.
+            **options: Each is described with its default.
 
         Returns:
             What was done this time; `summary.job` has the figures of the whole job.
@@ -154,28 +117,13 @@ class Job:
                 `summary` says what was done; the same call asks the rest. A second Ctrl-C ends it without waiting.
         """
         given = Arguments()
-        options = RetryOptions(
-            output=self.output,
-            only=given.kinds("only", only),
-            concurrency=concurrency,
-            threads=threads,
-            timeout_s=timeout_s,
-            connect_timeout_s=connect_timeout_s,
-            headers=given.headers("headers", headers),
-            data=given.data("data", data),
-            max_body_bytes=max_body_bytes,
-            cacert=given.path_or_none("cacert", cacert),
-            insecure=insecure,
-            dns=dns,
-            grace_s=grace_s,
-            part_bytes=part_bytes,
-        )
-        given.check(options)
-        return run_or_raise(options, display_for(show=progress))
+        asked = RetryOptions(output=self.output, **given.read(RETRY, options))
+        given.check(asked)
+        return run_or_raise(asked, display_for(show=asked.progress))
 
 
 def status_of(output: str, *, check_all: bool) -> JobStatus:
-    """How far the job in a directory is; an error speaks of flags, as on the command line.
+    """How far the job in a directory is.
 
     Raises:
         OutputError: There is no job, or it is damaged.

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Final
 
 from headgate import _format
+from headgate._message import Mention, Spell, as_keyword
 from headgate._summary import ErrorExample, JobFigures, Summary
 from headgate.jobs._facts import Fact, aligned, most_first, rows_by_outcome
 
 _MILLION: Final = 1_000_000
 _STANDARD_STREAM: Final = "-"
 _NO_PLACE: Final = ("", _STANDARD_STREAM)
+_FRESH: Final = Mention("fresh", value=True)
+_DIRECTORY: Final = Mention("output", "DIRECTORY")
 _ROWS_FOR_A_RATE: Final = 10_000
 """With fewer, the CPU seconds of starting are most of it."""
 
@@ -37,18 +40,18 @@ def finished_already(summary: Summary) -> bool:
     return summary.job is not None and _went_on(summary) and summary.job.finished and summary.rows == 0
 
 
-def report(summary: Summary) -> str:
-    """The summary as aligned lines, without a line end after the last."""
+def report(summary: Summary, spell: Spell = as_keyword) -> str:
+    """The summary as aligned lines, without a line end after the last; options are spelled so."""
     if summary.job is not None and finished_already(summary):
-        return "\n".join(map(_format.printable, (_finished(summary.job, summary.output), *_place(summary))))
-    return _lines(summary, _headline(summary), again="")
+        return "\n".join(map(_format.printable, (_finished(summary.job, summary.output, spell), *_place(summary))))
+    return _lines(summary, _headline(summary), spell, again="")
 
 
-def retry_report(summary: Summary) -> str:
+def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:
     """The same of a retry of failed rows."""
     job = summary.job
     if summary.rows or _stopped_early(summary) or job is None:
-        return _lines(summary, _headline(summary, again=" asked again"), again=" again")
+        return _lines(summary, _headline(summary, again=" asked again"), spell, again=" again")
     if not job.failed:
         return "nothing to ask again: no row of the job has failed"
     failed = _format.plural(job.failed, "failed row")
@@ -56,23 +59,23 @@ def retry_report(summary: Summary) -> str:
     return f"nothing to ask again: none of the {failed} of the job has failed in such a way ({kinds})"
 
 
-def _lines(summary: Summary, headline: str, *, again: str) -> str:
-    blocks = [headline, *aligned(_facts(summary, again))]
+def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
+    blocks = [headline, *aligned(_facts(summary, again, spell))]
     if summary.rows or _stopped_early(summary):
         blocks.append(summary.bound_by.text)
     blocks.extend(_in_all(summary, of_a_retry=bool(again)))
     blocks.extend(f"note: {note}" for note in summary.notes)
     blocks.extend(_place(summary))
-    blocks.extend(_way_on(summary, of_a_retry=bool(again)))
+    blocks.extend(_way_on(summary, spell, of_a_retry=bool(again)))
     return "\n".join(_format.printable(line) for line in blocks)
 
 
-def _finished(job: JobFigures, output: str) -> str:
-    rows = _format.plural(job.done, "row")
+def _finished(job: JobFigures, output: str, spell: Spell) -> str:
+    rows, over = _format.plural(job.done, "row"), f"start over with {spell(_FRESH)}"
     if not job.failed:
-        return f"finished already: {rows} done: start over with --fresh"
+        return f"finished already: {rows} done: {over}"
     retry = f"headgate retry {shlex.quote(output)}"
-    ways = f"ask those again with `{retry}`, or start over with --fresh"
+    ways = f"ask those again with `{retry}`, or {over}"
     return f"finished already: {rows} done, {_format.count(job.failed)} failed: {ways}"
 
 
@@ -105,7 +108,7 @@ def _in_all(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
         yield f"in all {_done(summary.job)} done, {_format.count(summary.job.failed)} failed"
 
 
-def _way_on(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
+def _way_on(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str]:
     """How to have the rest done."""
     job, failure = summary.job, summary.failure
     if not _stopped_early(summary):
@@ -116,7 +119,7 @@ def _way_on(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
         return
     if job is None:
         if summary.output == _STANDARD_STREAM:
-            yield "this job cannot be gone on with: standard output is not remembered; with -o DIRECTORY it is"
+            yield f"this job cannot be gone on with: standard output is not remembered; with {spell(_DIRECTORY)} it is"
     elif of_a_retry or not job.finished:
         if not job.resumable:
             yield "this job cannot be gone on with: its input cannot be read again; one that reads a file can"
@@ -146,12 +149,12 @@ def _place(summary: Summary) -> Iterator[str]:
         yield f"results are in {summary.output}: look at them with `{look}`"
 
 
-def _facts(summary: Summary, again: str) -> Iterator[Fact]:
+def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     yield from rows_by_outcome(
         summary,
         statuses=_by_class(summary.statuses),
         again=again,
-        reasons={kind: _reason(example) for kind, example in summary.error_examples.items()},
+        reasons={kind: _reason(example, spell) for kind, example in summary.error_examples.items()},
     )
     if summary.abandoned:
         given_up = _format.count(summary.abandoned)
@@ -166,8 +169,9 @@ def _facts(summary: Summary, again: str) -> Iterator[Fact]:
     yield "CPU", _cpu(summary)
 
 
-def _reason(example: ErrorExample) -> str:
-    return f"row {example.row}: {_short(example.url)}: {example.message}"
+def _reason(example: ErrorExample, spell: Spell) -> str:
+    advice = "" if example.option is None else f"; see {spell(Mention(example.option))}"
+    return f"row {example.row}: {_short(example.url)}: {example.message}{advice}"
 
 
 def _short(url: str) -> str:

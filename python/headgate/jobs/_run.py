@@ -6,23 +6,25 @@ from collections.abc import Iterable
 from typing import Final
 
 from headgate import _format
-from headgate._errors import HeadgateError, InputError, InternalError, Interrupted, OutputError, UsageError
+from headgate._errors import Interrupted, error_of
+from headgate._job_options import FetchOptions, RetryOptions
+from headgate._message import Spell, as_keyword
 from headgate._native import Job
-from headgate._options import FetchOptions, RetryOptions
 from headgate._summary import Summary
 from headgate.jobs import _report
-from headgate.jobs._argument_names import named_as_arguments, naming_arguments
 from headgate.jobs._watch import Display, watch
 
 _INSECURE_NOTE: Final = (
     "certificates were not verified (insecure): all of this may have been read and changed on the way"
 )
 
-_ERROR_OF = {"usage": UsageError, "input": InputError, "output": OutputError, "internal": InternalError}
-
 
 def run(
-    options: FetchOptions | RetryOptions, display: Display, *, signals: Iterable[signal.Signals] = (signal.SIGINT,)
+    options: FetchOptions | RetryOptions,
+    display: Display,
+    *,
+    signals: Iterable[signal.Signals] = (signal.SIGINT,),
+    spell: Spell = as_keyword,
 ) -> tuple[Summary, signal.Signals | None]:
     """Runs a job to its end.
 
@@ -30,6 +32,7 @@ def run(
         options: What to do; without mistakes.
         display: Where to show it.
         signals: Which signals stop it.
+        spell: How sentences spell options.
 
     Returns:
         What was done, and the signal that stopped it, if one did.
@@ -38,8 +41,8 @@ def run(
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
     job = Job(options) if isinstance(options, FetchOptions) else Job.retry(options)
-    greeting = _report.greeting(Summary.from_json(job.summary()))
-    summary, stopped_by = watch(job, display, grace_s=options.grace_s, signals=signals, greeting=greeting)
+    greeting = _report.greeting(Summary.from_json(job.summary(), spell))
+    summary, stopped_by = watch(job, display, grace_s=options.grace_s, signals=signals, greeting=greeting, spell=spell)
     if options.insecure:
         summary = dataclasses.replace(summary, notes=(*summary.notes, _INSECURE_NOTE))
     return summary, stopped_by
@@ -52,13 +55,11 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
         HeadgateError: The job could not start, or failed; `summary` says what was done.
         Interrupted: Ctrl-C was pressed.
     """
-    with naming_arguments():
-        summary, stopped_by = run(options, display)
+    summary, stopped_by = run(options, display)
     if _report.finished_already(summary):
         display.say(_report.report(summary))
     if summary.failure is not None:
-        error: type[HeadgateError] = _ERROR_OF.get(summary.failure.kind, InternalError)
-        raise error(named_as_arguments(summary.failure.message), summary=summary)
+        raise error_of(summary.failure.kind, summary.failure.message, summary=summary)
     if stopped_by is not None:
         way_on = "; the same call goes on" if summary.job is not None and summary.job.resumable else ""
         rows = _format.count(summary.rows)

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from types import FrameType, TracebackType
 from typing import Final, Protocol, Self
 
+from headgate._message import Spell, as_keyword
 from headgate._summary import Snapshot, Summary
 
 POLL_S: Final = 0.1
@@ -88,15 +89,16 @@ class _Signals:
             self._job.abort()
 
 
-def watch(
+def watch(  # noqa: PLR0913 - what is watched, for whom, and how it is said
     job: RunningJob,
     display: Display,
     *,
     grace_s: float,
     signals: Iterable[signal.Signals] = (signal.SIGINT,),
     greeting: str | None = None,
+    spell: Spell = as_keyword,
 ) -> tuple[Summary, signal.Signals | None]:
-    """Waits until the job has ended; the greeting is shown before all else.
+    """Waits until the job has ended; the greeting is shown before all else, and sentences spell options so.
 
     Returns:
         What the job has done, and the signal that stopped it, if one did.
@@ -106,14 +108,14 @@ def watch(
             if greeting is not None:
                 with contextlib.suppress(OSError):
                     display.say(greeting)
-            _follow(job, display, received, grace_s)
-            return Summary.from_json(job.summary()), received.first
+            _follow(job, display, received, grace_s, spell)
+            return Summary.from_json(job.summary(), spell), received.first
     except BaseException:
         job.abort()
         raise
 
 
-def _follow(job: RunningJob, display: Display, received: _Signals, grace_s: float) -> None:
+def _follow(job: RunningJob, display: Display, received: _Signals, grace_s: float, spell: Spell) -> None:
     said = 0
     drawn_at = time.monotonic()
     while not job.wait(POLL_S):
@@ -124,7 +126,7 @@ def _follow(job: RunningJob, display: Display, received: _Signals, grace_s: floa
                 display.say(_announcement(received, grace_s))
             if time.monotonic() - drawn_at >= DRAW_EVERY_S:
                 drawn_at = time.monotonic()
-                display.update(Snapshot.from_json(job.snapshot()))
+                display.update(Snapshot.from_json(job.snapshot(), spell))
 
 
 def _announcement(received: _Signals, grace_s: float) -> str:

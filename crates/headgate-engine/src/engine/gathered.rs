@@ -5,7 +5,9 @@ use std::cell::RefCell;
 use arrow_schema::Fields;
 
 use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 use crate::model::outcome::Outcome;
 
 pub(super) struct Gathered {
@@ -17,7 +19,8 @@ impl Gathered {
     /// # Errors
     /// `Input`: a kept column has a type that cannot be carried.
     pub(super) fn new(kept: &Fields) -> Result<Self, JobError> {
-        let builder = OutcomeBuilder::new(kept).map_err(|error| JobError::input(format!("--keep: {error}")))?;
+        let builder =
+            OutcomeBuilder::new(kept).map_err(|error| JobError::input(message!(OptionName::Keep, ": {error}")))?;
         Ok(Self { builder: RefCell::new(builder), sending: tokio::sync::Mutex::new(()) })
     }
 

@@ -6,7 +6,9 @@ use std::thread;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::{Message, OptionName};
 
 /// Files that are needed beside the connections: input, parts, and some thirty to look names up.
 const SPARE_FILES: u64 = 64;
@@ -49,12 +51,13 @@ impl OpenFiles {
         if concurrency as u64 <= fitting {
             return Ok(());
         }
-        let lower = if fitting > 0 { format!("use --concurrency {fitting} or less, or ") } else { String::new() };
-        Err(JobError::usage(format!(
-            "--concurrency {concurrency}: this process may have {} files open (the hard limit), which leaves room for {fitting} \
-             connections; {lower}raise the limit to {} (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of a service)",
-            self.limit,
-            concurrency as u64 + other,
+        let (limit, needed) = (self.limit, concurrency as u64 + other);
+        let lower = message!("use ", OptionName::Concurrency.set(fitting), " or less, or ");
+        Err(JobError::usage(message!(
+            OptionName::Concurrency.set(concurrency),
+            ": this process may have {limit} files open (the hard limit), which leaves room for {fitting} connections; ",
+            if fitting > 0 { lower } else { Message::default() },
+            "raise the limit to {needed} (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of a service)"
         )))
     }
 }
@@ -75,10 +78,11 @@ pub fn check_ports(concurrency: usize, authority: &str, ports: u64) -> Result<()
     if concurrency as u64 <= ports {
         return Ok(());
     }
-    Err(JobError::usage(format!(
-        "--concurrency {concurrency}: all requests go to {authority}, and this machine has {ports} local ports for connections \
-         to one address; use --concurrency {ports} or less, or widen the range (`sysctl -w \
-         net.ipv4.ip_local_port_range=\"1024 65535\"`)"
+    Err(JobError::usage(message!(
+        OptionName::Concurrency.set(concurrency),
+        ": all requests go to {authority}, and this machine has {ports} local ports for connections to one address; use ",
+        OptionName::Concurrency.set(ports),
+        " or less, or widen the range (`sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"`)"
     )))
 }
 
@@ -91,10 +95,10 @@ mod tests {
         let files = OpenFiles { limit: 1024, open: 10 };
         assert_eq!(Ok(()), files.check(942, 0, 2));
         assert_eq!(
-            "--concurrency 943: this process may have 1024 files open (the hard limit), which leaves room for 942 connections; \
-             use --concurrency 942 or less, or raise the limit to 1025 (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of \
+            "concurrency=943: this process may have 1024 files open (the hard limit), which leaves room for 942 connections; \
+             use concurrency=942 or less, or raise the limit to 1025 (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of \
              a service)",
-            files.check(943, 0, 2).expect_err("one too many").message
+            files.check(943, 0, 2).expect_err("one too many").to_string()
         );
         assert_eq!(Ok(()), files.check(442, 500, 2));
         assert!(files.check(443, 500, 2).is_err(), "another run has its share");

@@ -16,6 +16,7 @@ use crate::http::h1::exchange::{Reply, ResponseLimits, Scratch};
 use crate::http::pool::{Lease, Pool, Route};
 use crate::http::request::Prepared;
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::message::OptionName;
 
 /// What bounds the attempts of a run.
 #[derive(Debug, Clone)]
@@ -132,10 +133,10 @@ impl Client {
     async fn open(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &mut LaneState) -> Result<Lease, Failure> {
         let permit = self.pool.borrow_mut().make_room();
         let connect_by = Instant::now() + limits.connect_timeout;
-        let (by, flag) = if connect_by < lane.deadline.at() {
-            (connect_by, "--connect-timeout-s")
+        let (by, option) = if connect_by < lane.deadline.at() {
+            (connect_by, OptionName::ConnectTimeoutS)
         } else {
-            (lane.deadline.at(), "--timeout-s")
+            (lane.deadline.at(), OptionName::TimeoutS)
         };
         let begun = Instant::now();
         let addresses = self.connector.resolver.resolve(&route.key.origin, by).await;
@@ -143,8 +144,8 @@ impl Client {
         // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
         let connecting = Box::pin(self.connector.connect(&route.key, &route.host, addresses?));
         let connection = timeout_at(by.into(), connecting).await.map_err(|_| {
-            let message = format!("no connection to {} in time; see {flag}", route.key.origin.authority());
-            Failure::new(ErrorKind::Timeout, message)
+            let message = format!("no connection to {} in time", route.key.origin.authority());
+            Failure::new(ErrorKind::Timeout, message).with_option(option)
         })?;
         Ok(Pool::lease(route.clone(), connection?, permit))
     }

@@ -12,6 +12,7 @@ use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
+use crate::model::message::OptionName;
 use crate::model::outcome::Body;
 
 /// How many codings may be applied one over the other.
@@ -80,8 +81,8 @@ pub async fn decode(headers: &Headers, body: Body, max_bytes: u64, by: Instant) 
                 return Err(too_large(max_bytes));
             }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                let message = "the body was not decoded in time; see --timeout-s";
-                return Err(Failure::new(ErrorKind::Timeout, message));
+                let message = "the body was not decoded in time";
+                return Err(Failure::new(ErrorKind::Timeout, message).with_option(OptionName::TimeoutS));
             }
             Err(error) => {
                 let message = format!("the body is not in the content coding it claims: {error}");
@@ -102,8 +103,8 @@ pub async fn decode(headers: &Headers, body: Body, max_bytes: u64, by: Instant) 
 }
 
 fn too_large(max_bytes: u64) -> Failure {
-    let message = format!("the body is larger than {max_bytes} bytes when decoded; see --max-body-bytes");
-    Failure::new(ErrorKind::BodyTooLarge, message)
+    let message = format!("the body is larger than {max_bytes} bytes when decoded");
+    Failure::new(ErrorKind::BodyTooLarge, message).with_option(OptionName::MaxBodyBytes)
 }
 
 /// What one coding hands to the next has the cap of the body, too: gibibytes of compressed nothing can be in a body

@@ -14,7 +14,9 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::http::site::{Found, Site, SiteMaker, Sites};
+use crate::message;
 use crate::model::error::{ErrorKind, Failure, JobError};
+use crate::model::message::OptionName;
 use crate::model::options::RequestOptions;
 use crate::model::origin::Origin;
 use crate::model::row::Row;
@@ -90,9 +92,11 @@ impl Defaults {
     /// # Errors
     /// `Usage`, naming the option: a method or a header that cannot be sent.
     pub fn new(options: &RequestOptions) -> Result<Self, JobError> {
-        let method = method(&options.method).map_err(|message| JobError::usage(format!("--method: {message}")))?;
-        let user_agent = HeaderValue::from_str(&options.user_agent)
-            .map_err(|_| JobError::usage("--user-agent: has a character that cannot be sent in a header"))?;
+        let method =
+            method(&options.method).map_err(|message| JobError::usage(message!(OptionName::Method, ": {message}")))?;
+        let user_agent = HeaderValue::from_str(&options.user_agent).map_err(|_| {
+            JobError::usage(message!(OptionName::UserAgent, ": has a character that cannot be sent in a header"))
+        })?;
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_static(""));
         headers.insert(USER_AGENT, user_agent);
@@ -100,12 +104,15 @@ impl Defaults {
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
         for (name, _) in &options.headers {
             if OURS.iter().any(|ours| ours.as_str().eq_ignore_ascii_case(name)) {
-                let message = format!("--header: `{name}` is set by headgate, which decides on bodies and connections");
-                return Err(JobError::usage(message));
+                return Err(JobError::usage(message!(
+                    OptionName::Headers,
+                    ": `{name}` is set by headgate, which decides on bodies and connections"
+                )));
             }
         }
         let pairs = options.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let own = checked_headers(pairs).map_err(|message| JobError::usage(format!("--header: {message}")))?;
+        let own =
+            checked_headers(pairs).map_err(|message| JobError::usage(message!(OptionName::Headers, ": {message}")))?;
         replace_headers(&mut headers, &own);
         Ok(Self { method, headers, body: options.body.clone().unwrap_or_default().into() })
     }
@@ -315,12 +322,13 @@ mod tests {
         let bad_method = RequestOptions { method: "GET IT".into(), ..RequestOptions::default() };
         let bad_header = RequestOptions { headers: vec![("a".into(), "b\nc".into())], ..RequestOptions::default() };
         let ours = RequestOptions { headers: vec![("content-Length".into(), "3".into())], ..RequestOptions::default() };
-        let messages = [bad_method, bad_header, ours].map(|options| Defaults::new(&options).expect_err("bad").message);
+        let messages =
+            [bad_method, bad_header, ours].map(|options| Defaults::new(&options).expect_err("bad").to_string());
         assert_eq!(
             [
-                "--method: `GET IT` is no HTTP method",
-                "--header: header `a` has a character that cannot be sent, such as a line break",
-                "--header: `content-Length` is set by headgate, which decides on bodies and connections",
+                "method: `GET IT` is no HTTP method",
+                "headers: header `a` has a character that cannot be sent, such as a line break",
+                "headers: `content-Length` is set by headgate, which decides on bodies and connections",
             ],
             messages.each_ref().map(String::as_str)
         );

@@ -26,8 +26,10 @@ use super::manifest::Manifest;
 use super::record;
 use super::results::{OWN_DIRECTORY, Results, part_files};
 use super::storage::{Storage, remove_if_there, write_file};
+use crate::message;
 use crate::model::error::{JobError, cause};
-use crate::parts::read::WAYS_ON;
+use crate::model::message::{Message, OptionName};
+use crate::parts::read::ways_on;
 
 /// A job's directory that this process alone writes to, until it is dropped.
 #[derive(Debug)]
@@ -42,12 +44,18 @@ impl JobDirectory {
     /// Takes the directory, which is made if it is not there. Nothing in it is changed.
     pub(super) fn claim(root: &Path, fresh: bool, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         if root.as_os_str().is_empty() {
-            return Err(JobError::usage("the output directory has no name: give one with -o"));
+            return Err(JobError::usage(message!(
+                "the output directory has no name: give one with ",
+                OptionName::Output
+            )));
         }
         let shown = root.display();
         match fs::metadata(root) {
             Ok(metadata) if !metadata.is_dir() => {
-                return Err(JobError::output(format!("{shown} is not a directory: choose another -o")));
+                return Err(JobError::output(message!(
+                    "{shown} is not a directory: choose another ",
+                    OptionName::Output
+                )));
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -226,9 +234,8 @@ impl JobDirectory {
 /// What was asked of the job in a directory; `None`: there is none.
 pub(super) fn read_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
     let path = root.join(OWN_DIRECTORY).join("job.json");
-    let damaged = |trouble: &str| JobError::output(format!("{} {trouble}", path.display()));
     match record::read(&path) {
-        Ok(bytes) => record::decode(&bytes).map(Some).map_err(|trouble| damaged(&trouble)),
+        Ok(bytes) => record::decode(&bytes).map(Some).map_err(|trouble| of_file(&path, trouble)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(JobError::output(format!("cannot read {}: {}", path.display(), cause(&error)))),
     }
@@ -241,29 +248,34 @@ fn refuse_foreign(root: &Path, fresh: bool) -> Result<(), JobError> {
         // What is to be removed must be ours, at least.
         return match record::version(&bytes) {
             Ok(_) => Ok(()),
-            Err(trouble) => Err(JobError::output(format!("{} {trouble}", own.join("job.json").display()))),
+            Err(trouble) => Err(of_file(&own.join("job.json"), trouble)),
         };
     }
     let parts = part_files(root)?;
-    let looked = || -> io::Result<Option<String>> {
+    let looked = || -> io::Result<Option<Message>> {
         let is_ours = own.try_exists()?;
         if own.join("job.json").try_exists()? || is_ours && fresh {
             return Ok(None);
         }
-        let shown = root.display();
+        let (shown, manifest) = (root.display(), own.join("job.json"));
+        let manifest = manifest.display();
         let has_parts = !parts.is_empty();
         Ok(
             if is_ours
                 && (has_parts || holds_others(&own, &["lock", "tmp", "log"])? || holds_others(&own.join("log"), &[])?)
             {
-                Some(format!("{} is missing; {WAYS_ON}", own.join("job.json").display()))
+                Some(message!("{manifest} is missing; ", ways_on()))
             } else if has_parts {
-                Some(format!(
-                    "{shown} holds results, but not the directory {OWN_DIRECTORY} that belongs to them: bring it back from a copy, choose another -o, or empty {shown} yourself"
+                Some(message!(
+                    "{shown} holds results, but not the directory {OWN_DIRECTORY} that belongs to them: bring it back from a copy, choose another ",
+                    OptionName::Output,
+                    ", or empty {shown} yourself"
                 ))
             } else if holds_others(root, &[OWN_DIRECTORY])? {
-                Some(format!(
-                    "{shown} is not empty and was not made by headgate: choose another -o, or empty it yourself"
+                Some(message!(
+                    "{shown} is not empty and was not made by headgate: choose another ",
+                    OptionName::Output,
+                    ", or empty it yourself"
                 ))
             } else {
                 None
@@ -313,6 +325,11 @@ fn create_dir(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         result => result,
     }
+}
+
+fn of_file(path: &Path, trouble: Message) -> JobError {
+    let shown = path.display();
+    JobError::output(message!("{shown} ", trouble))
 }
 
 fn unusable(root: &Path, error: &io::Error) -> JobError {

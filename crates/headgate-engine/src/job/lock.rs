@@ -18,7 +18,9 @@ use nix::errno::Errno;
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 
+use crate::message;
 use crate::model::error::{JobError, cause};
+use crate::model::message::OptionName;
 
 /// Somebody who only looks whether the lock is held, holds it for an instant; a writer asks again.
 const LOOKS: u32 = 20;
@@ -48,10 +50,11 @@ pub(super) fn acquire(path: &Path) -> Result<Lock, JobError> {
     for _ in 0..LOOKS {
         file = try_acquire(path).map_err(|error| {
             // Without it, two writers could take each other's files for what a crash left.
-            JobError::output(format!(
-                "cannot lock {}: {}; where a file system has no locks, choose an -o on another",
-                path.display(),
-                cause(&error)
+            let (shown, cause) = (path.display(), cause(&error));
+            JobError::output(message!(
+                "cannot lock {shown}: {cause}; where a file system has no locks, choose an ",
+                OptionName::Output,
+                " on another"
             ))
         })?;
         if file.is_some() {
@@ -63,8 +66,9 @@ pub(super) fn acquire(path: &Path) -> Result<Lock, JobError> {
         let holder = File::open(path).ok().and_then(|mut file| Identity::read(&mut file));
         let holder = holder.map_or(String::new(), |holder| format!(" (pid {})", holder.pid));
         let directory = path.parent().and_then(Path::parent).unwrap_or(path).display();
-        return Err(JobError::output(format!(
-            "another headgate{holder} is writing to {directory}: wait for it, or choose another -o"
+        return Err(JobError::output(message!(
+            "another headgate{holder} is writing to {directory}: wait for it, or choose another ",
+            OptionName::Output
         )));
     };
     Ok(Lock { file, pid: process::id() })
@@ -252,7 +256,7 @@ mod tests {
         let taken = acquire(&path).expect("it is free");
         assert_eq!(Holder::Process(Some(process::id())), look(&path));
         let refused = acquire(&path).expect_err("it is held");
-        assert!(refused.message.contains(&format!("another headgate (pid {})", process::id())), "{refused}");
+        assert!(refused.to_string().contains(&format!("another headgate (pid {})", process::id())), "{refused}");
         drop(taken);
         assert_eq!(Holder::Nobody, look(&path));
     }

@@ -13,8 +13,10 @@ use super::commit::{Commit, PartRecord};
 use super::parts::PartList;
 use super::record;
 use super::storage::{Storage, remove_if_there, write_file};
+use crate::message;
 use crate::model::error::{JobError, cause};
-use crate::parts::read::WAYS_ON;
+use crate::model::message::Message;
+use crate::parts::read::ways_on;
 
 /// A commit of so many is a checkpoint. Each has a bitmap of half a megabyte at the most, and is read when the job is opened.
 pub(super) const CHECKPOINT_EVERY: u64 = 32;
@@ -135,7 +137,7 @@ impl CommitLog {
     }
 
     fn contradicts(&self, commit: &Commit, trouble: &str) -> JobError {
-        self.damaged(commit.number, &format!("does not go with the other commits ({trouble}); {WAYS_ON}"))
+        self.damaged(commit.number, message!("does not go with the other commits ({trouble}); ", ways_on()))
     }
 
     /// Makes a commit durable, written in `tmp` first: it is there whole or not at all, and no other has its number.
@@ -166,14 +168,14 @@ impl CommitLog {
 
     fn commit(&self, number: u64) -> Result<Commit, JobError> {
         let bytes = record::read(&self.path_of(number)).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => self.damaged(number, &format!("is missing; {WAYS_ON}")),
-            _ => self.damaged(number, &format!("cannot be read: {}", cause(&error))),
+            io::ErrorKind::NotFound => self.damaged(number, message!("is missing; ", ways_on())),
+            _ => self.damaged(number, format!("cannot be read: {}", cause(&error))),
         })?;
-        let commit: Commit = record::decode(&bytes).map_err(|trouble| self.damaged(number, &trouble))?;
+        let commit: Commit = record::decode(&bytes).map_err(|trouble| self.damaged(number, trouble))?;
         if commit.number == number {
             Ok(commit)
         } else {
-            Err(self.damaged(number, &format!("is the copy of another commit; {WAYS_ON}")))
+            Err(self.damaged(number, message!("is the copy of another commit; ", ways_on())))
         }
     }
 
@@ -202,8 +204,9 @@ impl CommitLog {
         self.directory.join(format!("{number:020}.json"))
     }
 
-    fn damaged(&self, number: u64, trouble: &str) -> JobError {
+    fn damaged(&self, number: u64, trouble: impl Into<Message>) -> JobError {
         let path = self.path_of(number);
-        JobError::output(format!("{} {trouble}", path.display()))
+        let shown = path.display();
+        JobError::output(message!("{shown} ", trouble))
     }
 }

@@ -10,9 +10,12 @@ use arrow_schema::Schema;
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+use crate::message;
 use crate::model::error::JobError;
-use crate::model::options::{DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions};
+use crate::model::message::{Message, OptionName};
+use crate::model::options::{DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions, SourceOptions};
 use crate::source::fingerprint::Fingerprint;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,16 +44,12 @@ pub struct InputRecord {
     pub rows: Option<u64>,
 }
 
-/// The options that belong to the job, under the names of their flags.
+/// The options that belong to the job, under their names; of what may be secret, only whether it is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSpec {
     pub format: String,
-    pub url_column: String,
-    pub method_column: String,
-    pub headers_column: String,
-    pub body_column: String,
-    pub keep: Vec<String>,
-    pub head: Option<u64>,
+    #[serde(flatten)]
+    pub source: SourceOptions,
     pub method: String,
     pub fail_on: String,
     /// `None`: that of whatever version runs.
@@ -114,8 +113,13 @@ impl Manifest {
     ) -> Result<(), JobError> {
         let shown = directory.display();
         self.same_or(options, fingerprint, |differences| {
-            format!(
-                "{shown} holds another job: {differences}; to go on with it, ask as before; to start over, --fresh; or choose another -o"
+            message!(
+                "{shown} holds another job: ",
+                differences,
+                "; to go on with it, ask as before; to start over, ",
+                OptionName::Fresh.set(true),
+                "; or choose another ",
+                OptionName::Output
             )
         })
     }
@@ -135,7 +139,7 @@ impl Manifest {
         let way_on = if same_values { "" } else { "; their values are not stored: give those of the job" };
         let shown = directory.display();
         self.same_or(options, fingerprint, |differences| {
-            format!("the failed rows of {shown} cannot be asked again as they were: {differences}{way_on}")
+            message!("the failed rows of {shown} cannot be asked again as they were: ", differences, "{way_on}")
         })
     }
 
@@ -143,49 +147,41 @@ impl Manifest {
         &self,
         options: &JobOptions,
         fingerprint: Option<&Fingerprint>,
-        refusal: impl FnOnce(&str) -> String,
+        refusal: impl FnOnce(Message) -> Message,
     ) -> Result<(), JobError> {
-        match self.differences(options, fingerprint).as_slice() {
-            [] => Ok(()),
-            differences => Err(JobError::output(refusal(&differences.join("; ")))),
+        let differences = self.differences(options, fingerprint);
+        if differences.is_empty() {
+            return Ok(());
         }
+        Err(JobError::output(refusal(Message::joined(differences, "; "))))
     }
 
-    fn differences(&self, options: &JobOptions, fingerprint: Option<&Fingerprint>) -> Vec<String> {
+    fn differences(&self, options: &JobOptions, fingerprint: Option<&Fingerprint>) -> Vec<Message> {
         let input = &options.source.input;
-        let mut differences: Vec<String> = match (&self.input.fingerprint, fingerprint) {
+        let mut differences: Vec<Message> = match (&self.input.fingerprint, fingerprint) {
             (Some(then), Some(now)) => {
                 let phrases = then.differences(now, input);
-                let differ = || format!("the input {input} is another one ({})", phrases.join("; "));
+                let differ = || format!("the input {input} is another one ({})", phrases.join("; ")).into();
                 (!phrases.is_empty()).then(differ).into_iter().collect()
             }
-            _ => vec![format!("its input was {}, now it is {input}", self.input.name)],
+            _ => vec![format!("its input was {}, now it is {input}", self.input.name).into()],
         };
         let (then, now) = (&self.spec, JobSpec::new(options, &self.started_at));
-        let mut compare = |flag: &str, then: String, now: String| {
-            if then != now {
-                differences.push(format!("{flag} was {then}, now it is {now}"));
-            }
-        };
-        compare("--format", then.format.clone(), now.format);
-        compare("--url-column", then.url_column.clone(), now.url_column);
-        compare("--method-column", then.method_column.clone(), now.method_column);
-        compare("--headers-column", then.headers_column.clone(), now.headers_column);
-        compare("--body-column", then.body_column.clone(), now.body_column);
-        compare("--keep", list(&then.keep), list(&now.keep));
-        compare("--head", then.head.map_or(none(), |n| n.to_string()), now.head.map_or(none(), |n| n.to_string()));
-        compare("--method", then.method.clone(), now.method);
-        compare("--fail-on", then.fail_on.clone(), now.fail_on);
-        let user_agent = |name: &Option<String>| name.clone().unwrap_or_else(|| "the default".into());
-        compare("--user-agent", user_agent(&then.user_agent), user_agent(&now.user_agent));
-        compare("--header", list(&then.headers), list(&now.headers));
+        let (all_then, all_now) = (then.by_name(), now.by_name());
+        differences.extend(OptionName::ALL.iter().filter_map(|option| {
+            let (then, now) = (all_then.get(option.name())?, all_now.get(option.name())?);
+            let (before, after) = (shown(*option, then), shown(*option, now));
+            (then != now).then(|| message!(*option, " was {before}, now it is {after}"))
+        }));
         if then.headers == now.headers && then.headers_hash != now.headers_hash {
-            differences.push(format!("a value of --header ({}) is another one", list(&then.headers)));
+            let names = then.headers.join(", ");
+            differences.push(message!("a value of ", OptionName::Headers, " ({names}) is another one"));
         }
+        let data = OptionName::Data;
         match (&then.data_hash, now.data_hash) {
-            (Some(then), Some(now)) if *then != now => differences.push("--data is another body".into()),
-            (Some(_), None) => differences.push("--data was given, now it is not".into()),
-            (None, Some(_)) => differences.push("--data was not given, now it is".into()),
+            (Some(then), Some(now)) if *then != now => differences.push(message!(data, " is another body")),
+            (Some(_), None) => differences.push(message!(data, " was given, now it is not")),
+            (None, Some(_)) => differences.push(message!(data, " was not given, now it is")),
             _ => {}
         }
         differences
@@ -202,12 +198,7 @@ impl JobSpec {
         let pairs = names.iter().map(String::as_bytes).zip(values).flat_map(|(name, value)| [name, value]);
         Self {
             format: if sink.format == Format::Ndjson { "ndjson" } else { "parquet" }.into(),
-            url_column: source.url_column.clone(),
-            method_column: source.method_column.clone(),
-            headers_column: source.headers_column.clone(),
-            body_column: source.body_column.clone(),
-            keep: source.keep.clone(),
-            head: source.head,
+            source: SourceOptions { input: String::new(), ..source.clone() },
             method: request.method.clone(),
             fail_on: request.fail_on.to_string(),
             user_agent: (user_agent != DEFAULT_USER_AGENT).then(|| user_agent.clone()),
@@ -215,6 +206,12 @@ impl JobSpec {
             headers: names,
             data_hash: body.as_ref().map(|body| salted_hash(salt, [body.as_slice()])),
         }
+    }
+
+    /// As they are stored.
+    fn by_name(&self) -> Map<String, Value> {
+        let stored = serde_json::to_value(self).expect("texts, numbers and lists of them");
+        stored.as_object().cloned().unwrap_or_default()
     }
 }
 
@@ -228,10 +225,38 @@ fn salted_hash<'a>(salt: &'a str, values: impl IntoIterator<Item = &'a [u8]>) ->
     BASE64_STANDARD.encode(context.finish().as_ref())
 }
 
-fn list(names: &[String]) -> String {
-    if names.is_empty() { none() } else { names.join(", ") }
+/// The options that belong to a job.
+pub fn job_options() -> impl Iterator<Item = OptionName> {
+    let spec = JobSpec::new(&JobOptions::default(), "").by_name();
+    let is_stored = move |name: &str| spec.contains_key(name) || spec.contains_key(&format!("{name}_hash"));
+    OptionName::ALL.iter().copied().filter(move |option| is_stored(option.name()))
 }
 
-fn none() -> String {
-    "not given".into()
+/// The value of an option as one reads it.
+fn shown(option: OptionName, value: &Value) -> String {
+    match value {
+        Value::Null if option == OptionName::UserAgent => "the default".into(),
+        Value::Null => "not given".into(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) if items.is_empty() => "not given".into(),
+        Value::Array(items) => items.iter().map(|item| shown(option, item)).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_is_stored_under_the_names_that_older_jobs_have() {
+        let stored = concat!(
+            r#"{"format":"ndjson","url_column":"link","method_column":"method","headers_column":"headers","#,
+            r#""body_column":"body","keep":["id"],"head":3,"method":"GET","fail_on":"408,425,429,5xx","#,
+            r#""user_agent":null,"headers":["x-token"],"headers_hash":"abc","data_hash":null}"#,
+        );
+        let spec: JobSpec = serde_json::from_str(stored).expect("the record of an older job");
+        assert_eq!(("link", Some(3)), (&*spec.source.url_column, spec.source.head));
+        assert_eq!(stored, serde_json::to_string(&spec).expect("JSON"));
+    }
 }

@@ -24,6 +24,7 @@ mod writer;
 
 pub use self::commit::{Commit, PartRecord, RowRange, RunRecord, Totals};
 pub use self::done_rows::DoneRows;
+pub use self::manifest::job_options;
 pub use self::open::{OpenJob, RunningJob};
 pub(crate) use self::results::OWN_DIRECTORY;
 pub(crate) use self::sink::no_rows_for;

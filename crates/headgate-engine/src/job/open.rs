@@ -14,7 +14,9 @@ use super::storage::Storage;
 use super::watched::Watched;
 use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
 use crate::columns::schema::check_names;
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::{Message, OptionName};
 use crate::model::options::JobOptions;
 use crate::parts::time::now_text;
 use crate::queue::window::Window;
@@ -32,7 +34,7 @@ pub struct OpenJob {
     standing: Standing,
     done_rows: DoneRows,
     /// What its user is told.
-    note: Option<String>,
+    note: Option<Message>,
 }
 
 /// A job that results can be written to.
@@ -70,7 +72,7 @@ impl OpenJob {
                 let done_rows = done_rows_of(&results.newest)?;
                 let manifest = manifest.with_input_at(&options.source.input);
                 directory.renew(&manifest)?;
-                let note = results.note();
+                let note = results.note().map(Message::from);
                 let standing = results.into();
                 return Ok(Self {
                     directory,
@@ -103,8 +105,8 @@ impl OpenJob {
     }
 
     /// Something about its directory that its user should know.
-    pub fn note(&self) -> Option<&str> {
-        self.note.as_deref()
+    pub fn note(&self) -> Option<&Message> {
+        self.note.as_ref()
     }
 
     pub fn is_resumable(&self) -> bool {
@@ -152,14 +154,22 @@ fn check_resume(
 ) -> Result<(), JobError> {
     let shown = path.display();
     if !options.sink.resume {
-        return Err(JobError::output(format!(
-            "{shown} already holds the results of a job: go on with it (without --no-resume), replace them with --fresh, or choose another -o"
+        return Err(JobError::output(message!(
+            "{shown} already holds the results of a job: go on with it (without ",
+            OptionName::Resume.set(false),
+            "), replace them with ",
+            OptionName::Fresh.set(true),
+            ", or choose another ",
+            OptionName::Output
         )));
     }
     if manifest.input.fingerprint.is_none() && fingerprint.is_none() {
         let name = if manifest.input.name == "-" { "standard input" } else { &manifest.input.name };
-        return Err(JobError::output(format!(
-            "{shown} already holds the results of a job that read {name}, which cannot be read again to go on: replace them with --fresh, or choose another -o"
+        return Err(JobError::output(message!(
+            "{shown} already holds the results of a job that read {name}, which cannot be read again to go on: replace them with ",
+            OptionName::Fresh.set(true),
+            ", or choose another ",
+            OptionName::Output
         )));
     }
     manifest.check(options, fingerprint, path)

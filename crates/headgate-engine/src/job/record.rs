@@ -10,7 +10,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::parts::read::WAYS_ON;
+use crate::message;
+use crate::model::message::{Message, OptionName};
+use crate::parts::read::ways_on;
 
 /// Rises when an older headgate could misread a job.
 const FORMAT_VERSION: u32 = 3;
@@ -52,37 +54,45 @@ fn checksum(version: u32, record: &RawValue) -> u32 {
 
 /// # Errors
 /// What is wrong with the bytes and what to do, as the end of a sentence that begins with the file.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Message> {
     if version(bytes)? < OLDEST_VERSION {
-        return Err("was written by an older headgate, whose jobs can't be resumed: start over with --fresh".into());
+        return Err(message!(
+            "was written by an older headgate, whose jobs can't be resumed: start over with ",
+            OptionName::Fresh.set(true)
+        ));
     }
-    let damaged = |error: serde_json::Error| format!("is damaged ({error}); {WAYS_ON}");
+    let damaged = |error: serde_json::Error| message!("is damaged ({error}); ", ways_on());
     let envelope: Envelope = serde_json::from_slice(bytes).map_err(damaged)?;
     if checksum(envelope.format_version, &envelope.record) != envelope.crc32 {
-        return Err(format!("is damaged (its checksum is wrong); {WAYS_ON}"));
+        return Err(message!("is damaged (its checksum is wrong); ", ways_on()));
     }
     serde_json::from_str(envelope.record.get()).map_err(damaged)
 }
 
-/// What may not be ours is not removed, not with `--fresh` either.
-const NOT_OURS: &str = "bring it back from a copy, choose another -o, or empty the directory yourself";
+/// What may not be ours is not removed, not with `fresh` either.
+fn not_ours() -> Message {
+    message!("bring it back from a copy, choose another ", OptionName::Output, ", or empty the directory yourself")
+}
 
 /// The version of the format, if it is one of ours that is not newer than this one.
 ///
 /// # Errors
 /// As [`decode`].
-pub(super) fn version(bytes: &[u8]) -> Result<u32, String> {
+pub(super) fn version(bytes: &[u8]) -> Result<u32, Message> {
     let Versioned { format_version } = serde_json::from_slice(bytes)
-        .map_err(|error| format!("is damaged, or was not written by headgate ({error}): {NOT_OURS}"))?;
+        .map_err(|error| message!("is damaged, or was not written by headgate ({error}): ", not_ours()))?;
     let is_known = (OLDEST_VERSION..=FORMAT_VERSION).contains(&format_version);
     if !is_known && let Ok(envelope) = serde_json::from_slice::<Envelope>(bytes) {
         let was_ours = |version| checksum(version, &envelope.record) == envelope.crc32;
         if (OLDEST_VERSION..=FORMAT_VERSION).any(was_ours) {
-            return Err(format!("is damaged (its version is wrong); {WAYS_ON}"));
+            return Err(message!("is damaged (its version is wrong); ", ways_on()));
         }
     }
     if format_version > FORMAT_VERSION {
-        return Err("was written by a newer headgate: go on with that one, or choose another -o".into());
+        return Err(message!(
+            "was written by a newer headgate: go on with that one, or choose another ",
+            OptionName::Output
+        ));
     }
     Ok(format_version)
 }
@@ -113,11 +123,12 @@ mod tests {
 
     #[test]
     fn another_version_is_told_from_damage() {
-        let newer = br#"{"format_version":99,"something":"else"}"#;
-        let message = "was written by a newer headgate: go on with that one, or choose another -o";
-        assert_eq!(Err(message.into()), decode::<Vec<String>>(newer));
+        let newer = br#"{"format_version":99,"something":"else"}"#.as_slice();
+        let refusal = |bytes| decode::<Vec<String>>(bytes).map_err(|trouble| trouble.to_string());
+        let message = "was written by a newer headgate: go on with that one, or choose another output";
+        assert_eq!(Err(message.into()), refusal(newer));
         let older = br#"{"format_version":1,"headgate_version":"0.1.0"}"#;
-        let message = "was written by an older headgate, whose jobs can't be resumed: start over with --fresh";
-        assert_eq!(Err(message.into()), decode::<Vec<String>>(older));
+        let message = "was written by an older headgate, whose jobs can't be resumed: start over with fresh=true";
+        assert_eq!(Err(message.into()), refusal(older));
     }
 }

@@ -16,9 +16,10 @@ use super::commit::{Commit, PartRecord};
 use super::lock::{self, Holder};
 use super::log::{CommitLog, Gap, Logged};
 use super::parts::PartList;
+use crate::message;
 use crate::model::error::{JobError, cause};
 use crate::parts::name::PartName;
-use crate::parts::read::{WAYS_ON, describe_part, open_committed};
+use crate::parts::read::{describe_part, open_committed, ways_on};
 
 /// Where a job keeps what is not results.
 pub(crate) const OWN_DIRECTORY: &str = "_headgate";
@@ -126,13 +127,13 @@ impl Results {
             files.push(locate(root, &newest, record, found)?);
         }
         if let Some(name) = there.into_keys().next() {
-            let path = root.join(name);
-            let trouble = if newest.number == 0 {
-                format!("{} has no commits; {WAYS_ON}", log.path().display())
+            let (path, log) = (root.join(name), log.path().display());
+            let shown = path.display();
+            return Err(JobError::output(if newest.number == 0 {
+                message!("{shown} is there, but {log} has no commits; ", ways_on())
             } else {
-                "no commit of this job names it: move it out of the directory".to_owned()
-            };
-            return Err(JobError::output(format!("{} is there, but {trouble}", path.display())));
+                message!("{shown} is there, but no commit of this job names it: move it out of the directory")
+            }));
         }
         Ok(Self { newest, parts, files, damaged_commit, since_checkpoint })
     }
@@ -181,8 +182,8 @@ fn locate(root: &Path, newest: &Commit, record: &PartRecord, found: Option<u64>)
     }
     let (shown, bytes, rows) = (place.display(), record.bytes, record.rows);
     Err(JobError::output(match found {
-        None => format!("{shown} is missing, and with it {rows} rows; {WAYS_ON}"),
-        Some(found) => format!("{shown} is damaged: it has {found} bytes and should have {bytes}; {WAYS_ON}"),
+        None => message!("{shown} is missing, and with it {rows} rows; ", ways_on()),
+        Some(found) => message!("{shown} is damaged: it has {found} bytes and should have {bytes}; ", ways_on()),
     }))
 }
 
@@ -206,9 +207,9 @@ fn rebuilt(root: &Path, newest: &Commit, there: &BTreeMap<String, u64>, gap: &Ga
     let list = records.and_then(|records| PartList::new(records).ok());
     list.filter(|list| list.is_that_of(newest)).ok_or_else(|| {
         let counted = newest.totals.parts;
-        JobError::output(format!(
-            "{}; nor do the files of results say what was in it: they are not those that the newest commit counts ({found} are there, it counts {counted})",
-            gap.trouble.message
+        JobError::output(message!(
+            gap.trouble.message.clone(),
+            "; nor do the files of results say what was in it: they are not those that the newest commit counts ({found} are there, it counts {counted})"
         ))
     })
 }

@@ -25,7 +25,9 @@ use super::status;
 use super::storage::Storage;
 use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
 use crate::columns::schema::schema;
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::{Message, OptionName};
 use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
 use crate::model::source_size::SourceSize;
 use crate::parts::read::read_part;
@@ -60,7 +62,7 @@ pub struct OpenRetry {
     standing: Standing,
     done_rows: DoneRows,
     rounds: Arc<Rounds>,
-    note: Option<String>,
+    note: Option<Message>,
 }
 
 /// What a retry needs: where outcomes go, where rows come from, and how.
@@ -110,14 +112,14 @@ impl OpenRetry {
             round_bytes: job.sink.part_bytes,
             rounds: rounds.clone(),
         };
-        let note = results.note();
+        let note = results.note().map(Message::from);
         let open = Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, note };
         Ok(Retry { job: open, source: Box::new(source), options: job })
     }
 
     /// Something about the job's directory that its user should know.
-    pub(crate) fn note(&self) -> Option<&str> {
-        self.note.as_deref()
+    pub(crate) fn note(&self) -> Option<&Message> {
+        self.note.as_ref()
     }
 
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
@@ -139,15 +141,7 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     }
     let spec = &manifest.spec;
     let path = manifest.input.path.as_ref().map(|path| path.display().to_string());
-    job.source = SourceOptions {
-        input: path.unwrap_or_else(|| manifest.input.name.clone()),
-        url_column: spec.url_column.clone(),
-        method_column: spec.method_column.clone(),
-        headers_column: spec.headers_column.clone(),
-        body_column: spec.body_column.clone(),
-        keep: spec.keep.clone(),
-        head: spec.head,
-    };
+    job.source = SourceOptions { input: path.unwrap_or_else(|| manifest.input.name.clone()), ..spec.source.clone() };
     job.sink.output = Output::Directory(output.to_owned());
     job.sink.format = manifest.format();
     job.request.method.clone_from(&spec.method);
@@ -158,10 +152,11 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
 
 /// An input that is not where it was can be named to `headgate fetch`, which then remembers it.
 fn moved(error: &JobError, output: &Path) -> JobError {
-    let shown = output.display();
-    let message = format!(
-        "{}; if it was moved, run headgate fetch once with it where it is now and -o {shown}, as the job was begun",
-        error.message
+    let message = message!(
+        error.message.clone(),
+        "; if it was moved, run headgate fetch once with it where it is now and ",
+        OptionName::Output.set(output),
+        ", as the job was begun"
     );
     JobError { kind: error.kind, message }
 }
@@ -243,7 +238,7 @@ impl Source for RetrySource {
         self.fingerprint.clone()
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Message> {
         self.input.note()
     }
 

@@ -9,7 +9,9 @@ use super::manifest::Manifest;
 use super::records::rows;
 use super::writer::{Change, JobWriter};
 use crate::columns::builder::OutcomeBatch;
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 use crate::queue::window::Window;
 use crate::sink::{Ending, Sink};
 
@@ -79,7 +81,9 @@ impl Sink for DurableSink {
 /// The error where an input without rows would take the place of results.
 pub(crate) fn no_rows_for(input: &str, output: &Path) -> JobError {
     let (input, output) = (if input == "-" { "standard input" } else { input }, output.display());
-    JobError::input(format!(
-        "{input} has no rows, and --fresh would remove the results in {output} for it: nothing was removed; delete {output} if that is meant"
+    JobError::input(message!(
+        "{input} has no rows, and ",
+        OptionName::Fresh.set(true),
+        " would remove the results in {output} for it: nothing was removed; delete {output} if that is meant"
     ))
 }

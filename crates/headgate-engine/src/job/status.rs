@@ -12,7 +12,9 @@ use super::directory::read_manifest;
 use super::lock::{self, Holder};
 use super::manifest::Manifest;
 use super::results::{Contents, OWN_DIRECTORY, ResultFile, Results};
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 use crate::parts::read::PartFile;
 
 /// A job as of its newest commit.
@@ -142,8 +144,11 @@ pub(super) fn manifest(path: &Path) -> Result<Manifest, JobError> {
     let missing = || {
         let shown = path.display();
         JobError::output(match path.try_exists() {
-            Ok(false) => format!("{shown}: no such directory"),
-            _ => format!("{shown} holds no job: name the directory that headgate fetch wrote to with -o"),
+            Ok(false) => message!("{shown}: no such directory"),
+            _ => message!(
+                "{shown} holds no job: name the directory that headgate fetch wrote to with ",
+                OptionName::Output
+            ),
         })
     };
     let manifest = read_manifest(path)?.ok_or_else(missing)?;

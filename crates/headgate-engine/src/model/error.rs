@@ -2,6 +2,8 @@
 
 use std::{fmt, io};
 
+use crate::model::message::{Message, OptionName};
+
 /// Defines [`ErrorKind`] and everything that must name each kind, so that a new kind is one line.
 macro_rules! error_kinds {
     ($($variant:ident = $name:literal: $doc:literal),+ $(,)?) => {
@@ -56,13 +58,21 @@ impl fmt::Display for ErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub kind: ErrorKind,
-    /// For a person; its wording is no part of any contract.
+    /// For a person; its wording is no part of any contract. It is stored, and so it names no option.
     pub message: String,
+    /// The option that can help.
+    pub option: Option<OptionName>,
 }
 
 impl Failure {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), option: None }
+    }
+
+    #[must_use]
+    pub fn with_option(mut self, option: OptionName) -> Self {
+        self.option = Some(option);
+        self
     }
 }
 
@@ -85,28 +95,40 @@ pub enum JobErrorKind {
     Internal,
 }
 
+impl JobErrorKind {
+    /// The name in the summary.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Usage => "usage",
+            Self::Input => "input",
+            Self::Output => "output",
+            Self::Internal => "internal",
+        }
+    }
+}
+
 /// Why a whole job cannot start or go on. The message names the file, row or option, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct JobError {
     pub kind: JobErrorKind,
-    pub message: String,
+    pub message: Message,
 }
 
 impl JobError {
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub fn usage(message: impl Into<Message>) -> Self {
         Self { kind: JobErrorKind::Usage, message: message.into() }
     }
 
-    pub fn input(message: impl Into<String>) -> Self {
+    pub fn input(message: impl Into<Message>) -> Self {
         Self { kind: JobErrorKind::Input, message: message.into() }
     }
 
-    pub fn output(message: impl Into<String>) -> Self {
+    pub fn output(message: impl Into<Message>) -> Self {
         Self { kind: JobErrorKind::Output, message: message.into() }
     }
 
-    pub fn internal(message: impl Into<String>) -> Self {
+    pub fn internal(message: impl Into<Message>) -> Self {
         Self { kind: JobErrorKind::Internal, message: message.into() }
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod failed_by;
 pub(crate) mod grouped;
 pub mod headers;
 pub mod memory;
+pub mod message;
 pub mod options;
 pub mod origin;
 pub mod outcome;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::status_set::StatusSet;
 
 pub const DEFAULT_CONCURRENCY: usize = 256;
@@ -37,10 +39,12 @@ pub struct JobOptions {
     pub engine: EngineOptions,
 }
 
-/// Where rows come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Where rows come from: what a job is, and therefore written down in it, but for the input, which may be moved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SourceOptions {
     /// A path, `-` for standard input, or a URL with curl-style ranges and sets.
+    #[serde(skip)]
     pub input: String,
     pub url_column: String,
     pub method_column: String,

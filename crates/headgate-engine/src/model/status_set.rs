@@ -1,10 +1,12 @@
-//! A set of HTTP statuses, as `--fail-on` names them: codes and whole classes.
+//! A set of HTTP statuses, as `fail_on` names them: codes and whole classes.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 
 /// Three digits, the first of which names the class (RFC 9110 section 15). Codes beyond 599 are no standard, but are sent.
 const CODES: RangeInclusive<u16> = 100..=999;
@@ -70,8 +72,9 @@ impl FromStr for StatusSet {
         }
         for part in text.split(',').map(str::trim) {
             set.insert(codes(part).ok_or_else(|| {
-                JobError::usage(format!(
-                    "--fail-on: '{part}' is no status: write codes and classes, as 429,5xx, or none"
+                JobError::usage(message!(
+                    OptionName::FailOn,
+                    ": '{part}' is no status: write codes and classes, as 429,5xx, or none"
                 ))
             })?);
         }
@@ -153,8 +156,8 @@ mod tests {
     fn what_is_no_status_is_named_with_the_flag() {
         for part in ["50", "5x", "xx", "0xx", "099", "1000", "-50", "+50", "five", "5xxx", "none", "4 8", "²xx"] {
             let error = format!("408,{part}").parse::<StatusSet>().expect_err(part);
-            let message = format!("--fail-on: '{part}' is no status: write codes and classes, as 429,5xx, or none");
-            assert_eq!(JobError::usage(message), error);
+            let message = "is no status: write codes and classes, as 429,5xx, or none";
+            assert_eq!(JobError::usage(message!(OptionName::FailOn, ": '{part}' {message}")), error);
         }
         assert!("408,,429".parse::<StatusSet>().is_err());
     }

@@ -15,11 +15,19 @@ use super::ndjson::decode::LineDecoder;
 use super::ndjson::read::NdjsonBatches;
 use super::parquet::read::{self as parquet, ParquetBatches};
 use crate::columns::schema::schema;
+use crate::message;
 use crate::model::error::{JobError, cause};
+use crate::model::message::{Message, OptionName};
 
 /// What to do about results that were damaged from outside.
-pub(crate) const WAYS_ON: &str =
-    "bring it back from a copy, or start over with headgate fetch: with --fresh, or with another -o";
+pub(crate) fn ways_on() -> Message {
+    message!(
+        "bring it back from a copy, or start over with headgate fetch: with ",
+        OptionName::Fresh.set(true),
+        ", or with another ",
+        OptionName::Output
+    )
+}
 
 /// The rows of one part, batch by batch. It ends after an error.
 pub(crate) struct PartBatches {
@@ -184,9 +192,10 @@ fn open(path: &Path) -> Result<File, JobError> {
 /// `Output`: it is not, or cannot be read.
 pub(crate) fn open_committed(path: &Path, crc32: u32) -> Result<File, JobError> {
     open_verified(path, crc32).map_err(|error| {
+        let cause = cause(&error);
         JobError::output(match error.kind() {
-            io::ErrorKind::InvalidData => format!("{}; {WAYS_ON}", cause(&error)),
-            _ => cause(&error),
+            io::ErrorKind::InvalidData => message!("{cause}; ", ways_on()),
+            _ => cause.into(),
         })
     })
 }
@@ -204,5 +213,6 @@ fn damaged(path: &Path, trouble: &str) -> JobError {
         .map(|character| if character.is_control() { ' ' } else { character })
         .collect();
     let more = if trouble.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
-    JobError::output(format!("{}: damaged: {shown}{more}; {WAYS_ON}", path.display()))
+    let path = path.display();
+    JobError::output(message!("{path}: damaged: {shown}{more}; ", ways_on()))
 }

@@ -8,7 +8,9 @@ use super::table::Preview;
 use super::{ndjson, parquet};
 use crate::job::OWN_DIRECTORY;
 use crate::job::status::{self, Parts};
+use crate::message;
 use crate::model::error::{JobError, cause};
+use crate::model::message::OptionName;
 use crate::parts::name::PartName;
 use crate::parts::read::{PartFile, open_committed};
 
@@ -70,8 +72,10 @@ fn files(path: &Path) -> Result<Found, JobError> {
         };
     }
     let nothing_yet = || {
-        JobError::input(format!(
-            "{shown} holds no results yet: the first appear with the first commit (--commit-every-s)"
+        JobError::input(message!(
+            "{shown} holds no results yet: the first appear with the first commit (",
+            OptionName::CommitEveryS,
+            ")"
         ))
     };
     if path.join(OWN_DIRECTORY).join("job.json").exists() {

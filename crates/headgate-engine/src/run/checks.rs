@@ -2,7 +2,9 @@
 
 use crate::engine::machine;
 use crate::http::target;
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::{Message, OptionName};
 use crate::model::options::{JobOptions, RequestOptions, RunOptions};
 
 /// The largest body that fits a column of a batch, with room for others beside it.
@@ -10,7 +12,7 @@ const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
 
 pub(super) fn check(options: &JobOptions) -> Result<(), JobError> {
     if options.engine.threads == Some(0) {
-        return Err(JobError::usage("--threads 0: at least 1 thread must work"));
+        return Err(JobError::usage(message!(OptionName::Threads.set(0_u64), ": at least 1 thread must work")));
     }
     check_run(&options.run)?;
     check_request(&options.request)
@@ -18,37 +20,53 @@ pub(super) fn check(options: &JobOptions) -> Result<(), JobError> {
 
 pub(super) fn check_run(run: &RunOptions) -> Result<(), JobError> {
     if run.concurrency == 0 {
-        return Err(JobError::usage("--concurrency 0: at least 1 request must be in flight"));
+        return Err(JobError::usage(message!(
+            OptionName::Concurrency.set(0_u64),
+            ": at least 1 request must be in flight"
+        )));
     }
     if run.window == 0 {
-        return Err(JobError::usage("--window 0: at least 1 row must be read beyond those that are done"));
+        return Err(JobError::usage(message!(
+            OptionName::Window.set(0_u64),
+            ": at least 1 row must be read beyond those that are done"
+        )));
     }
     Ok(())
 }
 
 pub(super) fn check_request(request: &RequestOptions) -> Result<(), JobError> {
     if request.timeout.is_zero() || request.connect_timeout.is_zero() {
-        return Err(JobError::usage("--timeout-s and --connect-timeout-s must be above 0"));
+        return Err(JobError::usage(message!(
+            OptionName::TimeoutS,
+            " and ",
+            OptionName::ConnectTimeoutS,
+            " must be above 0"
+        )));
     }
     if request.max_body_bytes > MAX_MAX_BODY_BYTES {
-        return Err(JobError::usage(format!(
-            "--max-body-bytes {}: the largest body a column can hold is {MAX_MAX_BODY_BYTES} bytes (1 GiB)",
-            request.max_body_bytes
+        return Err(JobError::usage(message!(
+            OptionName::MaxBodyBytes.set(request.max_body_bytes),
+            ": the largest body a column can hold is {MAX_MAX_BODY_BYTES} bytes (1 GiB)"
         )));
     }
     Ok(())
 }
 
 /// A window that the requests in flight alone would fill.
-pub(super) fn note_window(run: &RunOptions) -> Option<String> {
+pub(super) fn note_window(run: &RunOptions) -> Option<Message> {
     let RunOptions { window, concurrency, .. } = run;
-    (*window < *concurrency as u64)
-        .then(|| format!("with --window {window} no more than {window} of {concurrency} requests can be in flight"))
+    (*window < *concurrency as u64).then(|| {
+        message!(
+            "with ",
+            OptionName::Window.set(*window),
+            " no more than {window} of {concurrency} requests can be in flight"
+        )
+    })
 }
 
 /// Whether the connections find local ports. A URL with ranges in its path alone goes to one address, and is refused if they do
 /// not; of other inputs nobody knows before they are read, and the user is told.
-pub(super) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Option<String>, JobError> {
+pub(super) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Option<Message>, JobError> {
     let Some(ports) = machine::local_ports() else { return Ok(None) };
     let authority = options.source.input.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
     match authority {
@@ -57,7 +75,7 @@ pub(super) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Op
             machine::check_ports(concurrency, authority, ports)?;
             Ok(None)
         }
-        _ if concurrency as u64 > ports => Ok(Some(format!(
+        _ if concurrency as u64 > ports => Ok(Some(message!(
             "if all rows go to one address, {ports} connections fit, not {concurrency}: that many local ports there are"
         ))),
         _ => Ok(None),

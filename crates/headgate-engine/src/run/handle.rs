@@ -8,6 +8,7 @@ use super::sink_thread::Done;
 use super::stop::Stop;
 use crate::engine::Assigned;
 use crate::engine::failure::FirstFailure;
+use crate::model::message::Message;
 use crate::queue::rows::RowReceiver;
 use crate::stats::bottleneck::merging;
 use crate::stats::monitor::Monitor;
@@ -33,7 +34,7 @@ pub struct Run {
     pub(super) state: Option<JobState>,
     /// Where results go, for a person.
     pub(super) output: String,
-    pub(super) notes: Arc<Mutex<Vec<String>>>,
+    pub(super) notes: Arc<Mutex<Vec<Message>>>,
 }
 
 impl Run {

@@ -19,6 +19,7 @@ use crate::http::request::Defaults;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
 use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::model::options::{RequestOptions, RunOptions};
 use crate::model::source_size::SourceSize;
 use crate::queue::rows::row_queue;
@@ -49,7 +50,7 @@ pub(super) struct Launch {
     pub(super) tick: Duration,
     pub(super) request: RequestOptions,
     pub(super) run: RunOptions,
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<Message>,
 }
 
 /// Where outcomes go, begun.

@@ -13,6 +13,7 @@ use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
 use crate::job::{DoneRows, OpenJob, RunningJob, Watched, no_rows_for};
 use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::model::options::JobOptions;
 use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
@@ -95,13 +96,13 @@ impl Plan {
 
 impl PlannedOutput {
     /// Something about the job's directory that its user should know.
-    pub(super) fn note(&self) -> Option<String> {
+    pub(super) fn note(&self) -> Option<Message> {
         match self {
             Self::Durable(job) => job.note(),
             Self::Retry(retry) => retry.note(),
             Self::Passing(_) => None,
         }
-        .map(str::to_owned)
+        .cloned()
     }
 
     /// How far rows may be read beyond those that are done. Where nothing is remembered of each, as far as may be.

@@ -7,6 +7,7 @@ use crate::engine::failure::FirstFailure;
 use crate::engine::spawn;
 use crate::job::DoneRows;
 use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 use crate::queue::rows::RowSender;
@@ -28,7 +29,7 @@ pub(super) struct SourceThread {
     pub(super) input_rows: Arc<OnceLock<u64>>,
     pub(super) failure: Arc<FirstFailure>,
     /// What the user should know.
-    pub(super) notes: Arc<Mutex<Vec<String>>>,
+    pub(super) notes: Arc<Mutex<Vec<Message>>>,
 }
 
 /// The thread is never waited for: it may hang in a read of standard input.

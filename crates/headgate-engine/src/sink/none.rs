@@ -1,4 +1,4 @@
-//! `--format none`: for measuring everything but the output.
+//! The format `none`: for measuring everything but the output.
 
 use std::ops::ControlFlow;
 

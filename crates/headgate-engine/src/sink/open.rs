@@ -8,7 +8,9 @@ use super::Sink;
 use super::none::NoneSink;
 use super::stream::StreamSink;
 use crate::columns::schema::check_names;
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 use crate::model::options::{Format, Output, SinkOptions};
 use crate::parts::ndjson::encode::LineEncoder;
 
@@ -24,12 +26,18 @@ pub fn open(options: &SinkOptions, schema: &SchemaRef) -> Result<Box<dyn Sink>, 
             let encoder = Arc::new(LineEncoder::new(schema)?);
             Ok(Box::new(StreamSink::standard_output(encoder)?))
         }
-        (Output::Stdout, Format::Parquet) => Err(JobError::usage(
-            "parquet cannot be written to standard output: use --format ndjson, or a directory for -o",
-        )),
-        (Output::Nowhere, Format::Parquet | Format::Ndjson) => {
-            Err(JobError::usage("there is nowhere to write the results to: give a directory with -o, or --format none"))
-        }
+        (Output::Stdout, Format::Parquet) => Err(JobError::usage(message!(
+            "parquet cannot be written to standard output: use ",
+            OptionName::Format.set("ndjson"),
+            ", or a directory for ",
+            OptionName::Output
+        ))),
+        (Output::Nowhere, Format::Parquet | Format::Ndjson) => Err(JobError::usage(message!(
+            "there is nowhere to write the results to: give a directory with ",
+            OptionName::Output,
+            ", or ",
+            OptionName::Format.set("none")
+        ))),
         (Output::Directory(_), _) => Err(JobError::internal("a directory was opened as a pipe")),
     }
 }

@@ -1,10 +1,11 @@
-//! From one row after another to batches: bounds, `--head`, and rows before the error that ended them.
+//! From one row after another to batches: bounds, `head`, and rows before the error that ended them.
 
 use arrow_schema::Fields;
 
 use super::Source;
 use super::fingerprint::Fingerprint;
 use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
 use crate::model::source_size::SourceSize;
 
@@ -21,7 +22,7 @@ pub(super) trait Rows: Send {
 
     fn fingerprint(&self) -> Option<Fingerprint>;
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Message> {
         None
     }
 
@@ -48,7 +49,7 @@ pub(super) trait Rows: Send {
 pub(super) struct Batches<R> {
     rows: R,
     next_ordinal: u64,
-    /// `--head`: the ordinal to stop before.
+    /// `head`: the ordinal to stop before.
     end: Option<u64>,
     failed: Option<JobError>,
 }
@@ -118,7 +119,7 @@ impl<R: Rows> Source for Batches<R> {
         self.rows.fingerprint()
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Message> {
         self.rows.note()
     }
 

@@ -1,6 +1,8 @@
 //! Which column of the input is what, by name.
 
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::{Message, OptionName};
 use crate::model::options::SourceOptions;
 
 /// A message names no more columns than this.
@@ -29,39 +31,45 @@ impl Columns {
             let mut found = names.iter().enumerate().filter(|(_, each)| **each == name).map(|(index, _)| index);
             match (found.next(), found.next()) {
                 (Some(_), Some(_)) => {
-                    Err(error(options, &format!("there are several columns {name:?}: give each its own name")))
+                    Err(error(options, format!("there are several columns {name:?}: give each its own name")))
                 }
                 (first, _) => Ok(first),
             }
         };
-        let missing = |trouble: &str| error(options, &format!("{trouble}; {}", shown(&names)));
+        let missing = |trouble: Message| {
+            let columns = shown(&names);
+            error(options, message!(trouble, "; {columns}"))
+        };
 
         // The default names are optional; a name that somebody chose must be there.
         let defaults = SourceOptions::default();
-        let optional = |name: &String, default: &String, flag: &str| match find(name)? {
-            None if name != default => Err(missing(&format!("there is no column {name:?} for {flag}"))),
+        let optional = |name: &String, default: &String, option: OptionName| match find(name)? {
+            None if name != default => Err(missing(message!("there is no column {name:?} for ", option))),
             found => Ok(found),
         };
         let url = find(&options.url_column)?.ok_or_else(|| {
-            missing(&format!(
-                "there is no column {:?} to take URLs from: say with --url-column which one has them",
-                options.url_column
+            let name = &options.url_column;
+            missing(message!(
+                "there is no column {name:?} to take URLs from: say with ",
+                OptionName::UrlColumn,
+                " which one has them"
             ))
         })?;
         let kept =
-            keep.iter().map(|name| find(name)?.ok_or_else(|| missing(&format!("there is no column {name:?} to keep"))));
+            keep.iter().map(|name| find(name)?.ok_or_else(|| missing(message!("there is no column {name:?} to keep"))));
         Ok(Self {
             url,
-            method: optional(&options.method_column, &defaults.method_column, "--method-column")?,
-            headers: optional(&options.headers_column, &defaults.headers_column, "--headers-column")?,
-            body: optional(&options.body_column, &defaults.body_column, "--body-column")?,
+            method: optional(&options.method_column, &defaults.method_column, OptionName::MethodColumn)?,
+            headers: optional(&options.headers_column, &defaults.headers_column, OptionName::HeadersColumn)?,
+            body: optional(&options.body_column, &defaults.body_column, OptionName::BodyColumn)?,
             kept: kept.collect::<Result<_, _>>()?,
         })
     }
 }
 
-fn error(options: &SourceOptions, trouble: &str) -> JobError {
-    JobError::input(format!("{}: {trouble}", options.input))
+fn error(options: &SourceOptions, trouble: impl Into<Message>) -> JobError {
+    let name = &options.input;
+    JobError::input(message!("{name}: ", trouble))
 }
 
 fn shown(names: &[&str]) -> String {

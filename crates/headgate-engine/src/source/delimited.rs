@@ -13,6 +13,7 @@ use super::input::{Input, Reader};
 use super::keep::KeptText;
 use super::records::{Fields, Record, Records};
 use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch};
 use crate::model::source_size::SourceSize;
@@ -96,7 +97,7 @@ impl Rows for Delimited {
         self.input.fingerprint()
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Message> {
         self.input.note()
     }
 

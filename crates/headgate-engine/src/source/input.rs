@@ -12,7 +12,9 @@ use super::fingerprint::Fingerprint;
 use super::form::Form;
 use super::opened::{Changed, Opened, OpenedReader};
 use super::whole_lines::{HalfLine, WholeLines};
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::{Message, OptionName};
 use crate::model::source_size::SourceSize;
 
 pub(super) type Reader = Box<dyn Read + Send>;
@@ -66,13 +68,13 @@ impl Input {
         self.opened.as_ref()?.ends().cloned().map(Fingerprint::Text)
     }
 
-    pub(super) fn note(&self) -> Option<String> {
+    pub(super) fn note(&self) -> Option<Message> {
         let half_line = if self.half_line.load(Ordering::Relaxed) {
             ", without the last line, which was still being written"
         } else {
             ""
         };
-        self.opened.as_ref()?.note().map(|note| note + half_line)
+        self.opened.as_ref()?.note().map(|note| message!(note, half_line))
     }
 
     /// Whether the input, which ends in `error` after `rows` rows, is whole none the less; else the error of its job.
@@ -95,38 +97,44 @@ impl Input {
         if let Some(changed) = Changed::of(error) {
             return changed.job_error(name, &place);
         }
-        let compression = self.compression.name();
+        let (compression, fresh) = (self.compression.name(), OptionName::Fresh.set(true));
         JobError::input(match (self.compression, error.kind()) {
             (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) if at == 0 => {
-                format!("{name}: empty: {compression} data has some bytes even where it holds none; get the whole file")
+                message!(
+                    "{name}: empty: {compression} data has some bytes even where it holds none; get the whole file"
+                )
             }
             (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) => {
                 let cause = match &self.opened {
                     Some(opened) if opened.has_grown() => "it was still being written when it was opened",
                     _ => "cut short",
                 };
-                format!(
-                    "{name}: {cause}: its {compression} data ends in the middle, {place}; get the whole file and start over with --fresh"
+                message!(
+                    "{name}: {cause}: its {compression} data ends in the middle, {place}; get the whole file and start over with ",
+                    fresh
                 )
             }
             (Compression::Gzip, _) if NoGzip::is(error) && at == 0 => {
-                format!("{name}: it is not gzip data, though its name says so: rename it, or get the right file")
+                message!("{name}: it is not gzip data, though its name says so: rename it, or get the right file")
             }
             (Compression::Gzip, _) if NoGzip::is(error) => {
                 let bytes = self.size().bytes.and_then(|bytes| bytes.checked_sub(at));
                 let what = bytes.map_or("what follows is".into(), |bytes| format!("the last {bytes} bytes are"));
-                format!(
-                    "{name}: {what} no gzip data, behind the end of what is, {place}; get a sound copy, or cut them off (head -c {at}), and start over with --fresh"
+                message!(
+                    "{name}: {what} no gzip data, behind the end of what is, {place}; get a sound copy, or cut them off (head -c {at}), and start over with ",
+                    fresh
                 )
             }
-            (Compression::Zstd, _) if is_window_too_large(error) => format!(
-                "{name}: its zstd data needs a window of more than 128 MiB to be decoded, {place}; compress it again with --long=27 or less (zstd -d --long=31 -c FILE | zstd --long=27), and start over with --fresh"
+            (Compression::Zstd, _) if is_window_too_large(error) => message!(
+                "{name}: its zstd data needs a window of more than 128 MiB to be decoded, {place}; compress it again with --long=27 or less (zstd -d --long=31 -c FILE | zstd --long=27), and start over with ",
+                fresh
             ),
             // What the decoders say of bad data has several kinds; what the operating system says has a number.
-            (Compression::Gzip | Compression::Zstd, _) if error.raw_os_error().is_none() => format!(
-                "{name}: damaged: its {compression} data cannot be decoded further ({error}), {place}; get a sound copy and start over with --fresh"
+            (Compression::Gzip | Compression::Zstd, _) if error.raw_os_error().is_none() => message!(
+                "{name}: damaged: its {compression} data cannot be decoded further ({error}), {place}; get a sound copy and start over with ",
+                fresh
             ),
-            _ => format!("{name}: cannot be read further ({error}), {place}"),
+            _ => message!("{name}: cannot be read further ({error}), {place}"),
         })
     }
 }

@@ -2,7 +2,7 @@
 //! room: however long the input, a source holds one batch and its read buffer.
 //!
 //! One form of input, one file: `text`, `delimited`, `ndjson`, `parquet`, `pattern`. A form yields one
-//! row after another (`batches::Rows`); cutting them into batches, `--head` and the order of rows and errors
+//! row after another (`batches::Rows`); cutting them into batches, `head` and the order of rows and errors
 //! are the same for all and live in `batches`.
 
 mod batches;
@@ -35,6 +35,7 @@ use arrow_schema::Fields;
 
 use self::fingerprint::Fingerprint;
 use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 
@@ -75,7 +76,7 @@ pub trait Source: Send {
     }
 
     /// What the user should know of the input, as far as it was read: that it was written to meanwhile.
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Message> {
         None
     }
 

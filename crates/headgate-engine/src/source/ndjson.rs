@@ -20,6 +20,7 @@ use super::input::{Input, Reader};
 use super::keep::KeptText;
 use super::lines::{Line, Lines};
 use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch};
 use crate::model::source_size::SourceSize;
@@ -100,7 +101,7 @@ impl Rows for Ndjson {
         self.input.fingerprint()
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Message> {
         self.input.note()
     }
 

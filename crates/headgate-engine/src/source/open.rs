@@ -10,7 +10,9 @@ use super::ndjson::Ndjson;
 use super::parquet::Parquet;
 use super::pattern::Pattern;
 use super::text::Text;
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 use crate::model::options::SourceOptions;
 
 /// Opens the source that the input's form asks for.
@@ -22,9 +24,11 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     let form = Form::of(&options.input)?;
     let keep = keep::names(options)?;
     if !keep.is_empty() && !form.has_columns() {
-        return Err(JobError::input(format!(
-            "{}: there are no columns to keep in a list of URLs: --keep is for .csv, .tsv, .ndjson and .parquet",
-            options.input
+        let name = &options.input;
+        return Err(JobError::input(message!(
+            "{name}: there are no columns to keep in a list of URLs: ",
+            OptionName::Keep,
+            " is for .csv, .tsv, .ndjson and .parquet"
         )));
     }
     Ok(match form {

@@ -15,8 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::fingerprint::{Ends, Stamp};
 use super::form::Form;
+use crate::message;
 use crate::model::error::JobError;
 use crate::model::grouped::grouped;
+use crate::model::message::{Message, OptionName};
 
 #[derive(Debug)]
 pub(super) struct Opened {
@@ -93,19 +95,19 @@ impl Opened {
     }
 
     /// What the user should know of what happened to it.
-    pub(super) fn note(&self) -> Option<String> {
+    pub(super) fn note(&self) -> Option<Message> {
         let (name, then) = (&self.name, self.then.as_ref()?.stamp());
         let now = (*self.seen.lock().unwrap_or_else(PoisonError::into_inner))?;
         if now.bytes > then.bytes {
-            return Some(format!(
-                "{name} has grown while it was read, from {} to {} bytes: the rows are those that were there when it was opened",
-                grouped(then.bytes),
-                grouped(now.bytes)
+            let (before, after) = (grouped(then.bytes), grouped(now.bytes));
+            return Some(message!(
+                "{name} has grown while it was read, from {before} to {after} bytes: the rows are those that were there when it was opened"
             ));
         }
         (now != then).then(|| {
-            format!(
-                "{name} was written to while it was read: its size and its first and last 64 KiB are as they were; if something between them was changed, rows may be of either version: start over with --fresh"
+            message!(
+                "{name} was written to while it was read: its size and its first and last 64 KiB are as they were; if something between them was changed, rows may be of either version: start over with ",
+                OptionName::Fresh.set(true)
             )
         })
     }
@@ -123,8 +125,9 @@ impl Changed {
 
     /// The error of a job, whose input of that name could be read up to the place.
     pub(super) fn job_error(&self, name: &str, place: &str) -> JobError {
-        JobError::input(format!(
-            "{name}: {self}, {place}; put back the file as it was to go on, or start over with --fresh"
+        JobError::input(message!(
+            "{name}: {self}, {place}; put back the file as it was to go on, or start over with ",
+            OptionName::Fresh.set(true)
         ))
     }
 }

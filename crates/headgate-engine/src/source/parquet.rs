@@ -25,7 +25,9 @@ use super::keep;
 use super::opened::{Changed, Opened};
 use super::stored;
 use crate::columns::kept::KeptCodec;
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::{Message, OptionName};
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch, rows_of_a_batch};
 use crate::model::source_size::SourceSize;
@@ -138,8 +140,9 @@ impl Parquet {
             if has_encryption(self.opened.file(), self.size.bytes.unwrap_or_default()) {
                 return JobError::input(format!("{name}: {ENCRYPTED}"));
             }
-            JobError::input(format!(
-                "{name}: damaged: it cannot be read further than row group {group} of {groups}, after {rows} rows ({trouble}); get a sound copy and start over with --fresh"
+            JobError::input(message!(
+                "{name}: damaged: it cannot be read further than row group {group} of {groups}, after {rows} rows ({trouble}); get a sound copy and start over with ",
+                OptionName::Fresh.set(true)
             ))
         })?;
         self.at = 0;
@@ -270,7 +273,7 @@ impl Rows for Parquet {
         self.fingerprint.clone()
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Message> {
         self.opened.note()
     }
 

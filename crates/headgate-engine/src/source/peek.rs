@@ -4,6 +4,7 @@
 use arrow_schema::Fields;
 
 use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 use crate::source::Source;
@@ -64,7 +65,7 @@ impl Source for Peeked {
         self.source.fingerprint()
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Message> {
         self.source.note()
     }
 

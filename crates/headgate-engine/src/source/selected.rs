@@ -9,6 +9,7 @@ use super::Source;
 use super::batches::passed;
 use super::fingerprint::Fingerprint;
 use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::model::row::{MAX_BATCH_ROWS, Row, RowBatch};
 use crate::model::source_size::SourceSize;
 
@@ -121,7 +122,7 @@ impl Source for Selected {
         self.source.fingerprint()
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Message> {
         self.source.note()
     }
 

@@ -8,6 +8,7 @@ use super::fingerprint::Fingerprint;
 use super::input::{Input, Reader};
 use super::lines::{Line, Lines};
 use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::model::row::{MAX_URL_BYTES, Row};
 use crate::model::source_size::SourceSize;
 
@@ -65,7 +66,7 @@ impl Rows for Text {
         self.input.fingerprint()
     }
 
-    fn note(&self) -> Option<String> {
+    fn note(&self) -> Option<Message> {
         self.input.note()
     }
 

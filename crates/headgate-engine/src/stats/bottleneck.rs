@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::message;
 use crate::model::grouped::grouped;
+use crate::model::message::{Message, OptionName};
 use crate::stats::lanes::{LaneTime, Wait};
 
 /// A worker that is busy for this share of the time has nothing left to give.
@@ -43,7 +45,7 @@ pub enum BoundKind {
 pub struct BoundBy {
     pub kind: BoundKind,
     /// One line for a person.
-    pub text: String,
+    pub text: Message,
 }
 
 /// How the window held back the input.
@@ -99,20 +101,20 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
     let busy = stretch.busy.as_secs_f64() / (wall * stretch.workers as f64).max(1e-9);
     let waiting = |wait| stretch.share(stretch.lane_time.waiting(wait));
     let (kind, text) = if stretch.attempts == 0 && stretch.lane_time.total.is_zero() {
-        (BoundKind::Nothing, "nothing yet: no request has been sent".to_owned())
+        (BoundKind::Nothing, "nothing yet: no request has been sent".into())
     } else if waiting(Wait::Sink) >= HELD_BACK {
-        (BoundKind::Output, output(stretch, waiting(Wait::Sink)))
+        (BoundKind::Output, output(stretch, waiting(Wait::Sink)).into())
     } else if busy >= SATURATED {
         (BoundKind::Machine, machine(stretch, busy))
     } else if waiting(Wait::Memory) >= HELD_BACK {
         let share = percent(waiting(Wait::Memory));
-        (BoundKind::Memory, format!("bound by memory for bodies: requests wait for it {share} of the time"))
+        (BoundKind::Memory, format!("bound by memory for bodies: requests wait for it {share} of the time").into())
     } else if waiting(Wait::Names) >= HELD_BACK {
         (BoundKind::Names, names(waiting(Wait::Names)))
     } else if let Some(input) = input(stretch) {
-        window(stretch).map_or((BoundKind::Input, input), |window| (BoundKind::Window, window))
+        window(stretch).map_or((BoundKind::Input, input.into()), |window| (BoundKind::Window, window))
     } else if let Some(cores) = stretch.cores_busy.filter(|cores| *cores >= CORES_SATURATED && busy >= CONTENDING) {
-        (BoundKind::Machine, shared_machine(cores, busy))
+        (BoundKind::Machine, shared_machine(cores, busy).into())
     } else {
         (BoundKind::Concurrency, concurrency(stretch))
     };
@@ -123,7 +125,7 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
 pub fn merging(merged: u64, parts: u64) -> BoundBy {
     let (merged, parts) = (grouped(merged), grouped(parts));
     let text = format!("bound by the disk: all rows are done, small files are being merged: {merged} of {parts}");
-    BoundBy { kind: BoundKind::Output, text }
+    BoundBy { kind: BoundKind::Output, text: text.into() }
 }
 
 fn output(stretch: &Stretch, share: f64) -> String {
@@ -131,20 +133,22 @@ fn output(stretch: &Stretch, share: f64) -> String {
     format!("bound by {what}: results wait to be written {} of the time", percent(share))
 }
 
-fn names(share: f64) -> String {
+fn names(share: f64) -> Message {
     let share = percent(share);
-    format!(
-        "bound by name look-ups: requests wait for them {share} of the time; ask a name server that answers sooner (--dns)"
+    message!(
+        "bound by name look-ups: requests wait for them {share} of the time; ask a name server that answers sooner (",
+        OptionName::Dns,
+        ")"
     )
 }
 
-fn machine(stretch: &Stretch, busy: f64) -> String {
-    let text = format!("bound by this machine: workers {} busy", percent(busy));
-    if stretch.workers < stretch.cores {
-        format!("{text}; raise --threads ({} of {} cores in use)", stretch.workers, stretch.cores)
-    } else {
-        text
+fn machine(stretch: &Stretch, busy: f64) -> Message {
+    let Stretch { workers, cores, .. } = stretch;
+    let mut text = Message::from(format!("bound by this machine: workers {} busy", percent(busy)));
+    if workers < cores {
+        text.push(message!("; raise ", OptionName::Threads, " ({workers} of {cores} cores in use)"));
     }
+    text
 }
 
 fn shared_machine(cores: f64, busy: f64) -> String {
@@ -165,26 +169,33 @@ fn input(stretch: &Stretch) -> Option<String> {
 }
 
 /// What keeps the input from being read, where that is the window.
-fn window(stretch: &Stretch) -> Option<String> {
+fn window(stretch: &Stretch) -> Option<Message> {
     let WindowStretch { rows, full, behind } = &stretch.window;
     let size = grouped(*rows);
     if let Some(Behind { row, host }) = behind {
         let row = grouped(*row);
         return Some(match host {
-            Some(host) => format!(
-                "bound by row {row} ({host}): until it ends, no more than the window of {size} rows is read; \
-                 raise --window or lower --timeout-s"
+            Some(host) => message!(
+                "bound by row {row} ({host}): until it ends, no more than the window of {size} rows is read; raise ",
+                OptionName::Window,
+                " or lower ",
+                OptionName::TimeoutS
             ),
-            None => format!(
-                "bound by row {row}: until it is done, no more than the window of {size} rows is read; \
-                 raise --window"
+            None => message!(
+                "bound by row {row}: until it is done, no more than the window of {size} rows is read; raise ",
+                OptionName::Window
             ),
         });
     }
     let share = full.as_secs_f64() / stretch.wall.as_secs_f64().max(1e-9);
     (share >= HELD_BACK).then(|| {
         let share = percent(share);
-        format!("bound by the window: {share} of the time {size} rows waited for the oldest; raise --window or lower --timeout-s")
+        message!(
+            "bound by the window: {share} of the time {size} rows waited for the oldest; raise ",
+            OptionName::Window,
+            " or lower ",
+            OptionName::TimeoutS
+        )
     })
 }
 
@@ -198,17 +209,17 @@ fn in_flight(stretch: &Stretch) -> f64 {
     stretch.lane_time.in_flight().as_secs_f64() / stretch.wall.as_secs_f64().max(1e-9)
 }
 
-fn concurrency(stretch: &Stretch) -> String {
+fn concurrency(stretch: &Stretch) -> Message {
     if stretch.attempts == 0 {
-        return format!("bound by concurrency: {} in flight, none has ended yet", whole(in_flight(stretch)));
+        return format!("bound by concurrency: {} in flight, none has ended yet", whole(in_flight(stretch))).into();
     }
     let mean_s = stretch.attempt_time.as_secs_f64() / stretch.attempts as f64;
-    let ceiling = stretch.concurrency as f64 / mean_s.max(1e-9);
-    format!(
-        "bound by concurrency: {} in flight at a mean of {} allow {} requests/s; raise --concurrency",
-        grouped(stretch.concurrency as u64),
-        duration(mean_s),
-        whole(ceiling),
+    let allowed = grouped(stretch.concurrency as u64);
+    let ceiling = whole(stretch.concurrency as f64 / mean_s.max(1e-9));
+    let mean = duration(mean_s);
+    message!(
+        "bound by concurrency: {allowed} in flight at a mean of {mean} allow {ceiling} requests/s; raise ",
+        OptionName::Concurrency
     )
 }
 
@@ -281,12 +292,12 @@ mod tests {
         for (kind, text, stretch) in [
             (
                 BoundKind::Concurrency,
-                "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise --concurrency",
+                "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise concurrency",
                 stretch(1000, None, 1.0),
             ),
             (
                 BoundKind::Machine,
-                "bound by this machine: workers 98 % busy; raise --threads (1 of 2 cores in use)",
+                "bound by this machine: workers 98 % busy; raise threads (1 of 2 cores in use)",
                 stretch(1000, None, 9.8),
             ),
             (
@@ -296,7 +307,7 @@ mod tests {
             ),
             (
                 BoundKind::Concurrency,
-                "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise --concurrency",
+                "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise concurrency",
                 Stretch { cores_busy: Some(1.0), ..stretch(1000, None, 0.5) },
             ),
             (
@@ -317,19 +328,19 @@ mod tests {
             (
                 BoundKind::Window,
                 "bound by row 1,234 (slow.example): until it ends, no more than the window of 4,000,000 rows is read; \
-                 raise --window or lower --timeout-s",
+                 raise window or lower timeout_s",
                 Stretch { window: behind(1234, Some("slow.example")), ..stretch(10, Some((Wait::Input, 8)), 1.0) },
             ),
             (
                 BoundKind::Window,
                 "bound by row 1,234: until it is done, no more than the window of 4,000,000 rows is read; \
-                 raise --window",
+                 raise window",
                 Stretch { window: behind(1234, None), concurrency: 256, ..stretch(10, None, 1.0) },
             ),
             (
                 BoundKind::Window,
                 "bound by the window: 50 % of the time 4,000,000 rows waited for the oldest; \
-                 raise --window or lower --timeout-s",
+                 raise window or lower timeout_s",
                 Stretch {
                     window: WindowStretch { rows: 4_000_000, full: Duration::from_secs(5), behind: None },
                     ..stretch(10, Some((Wait::Input, 8)), 1.0)
@@ -337,7 +348,7 @@ mod tests {
             ),
             (
                 BoundKind::Concurrency,
-                "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise --concurrency",
+                "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise concurrency",
                 Stretch { window: behind(1234, Some("slow.example")), ..stretch(1000, None, 1.0) },
             ),
             (
@@ -358,12 +369,13 @@ mod tests {
             (
                 BoundKind::Names,
                 "bound by name look-ups: requests wait for them 40 % of the time; \
-                 ask a name server that answers sooner (--dns)",
+                 ask a name server that answers sooner (dns)",
                 stretch(10, Some((Wait::Names, 4)), 1.0),
             ),
             (BoundKind::Nothing, "nothing yet: no request has been sent", Stretch::default()),
         ] {
-            assert_eq!(BoundBy { kind, text: text.into() }, bound_by(&stretch));
+            let bound_by = bound_by(&stretch);
+            assert_eq!((kind, text.to_owned()), (bound_by.kind, bound_by.text.to_string()));
         }
     }
 

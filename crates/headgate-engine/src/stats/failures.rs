@@ -6,6 +6,7 @@ use http::StatusCode;
 
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::failed_by::status_key;
+use crate::model::message::OptionName;
 use crate::model::outcome::{Answer, Outcome};
 
 /// Status codes there can be: three digits.
@@ -19,11 +20,14 @@ pub struct FailureExample {
     pub row: u64,
     pub url: Box<str>,
     pub message: Box<str>,
+    /// The option that can help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub option: Option<OptionName>,
 }
 
 impl FailureExample {
-    fn new(outcome: &Outcome, message: &str) -> Self {
-        Self { row: outcome.row.ordinal, url: outcome.row.url.clone(), message: message.into() }
+    fn new(outcome: &Outcome, message: &str, option: Option<OptionName>) -> Self {
+        Self { row: outcome.row.ordinal, url: outcome.row.url.clone(), message: message.into(), option }
     }
 }
 
@@ -59,7 +63,8 @@ impl Failures {
 
     fn record_kind(&mut self, outcome: &Outcome, failure: &Failure) {
         self.kinds[failure.kind as usize] += 1;
-        self.kind_examples[failure.kind as usize].get_or_insert_with(|| FailureExample::new(outcome, &failure.message));
+        self.kind_examples[failure.kind as usize]
+            .get_or_insert_with(|| FailureExample::new(outcome, &failure.message, failure.option));
     }
 
     fn record_status(&mut self, outcome: &Outcome, answer: &Answer) {
@@ -68,7 +73,7 @@ impl Failures {
         if self.wants_example_of(status) {
             let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
             let message = format!("the server answered {status} {}", reason.unwrap_or_default());
-            self.status_examples.insert(status, FailureExample::new(outcome, message.trim_end()));
+            self.status_examples.insert(status, FailureExample::new(outcome, message.trim_end(), None));
         }
     }
 
@@ -142,7 +147,8 @@ mod tests {
     }
 
     fn timed_out(ordinal: u64, status: u16) -> Outcome {
-        Outcome { failure: Some(Failure::new(ErrorKind::Timeout, "too late")), ..answered(ordinal, status) }
+        let failure = Failure::new(ErrorKind::Timeout, "too late").with_option(OptionName::TimeoutS);
+        Outcome { failure: Some(failure), ..answered(ordinal, status) }
     }
 
     fn failures(outcomes: &[Outcome]) -> Failures {
@@ -161,13 +167,16 @@ mod tests {
         let counts = [("status:429", 1), ("status:503", 3), ("status:599", 1), ("timeout", 2)];
         assert_eq!(BTreeMap::from(counts.map(|(key, count)| (key.to_owned(), count))), all.counts());
         let examples = [
-            ("status:429", 7, "the server answered 429 Too Many Requests"),
-            ("status:503", 3, "the server answered 503 Service Unavailable"),
-            ("status:599", 6, "the server answered 599"),
-            ("timeout", 4, "too late"),
+            ("status:429", 7, "the server answered 429 Too Many Requests", None),
+            ("status:503", 3, "the server answered 503 Service Unavailable", None),
+            ("status:599", 6, "the server answered 599", None),
+            ("timeout", 4, "too late", Some(OptionName::TimeoutS)),
         ];
-        let example = |row, message: &str| FailureExample { row, url: "http://a/".into(), message: message.into() };
-        let examples = examples.map(|(key, row, message)| (key.to_owned(), example(row, message)));
+        let example = |row, message: &str, option| {
+            let (url, message) = ("http://a/".into(), message.into());
+            FailureExample { row, url, message, option }
+        };
+        let examples = examples.map(|(key, row, message, option)| (key.to_owned(), example(row, message, option)));
         assert_eq!(BTreeMap::from(examples), all.examples());
     }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::model::error::{JobError, JobErrorKind};
+use crate::model::error::JobError;
+use crate::model::message::Message;
 use crate::stats::bottleneck::BoundBy;
 use crate::stats::failures::FailureExample;
 
@@ -45,7 +46,7 @@ pub struct Summary {
     /// Rows there are, where that is known.
     pub rows_known: Option<u64>,
     pub answered: u64,
-    /// Rows given up: with an error, or answered with a status in `--fail-on`.
+    /// Rows given up: with an error, or answered with a status in `fail_on`.
     pub failed: u64,
     /// Requests that were in flight when the grace was over: they have no result, and can be asked again.
     pub abandoned: u64,
@@ -65,7 +66,7 @@ pub struct Summary {
     /// It was stopped before the input was done.
     pub interrupted: bool,
     /// What the user should know, a sentence each.
-    pub notes: Vec<String>,
+    pub notes: Vec<Message>,
     /// Why it could not go on, if it could not.
     pub failure: Option<FailureReport>,
     /// The job that this was a run of, if it is one that remembers how far it got.
@@ -113,17 +114,11 @@ impl From<&Histogram<u64>> for Latency {
 #[derive(Debug, Clone, Serialize)]
 pub struct FailureReport {
     pub kind: &'static str,
-    pub message: String,
+    pub message: Message,
 }
 
 impl From<&JobError> for FailureReport {
     fn from(error: &JobError) -> Self {
-        let kind = match error.kind {
-            JobErrorKind::Usage => "usage",
-            JobErrorKind::Input => "input",
-            JobErrorKind::Output => "output",
-            JobErrorKind::Internal => "internal",
-        };
-        Self { kind, message: error.message.clone() }
+        Self { kind: error.kind.name(), message: error.message.clone() }
     }
 }

@@ -80,7 +80,7 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
     }
     // Who asks the job sees all that is done, also where the last steps of a commit are missing.
     let status = match status(&out) {
-        Err(error) if error.message.contains("was being started over") => return rows,
+        Err(error) if error.to_string().contains("was being started over") => return rows,
         status => status.unwrap(),
     };
     // And a job that is finished is so for whoever knows nothing of it.

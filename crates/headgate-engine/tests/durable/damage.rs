@@ -43,7 +43,7 @@ fn check_refused(bench: &Bench, named: &str) {
     let before = contents(bench);
     let error = open_error(bench);
     assert_eq!(JobErrorKind::Output, error.kind, "{error}");
-    assert!(error.message.contains(named), "{named}: {error}");
+    assert!(error.to_string().contains(named), "{named}: {error}");
     assert_eq!(before, contents(bench), "{error}");
 }
 
@@ -106,7 +106,7 @@ fn what_the_newest_commit_and_the_job_say_is_taken_only_as_it_was_written() {
                 fs::write(&path, damaged).unwrap();
                 check_refused(&bench, name(&path));
                 let error = status(&bench.out()).unwrap_err();
-                assert!(error.message.contains(name(&path)), "{error}");
+                assert!(error.to_string().contains(name(&path)), "{error}");
             }
             fs::write(&path, &bytes).unwrap();
             change_a_byte(&path);
@@ -143,7 +143,9 @@ fn a_newest_commit_that_is_gone_is_noticed_by_its_parts_or_was_not_needed() {
             match bench.open(Recorder::new()) {
                 // It only said that the run ended.
                 Ok(job) => assert!(!job.is_new() && !job.last_commit().finished),
-                Err(error) => assert!(error.message.contains("part-") || error.message.contains("failed-"), "{error}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("part-") || error.to_string().contains("failed-"), "{error}");
+                }
             }
             assert_eq!(before, contents(&bench));
         }
@@ -158,7 +160,7 @@ fn a_part_that_was_changed_is_noticed_before_anything_is_done() {
             change_a_byte(&path);
             check_refused(&bench, name(&path));
             for error in [status(&bench.out()).unwrap_err(), preview(&bench.out(), 1).unwrap_err()] {
-                assert!(error.message.contains(name(&path)), "{error}");
+                assert!(error.to_string().contains(name(&path)), "{error}");
             }
             fs::write(path, bytes).unwrap();
         }
@@ -174,7 +176,7 @@ fn an_old_commit_that_was_damaged_costs_nothing_as_long_as_no_part_was() {
             let oldest = commits(&half_done).remove(0);
             damage(&oldest);
             let job = half_done.open(Recorder::new()).unwrap();
-            let note = job.note().unwrap();
+            let note = job.note().unwrap().to_string();
             assert!(note.contains(name(&oldest)) && note.ends_with("nothing is lost by it"), "{note}");
             drop(job);
             assert_eq!(5, parts(&half_done.out()).unwrap().rows);

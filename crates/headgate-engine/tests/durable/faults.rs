@@ -28,11 +28,11 @@ fn every_fault(format: Format) {
         assert_eq!(JobErrorKind::Output, error.kind, "{error}");
         let is_sync = matches!(failed, Step::SyncFile(..) | Step::SyncDirectory(_));
         let cause = if is_sync { "input/output error" } else { "no space left on device" };
-        assert!(error.message.ends_with(cause), "{failed:?}: {error}");
+        assert!(error.to_string().ends_with(cause), "{failed:?}: {error}");
         let shown = bench.out().display().to_string();
-        assert!(error.message.contains(&shown), "{failed:?}: {error}");
+        assert!(error.to_string().contains(&shown), "{failed:?}: {error}");
         if let Step::Create(path) | Step::SyncFile(path, _) | Step::Link(path, _) = &failed {
-            check_names_the_file(&error.message, path);
+            check_names_the_file(&error.to_string(), path);
         }
 
         check_goes_on(&bench, &run);
@@ -89,8 +89,8 @@ fn a_disk_that_is_full_costs_no_row() {
                 break;
             };
             let error = run.result.as_ref().expect_err("what could not be written was committed");
-            assert!(error.message.ends_with("no space left on device"), "{full:?}: {error}");
-            check_names_the_file(&error.message, &full);
+            assert!(error.to_string().ends_with("no space left on device"), "{full:?}: {error}");
+            check_names_the_file(&error.to_string(), &full);
             check_goes_on(&bench, &run);
         }
     }

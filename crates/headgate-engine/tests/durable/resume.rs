@@ -87,7 +87,7 @@ impl Rig {
         change(&mut options);
         let error = Run::job_with(&options, Recorder::new()).expect_err("another job went on");
         assert_eq!(JobErrorKind::Output, error.kind, "{error}");
-        error.message
+        error.to_string()
     }
 }
 
@@ -138,27 +138,27 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
     rig.options.request.body = Some(b"body".to_vec());
     rig.run();
     let changes: [(&str, Change); 12] = [
-        ("--format was ndjson, now it is parquet", |options| options.sink.format = Format::Parquet),
-        ("--url-column was url, now it is link", |options| options.source.url_column = "link".into()),
-        ("--method-column was method, now it is verb", |options| options.source.method_column = "verb".into()),
-        ("--headers-column was headers, now it is h", |options| options.source.headers_column = "h".into()),
-        ("--body-column was body, now it is b", |options| options.source.body_column = "b".into()),
-        ("--head was not given, now it is 3", |options| options.source.head = Some(3)),
-        ("--method was GET, now it is PUT", |options| options.request.method = "PUT".into()),
-        ("--fail-on was 408,425,429,5xx, now it is 404", |options| {
+        ("format was ndjson, now it is parquet", |options| options.sink.format = Format::Parquet),
+        ("url_column was url, now it is link", |options| options.source.url_column = "link".into()),
+        ("method_column was method, now it is verb", |options| options.source.method_column = "verb".into()),
+        ("headers_column was headers, now it is h", |options| options.source.headers_column = "h".into()),
+        ("body_column was body, now it is b", |options| options.source.body_column = "b".into()),
+        ("head was not given, now it is 3", |options| options.source.head = Some(3)),
+        ("method was GET, now it is PUT", |options| options.request.method = "PUT".into()),
+        ("fail_on was 408,425,429,5xx, now it is 404", |options| {
             options.request.fail_on = "404".parse().unwrap();
         }),
-        ("--user-agent was the default, now it is mine", |options| options.request.user_agent = "mine".into()),
-        ("--header was x-token, now it is not given", |options| options.request.headers.clear()),
-        ("a value of --header (x-token) is another one", |options| options.request.headers[0].1 = "other".into()),
-        ("--data is another body", |options| options.request.body = Some(b"other".to_vec())),
+        ("user_agent was the default, now it is mine", |options| options.request.user_agent = "mine".into()),
+        ("headers was x-token, now it is not given", |options| options.request.headers.clear()),
+        ("a value of headers (x-token) is another one", |options| options.request.headers[0].1 = "other".into()),
+        ("data is another body", |options| options.request.body = Some(b"other".to_vec())),
     ];
     for (difference, change) in changes {
         let refusal = rig.refusal(change);
         assert!(refusal.contains(difference), "{difference}: {refusal}");
-        assert!(!refusal.contains("secret") && refusal.contains("--fresh"), "{refusal}");
+        assert!(!refusal.contains("secret") && refusal.contains("fresh=true"), "{refusal}");
     }
-    assert!(rig.refusal(|options| options.sink.resume = false).contains("--no-resume"));
+    assert!(rig.refusal(|options| options.sink.resume = false).contains("resume=false"));
 
     // How the work is done is no part of the job.
     rig.options.engine.threads = Some(2);
@@ -226,9 +226,9 @@ fn a_job_whose_disk_fails_ends_with_the_reason_and_goes_on_when_it_is_gone() {
                 assert!(job.wait(PATIENCE));
                 let summary = job.summary();
                 assert_eq!(disk.refused().is_none(), figures(&summary).finished);
-                summary.failure.map(|failure| failure.message)
+                summary.failure.map(|failure| failure.message.to_string())
             }
-            Err(error) => Some(error.message),
+            Err(error) => Some(error.to_string()),
         };
         let is_last = disk.refused().is_none();
         assert_eq!(is_last, message.is_none(), "{message:?}");

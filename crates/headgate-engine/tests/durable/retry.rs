@@ -219,7 +219,7 @@ fn a_fault_of_the_disk_ends_a_retry_with_the_reason_and_costs_no_row() {
         check_readable(&out);
         let is_last = disk.refused().is_none();
         if !is_last {
-            let message = result.expect_err("a fault that matters").message;
+            let message = result.expect_err("a fault that matters").to_string();
             let causes = ["no space left on device", "input/output error"];
             assert!(causes.iter().any(|cause| message.ends_with(cause)), "{message}");
             assert!(message.contains(&out.display().to_string()), "{message}");
@@ -263,7 +263,7 @@ fn a_damaged_part_or_commit_is_noticed_before_a_part_is_replaced() {
             bytes[middle] ^= 1;
             fs::write(&damaged, &bytes).unwrap();
 
-            let message = retry(&out, Recorder::new()).expect_err("it was not noticed").message;
+            let message = retry(&out, Recorder::new()).expect_err("it was not noticed").to_string();
             let name = damaged.file_name().unwrap().to_str().unwrap();
             assert!(message.contains(name), "{damaged:?}: {message}");
             assert_eq!(bytes, fs::read(&damaged).unwrap());
@@ -277,7 +277,7 @@ fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
     let out = finished.bench.out();
     let moved = out.with_file_name("moved.txt");
     fs::rename(&finished.bench.options.source.input, &moved).unwrap();
-    let message = retry(&out, Recorder::new()).expect_err("it is not where it was").message;
+    let message = retry(&out, Recorder::new()).expect_err("it is not where it was").to_string();
     assert!(message.contains("urls.txt: no such file; if it was moved, run headgate fetch once"), "{message}");
 
     let mut options = finished.bench.options.clone();

@@ -75,7 +75,7 @@ fn a_crash_while_it_starts_over_leaves_the_old_job_or_the_new_one() {
             bench.edition = "first";
         }
         check_readable(&bench);
-        // Whoever goes on without --fresh finds one of them as it was, or begins.
+        // Whoever goes on without fresh=true finds one of them as it was, or begins.
         let job = bench.open(Recorder::new()).unwrap();
         if job.is_new() {
             bench.edition = "third";

@@ -58,7 +58,7 @@ fn an_input_that_is_cut_ends_the_job_unfinished_and_it_goes_on_when_the_input_is
 
     let failure = summary.failure.expect("the input was cut");
     assert_eq!("input", failure.kind);
-    assert!(failure.message.contains("urls.txt: cut while it was read: it had "), "{}", failure.message);
+    assert!(failure.message.to_string().contains("urls.txt: cut while it was read: it had "), "{}", failure.message);
     // Nor does a note say that it was only touched.
     assert!(summary.notes.is_empty(), "{:?}", summary.notes);
     let count = rows.len() as u64;
@@ -86,7 +86,7 @@ fn an_input_that_is_cut_is_noticed_also_where_no_directory_remembers_the_job() {
     assert!(job.wait(crate::harness::PATIENCE));
     let failure = job.summary().failure.expect("the input was cut");
     assert_eq!("input", failure.kind);
-    assert!(failure.message.contains("cut while it was read"), "{}", failure.message);
+    assert!(failure.message.to_string().contains("cut while it was read"), "{}", failure.message);
 }
 
 #[test]
@@ -100,7 +100,11 @@ fn an_input_that_grows_is_the_job_that_it_was_when_it_was_opened_and_a_note_says
     assert_eq!((0..ROWS).collect::<Vec<_>>(), ordinals(&rows));
     assert!(summary.job.expect("a durable job").finished);
     assert_eq!(1, summary.notes.len(), "{:?}", summary.notes);
-    assert!(summary.notes[0].contains("urls.txt has grown while it was read, from "), "{:?}", summary.notes);
+    assert!(
+        summary.notes[0].to_string().contains("urls.txt has grown while it was read, from "),
+        "{:?}",
+        summary.notes
+    );
 }
 
 /// Parts of failed rows are asked again one after the other, for which the input may have to be opened anew: an earlier row
@@ -141,7 +145,11 @@ fn a_retry_asks_no_rows_of_a_file_that_has_taken_the_place_of_its_input() {
 
     let failure = summary.failure.expect("another file");
     assert_eq!("input", failure.kind);
-    assert!(failure.message.contains("it was replaced or changed since the retry began"), "{}", failure.message);
+    assert!(
+        failure.message.to_string().contains("it was replaced or changed since the retry began"),
+        "{}",
+        failure.message
+    );
     let asked: Vec<_> = rows.iter().map(|row| (row.row, row.status)).collect();
     assert_eq!(vec![(0, Some(503)), (1, Some(200))], asked);
     assert!(rows.iter().all(|row| !row.url.ends_with("/another")));

@@ -68,7 +68,7 @@ fn the_rows_before_a_break_in_the_input_are_done_and_kept() {
     assert_eq!((count, count), (summary.rows, summary.answered));
     let failure = summary.failure.expect("the input is broken");
     assert_eq!("input", failure.kind);
-    assert!(failure.message.contains("urls.txt.gz"), "{}", failure.message);
+    assert!(failure.message.to_string().contains("urls.txt.gz"), "{}", failure.message);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn an_output_that_cannot_be_written_any_more_ends_the_job() {
     assert!(job.wait(crate::harness::PATIENCE));
     let failure = job.summary().failure.expect("the output is gone");
     assert_eq!("output", failure.kind);
-    assert!(failure.message.contains("/out"), "{}", failure.message);
+    assert!(failure.message.to_string().contains("/out"), "{}", failure.message);
 }
 
 #[test]

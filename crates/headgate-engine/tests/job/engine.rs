@@ -55,7 +55,7 @@ fn a_sink_that_fails_ends_its_own_run_alone() {
     let sink = Collector::refusing(JobError::output("the disk is full"));
     let run = Run::start(&engine, passage(Channel::of(urls(&server, "/", 5000)), sink, 8)).expect("a run");
     assert!(run.wait(PATIENCE));
-    assert_eq!("the disk is full", run.summary().failure.expect("it failed").message);
+    assert_eq!("the disk is full", run.summary().failure.expect("it failed").message.to_string());
 
     assert!(!other.wait(Duration::ZERO));
     let (run, seen_after) = start(&engine, urls(&server, "/", 50), 8);
@@ -90,7 +90,7 @@ fn a_source_that_panics_fails_its_own_run_alone() {
         Passage { source: Box::new(Panics(Channel::of(urls(&server, "/", 3)))), ..passage(Channel::of([]), unused, 2) };
     let run = Run::start(&engine, broken).expect("a run");
     assert!(run.wait(PATIENCE));
-    assert!(run.summary().failure.expect("it failed").message.contains("the source panicked"));
+    assert!(run.summary().failure.expect("it failed").message.to_string().contains("the source panicked"));
 
     other_rows.send(urls(&server, "/", 10)).expect("the source is there");
     drop(other_rows);
@@ -208,7 +208,7 @@ fn more_in_flight_than_files_can_be_open_is_refused_and_what_has_ended_makes_roo
     let (_, sink) = Collector::new();
     let refused = Run::start(&engine, passage(Channel::of([]), sink, most));
     let message = refused.expect_err("there is no room").message;
-    assert!(message.contains("files open"), "{message}");
+    assert!(message.to_string().contains("files open"), "{message}");
     first.abort();
     assert!(first.wait(PATIENCE));
     eventually("there is room again", || {

@@ -133,6 +133,7 @@ fn check_fault(row: &ResultRow, name: &str, status: Option<u16>, end: End) {
         Error(kind, says) => {
             assert_eq!((Some(kind), None), (row.kind(), row.body()), "{name}: {}", row.message());
             assert!(row.message().contains(says), "{name}: {}", row.message());
+            assert!(!row.message().contains("--"), "what is stored names no flag: {name}: {}", row.message());
         }
     }
     assert_eq!((status, 1), (row.status, row.attempts), "{name}: {}", row.message());

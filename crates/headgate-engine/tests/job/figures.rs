@@ -97,7 +97,11 @@ fn a_slow_server_leaves_a_job_bound_by_its_concurrency() {
     let server = slow_server(0.05..=0.05);
     let (_, summary) = Rig::new(url(server.address(), "/[1-40]")).concurrency(4, 1).run();
     assert_eq!(BoundKind::Concurrency, summary.bound_by.kind, "{}", summary.bound_by.text);
-    assert!(summary.bound_by.text.starts_with("bound by concurrency: 4 in flight"), "{}", summary.bound_by.text);
+    assert!(
+        summary.bound_by.text.to_string().starts_with("bound by concurrency: 4 in flight"),
+        "{}",
+        summary.bound_by.text
+    );
 }
 
 #[test]

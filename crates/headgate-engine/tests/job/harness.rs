@@ -14,6 +14,7 @@ use headgate_engine::model::options::{
 };
 use headgate_engine::model::status_set::StatusSet;
 use headgate_engine::run::Run;
+use headgate_engine::stats::failures::FailureExample;
 use headgate_engine::stats::report::Summary;
 use headgate_testserver::{Config, Server};
 use serde::Deserialize;
@@ -213,6 +214,16 @@ impl Rig {
         let mut rows = self.rows();
         assert_eq!(1, rows.len());
         rows.remove(0)
+    }
+
+    /// Runs a job of one row, which fails; the row, and the example of its kind of error in the summary.
+    pub fn failed_row(&self) -> (ResultRow, FailureExample) {
+        let (mut rows, summary) = self.run();
+        assert_eq!((1, 1), (rows.len(), summary.failed));
+        let row = rows.remove(0);
+        let example = summary.error_examples.into_values().next().expect("an example");
+        assert_eq!(row.message(), &*example.message);
+        (row, example)
     }
 }
 

@@ -30,16 +30,16 @@ fn the_row_that_the_window_is_full_behind_is_named_with_its_host() {
     let bound_by = || run.snapshot().bound_by.text;
     let text = format!(
         "bound by row 0 ({host}): until it ends, no more than the window of 3 rows is read; \
-         raise --window or lower --timeout-s"
+         raise window or lower timeout_s"
     );
     // A worker on a busy machine seems to be busy itself, for a while.
-    eventually("the window holds the job back, and the row that hangs is named", || bound_by() == text);
+    eventually("the window holds the job back, and the row that hangs is named", || bound_by().to_string() == text);
 
     // As if row 0 had been written: now it is row 1 that is not yet.
     window.advance(1);
     eventually("the source waits again", || window.full_at() == Some(1));
-    let text = "bound by row 1: until it is done, no more than the window of 3 rows is read; raise --window";
-    eventually("the row that is not in flight is named", || bound_by() == text);
+    let text = "bound by row 1: until it is done, no more than the window of 3 rows is read; raise window";
+    eventually("the row that is not in flight is named", || bound_by().to_string() == text);
 
     window.advance(10);
     eventually("all other rows are done", || seen.rows().len() == 9);
@@ -58,6 +58,6 @@ fn a_source_that_waits_for_the_window_learns_that_nobody_takes_results() {
     let run = run.expect("a run");
     assert!(run.wait(PATIENCE));
     eventually("the source has ended", || window.full_at().is_none());
-    assert_eq!("the disk is full", run.summary().failure.expect("it failed").message);
+    assert_eq!("the disk is full", run.summary().failure.expect("it failed").message.to_string());
     assert_eq!(1, server.statistics().requests);
 }

@@ -50,10 +50,10 @@ fn a_job_is_not_gone_on_with_where_that_was_ruled_out() {
     assert_eq!(JobErrorKind::Output, error.kind);
     assert_eq!(
         format!(
-            "{} already holds the results of a job: go on with it (without --no-resume), replace them with --fresh, or choose another -o",
+            "{} already holds the results of a job: go on with it (without resume=false), replace them with fresh=true, or choose another output",
             out.display()
         ),
-        error.message
+        error.to_string()
     );
     assert_eq!(before, fs::read(out.join("part-00000001.parquet")).unwrap());
 }
@@ -99,10 +99,10 @@ fn somebody_elses_directory_is_not_touched_also_with_fresh() {
         assert_eq!(JobErrorKind::Output, error.kind);
         assert_eq!(
             format!(
-                "{} is not empty and was not made by headgate: choose another -o, or empty it yourself",
+                "{} is not empty and was not made by headgate: choose another output, or empty it yourself",
                 out.path().display()
             ),
-            error.message
+            error.to_string()
         );
         assert_eq!(["part-1.parquet"], names(out.path()).as_slice());
     }
@@ -118,10 +118,10 @@ fn results_without_what_belongs_to_them_are_not_touched_also_with_fresh() {
         assert_eq!(JobErrorKind::Output, error.kind);
         assert_eq!(
             format!(
-                "{0} holds results, but not the directory _headgate that belongs to them: bring it back from a copy, choose another -o, or empty {0} yourself",
+                "{0} holds results, but not the directory _headgate that belongs to them: bring it back from a copy, choose another output, or empty {0} yourself",
                 out.display()
             ),
-            error.message
+            error.to_string()
         );
         assert_eq!(["part-00000001.parquet"], names(&out).as_slice());
     }
@@ -148,10 +148,10 @@ fn a_directory_of_a_newer_headgate_is_left_alone() {
 
     assert_eq!(
         format!(
-            "{}/_headgate/job.json was written by a newer headgate: go on with that one, or choose another -o",
+            "{}/_headgate/job.json was written by a newer headgate: go on with that one, or choose another output",
             out.display()
         ),
-        error.message
+        error.to_string()
     );
     assert_eq!(["_headgate", "part-00000001.parquet"], names(&out).as_slice());
 }
@@ -163,7 +163,7 @@ fn a_job_file_that_is_not_ours_keeps_the_directory_as_it_is() {
 
     let error = open_error(&fresh(&out, Format::Parquet));
 
-    assert!(error.message.contains("job.json is damaged, or was not written by headgate"), "{}", error.message);
+    assert!(error.to_string().contains("job.json is damaged, or was not written by headgate"), "{}", error.to_string());
     assert_eq!(["_headgate", "part-00000001.parquet"], names(&out).as_slice());
 }
 
@@ -177,11 +177,11 @@ fn two_jobs_cannot_write_to_one_directory() {
     assert_eq!(JobErrorKind::Output, error.kind);
     assert_eq!(
         format!(
-            "another headgate (pid {}) is writing to {}: wait for it, or choose another -o",
+            "another headgate (pid {}) is writing to {}: wait for it, or choose another output",
             std::process::id(),
             out.path().display()
         ),
-        error.message
+        error.to_string()
     );
     let _ = first.write(batch([answered(0, b"")])).unwrap();
     end(first.as_mut()).unwrap();
@@ -196,14 +196,14 @@ fn a_file_is_no_output_directory() {
     fs::write(&file, "theirs").unwrap();
 
     assert_eq!(
-        format!("{} is not a directory: choose another -o", file.display()),
-        open_error(&fresh(&file, Format::Parquet)).message
+        format!("{} is not a directory: choose another output", file.display()),
+        open_error(&fresh(&file, Format::Parquet)).to_string()
     );
     assert_eq!("theirs", fs::read_to_string(&file).unwrap());
     let below = file.join("deeper");
     let error = open_error(&options(&below, Format::Parquet));
     assert_eq!(JobErrorKind::Output, error.kind);
-    assert_eq!(format!("cannot write to {}: not a directory", below.display()), error.message);
+    assert_eq!(format!("cannot write to {}: not a directory", below.display()), error.to_string());
 }
 
 #[test]
@@ -211,12 +211,12 @@ fn a_directory_that_cannot_be_made_is_named_with_the_cause() {
     // Nobody may make directories there, root included.
     let error = open_error(&options(Path::new("/proc/headgate"), Format::Parquet));
     assert_eq!(JobErrorKind::Output, error.kind);
-    assert_eq!("cannot create the directory /proc/headgate: no such file or directory", error.message);
+    assert_eq!("cannot create the directory /proc/headgate: no such file or directory", error.to_string());
 }
 
 #[test]
 fn an_output_without_a_name_is_refused() {
     let error = open_error(&options(Path::new(""), Format::Parquet));
     assert_eq!(JobErrorKind::Usage, error.kind);
-    assert_eq!("the output directory has no name: give one with -o", error.message);
+    assert_eq!("the output directory has no name: give one with output", error.to_string());
 }

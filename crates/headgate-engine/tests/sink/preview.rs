@@ -74,7 +74,7 @@ fn what_cannot_be_shown_is_said_plainly() {
     let message = |name: &str| {
         let error = preview(&parent.path().join(name), 10).unwrap_err();
         assert_eq!(JobErrorKind::Input, error.kind);
-        error.message.replace(&format!("{}/", parent.path().display()), "")
+        error.to_string().replace(&format!("{}/", parent.path().display()), "")
     };
     assert_eq!("missing: no such file or directory", message("missing"));
 
@@ -83,7 +83,7 @@ fn what_cannot_be_shown_is_said_plainly() {
 
     let running = open(&options(&parent.path().join("running"), Format::Parquet)).unwrap();
     assert_eq!(
-        "running holds no results yet: the first appear with the first commit (--commit-every-s)",
+        "running holds no results yet: the first appear with the first commit (commit_every_s)",
         message("running")
     );
     drop(running);

@@ -82,7 +82,7 @@ fn assert_same(expected: &[String], rows: &[Row]) {
 
 /// The note, with the directory left out.
 fn note(files: &Files, source: &dyn Source) -> Option<String> {
-    source.note().map(|note| files.without_directory(&note))
+    source.note().map(|note| files.without_directory(&note.to_string()))
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_file_that_is_cut_while_it_is_read_gives_whole_rows_and_then_an_error_with_t
         );
         assert!(message.starts_with(&start), "{message}");
         let end =
-            format!(", after {} rows; put back the file as it was to go on, or start over with --fresh", read.len());
+            format!(", after {} rows; put back the file as it was to go on, or start over with fresh=true", read.len());
         assert!(message.ends_with(&end), "{message}");
         assert_eq!(Err(error.expect("an error")), source.next_batch(), "the error stays");
     }
@@ -285,7 +285,7 @@ fn a_file_that_was_only_touched_is_read_to_its_end_and_a_note_says_what_is_not_k
         assert_eq!(Some(COUNT as u64), source.size().rows);
         assert_eq!(
             Some(format!(
-                "{name} was written to while it was read: its size and its first and last 64 KiB are as they were; if something between them was changed, rows may be of either version: start over with --fresh"
+                "{name} was written to while it was read: its size and its first and last 64 KiB are as they were; if something between them was changed, rows may be of either version: start over with fresh=true"
             )),
             note(&files, source.as_ref())
         );

@@ -40,27 +40,27 @@ fn a_file_without_a_column_that_is_needed_is_refused_with_those_it_has() {
         (
             "id,link",
             |_| {},
-            "urls.csv: there is no column \"url\" to take URLs from: say with --url-column which one has them; the columns are \"id\", \"link\"",
+            "urls.csv: there is no column \"url\" to take URLs from: say with url_column which one has them; the columns are \"id\", \"link\"",
         ),
         (
             "id,url",
             |options| options.url_column = "uri".into(),
-            "urls.csv: there is no column \"uri\" to take URLs from: say with --url-column which one has them; the columns are \"id\", \"url\"",
+            "urls.csv: there is no column \"uri\" to take URLs from: say with url_column which one has them; the columns are \"id\", \"url\"",
         ),
         (
             "id,url",
             |options| options.method_column = "verb".into(),
-            "urls.csv: there is no column \"verb\" for --method-column; the columns are \"id\", \"url\"",
+            "urls.csv: there is no column \"verb\" for method_column; the columns are \"id\", \"url\"",
         ),
         (
             "id,url",
             |options| options.headers_column = "h".into(),
-            "urls.csv: there is no column \"h\" for --headers-column; the columns are \"id\", \"url\"",
+            "urls.csv: there is no column \"h\" for headers_column; the columns are \"id\", \"url\"",
         ),
         (
             "id,url",
             |options| options.body_column = "b".into(),
-            "urls.csv: there is no column \"b\" for --body-column; the columns are \"id\", \"url\"",
+            "urls.csv: there is no column \"b\" for body_column; the columns are \"id\", \"url\"",
         ),
         ("url,id,url", |_| {}, "urls.csv: there are several columns \"url\": give each its own name"),
         (
@@ -115,7 +115,7 @@ fn a_list_of_urls_has_no_columns_to_keep() {
         let name = if input.contains("urls.txt") { "urls.txt" } else { input };
         assert_eq!(
             format!(
-                "{name}: there are no columns to keep in a list of URLs: --keep is for .csv, .tsv, .ndjson and .parquet"
+                "{name}: there are no columns to keep in a list of URLs: keep is for .csv, .tsv, .ndjson and .parquet"
             ),
             files.message(&open_error(&options))
         );

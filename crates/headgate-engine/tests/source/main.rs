@@ -43,7 +43,7 @@ impl Files {
     /// The message with the directory left out.
     fn message(&self, error: &JobError) -> String {
         assert_eq!(JobErrorKind::Input, error.kind, "{error}");
-        self.without_directory(&error.message)
+        self.without_directory(&error.to_string())
     }
 
     fn without_directory(&self, text: &str) -> String {

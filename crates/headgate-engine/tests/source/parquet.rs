@@ -213,7 +213,7 @@ fn a_file_without_the_url_column_is_refused_with_those_it_has() {
     let files = Files::new();
     let error = open_error(&write(&files, &batch(vec![("link", url_column(1)), ("id", url_column(1))]), 100));
     assert_eq!(
-        "urls.parquet: there is no column \"url\" to take URLs from: say with --url-column which one has them; the columns are \"link\", \"id\"",
+        "urls.parquet: there is no column \"url\" to take URLs from: say with url_column which one has them; the columns are \"link\", \"id\"",
         files.message(&error)
     );
 }
@@ -252,7 +252,7 @@ fn a_row_group_of_other_rows_than_the_footer_tells_of_is_damaged() {
         assert_eq!(expected, read.len());
         let message = files.message(&error.expect("a damaged file"));
         let end = format!(
-            "row group 2 of 2, after {expected} rows (its rows are not the {rows} that the footer tells of); get a sound copy and start over with --fresh"
+            "row group 2 of 2, after {expected} rows (its rows are not the {rows} that the footer tells of); get a sound copy and start over with fresh=true"
         );
         assert!(message.ends_with(&end), "{message}");
     }

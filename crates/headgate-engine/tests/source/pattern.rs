@@ -77,7 +77,7 @@ fn a_bad_pattern_is_refused_with_the_place() {
         ),
     ];
     for (input, expected) in cases {
-        assert_eq!(format!("{input}: {expected}"), open_error(&pattern(input)).message);
+        assert_eq!(format!("{input}: {expected}"), open_error(&pattern(input)).to_string());
     }
 }
 

@@ -227,7 +227,7 @@ fn a_row_that_was_passed_cannot_be_gone_back_to() {
         source.skip_to(3).expect("a good input");
         let error = source.skip_to(2).expect_err("a way back");
         assert_eq!(JobErrorKind::Internal, error.kind);
-        assert_eq!("row 2 was asked for where the next one is row 3: an input is read forward only", error.message);
+        assert_eq!("row 2 was asked for where the next one is row 3: an input is read forward only", error.to_string());
     }
 }
 

@@ -18,8 +18,13 @@ use tokio_rustls::client::TlsStream;
 use crate::http::dial::resolve::Resolver;
 use crate::http::dial::route::RouteKey;
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::message::OptionName;
 use crate::model::origin::{HostName, Origin};
 use crate::schedule::hosts::Host;
+
+/// Why no connection can be made from this machine, and what helps besides fewer requests at once.
+const NO_PORT_LEFT: &str =
+    " (no local port is left for this address; net.ipv4.ip_local_port_range says how many there are)";
 
 /// How long one address may take before the next is tried beside it (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -124,18 +129,17 @@ async fn connect_any(addresses: &[SocketAddr]) -> Result<(TcpStream, SocketAddr)
 }
 
 fn both(first: &Failure, later: &Failure) -> Failure {
-    Failure::new(ErrorKind::Connect, format!("{}; {}", first.message, later.message))
+    let message = format!("{}; {}", first.message, later.message);
+    Failure { kind: ErrorKind::Connect, message, option: first.option.or(later.option) }
 }
 
 async fn connect_one(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Failure> {
     let failed = |error: io::Error| {
-        let advice = match error.kind() {
-            io::ErrorKind::AddrNotAvailable => {
-                " (no local port is left for this address: lower --concurrency, or widen net.ipv4.ip_local_port_range)"
-            }
-            _ => "",
-        };
-        Failure::new(ErrorKind::Connect, format!("{address}: {error}{advice}"))
+        let failure = |why| Failure::new(ErrorKind::Connect, format!("{address}: {error}{why}"));
+        match error.kind() {
+            io::ErrorKind::AddrNotAvailable => failure(NO_PORT_LEFT).with_option(OptionName::Concurrency),
+            _ => failure(""),
+        }
     };
     let stream = TcpStream::connect(address).await.map_err(failed)?;
     // A request is one write; waiting to gather more of it (Nagle) would only add to the latency.

@@ -13,7 +13,9 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 use crate::model::options::RequestOptions;
 
 /// Sessions remembered for resumption, over all hosts.
@@ -40,7 +42,7 @@ enum Trust {
 
 impl TlsConfigs {
     /// # Errors
-    /// `Usage`: the file of `--cacert` cannot be read, or has no certificate.
+    /// `Usage`: the file of `cacert` cannot be read, or has no certificate.
     pub fn get(&self, options: &RequestOptions) -> Result<Arc<ClientConfig>, JobError> {
         let trust = match &options.cacert {
             _ if options.insecure => Trust::Anybody,
@@ -61,7 +63,7 @@ impl TlsConfigs {
 }
 
 fn cacert_trouble(path: &Path, what: &dyn Display) -> JobError {
-    JobError::usage(format!("--cacert {}: {what}", path.display()))
+    JobError::usage(message!(OptionName::Cacert.set(path), ": {what}"))
 }
 
 fn client_config(trust: &Trust, options: &RequestOptions) -> Result<Arc<ClientConfig>, JobError> {
@@ -107,7 +109,7 @@ fn known_roots() -> RootCertStore {
     roots
 }
 
-/// What `--insecure` asks for: any certificate will do. The handshake itself is still checked.
+/// What `insecure` asks for: any certificate will do. The handshake itself is still checked.
 #[derive(Debug)]
 struct NoVerification {
     provider: Arc<CryptoProvider>,

@@ -24,6 +24,7 @@ use crate::http::h1::response::ResponseReader;
 use crate::http::request::Prepared;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::{MemoryBudget, Reservation};
+use crate::model::message::OptionName;
 use crate::model::outcome::Body;
 
 /// What one read takes in at the most.
@@ -263,7 +264,7 @@ impl Exchange<'_> {
 
     fn timed_out(&self) -> Failure {
         let what = if self.reader.head.is_some() { "the body did not come to its end" } else { "no answer came" };
-        Failure::new(ErrorKind::Timeout, format!("{what} in time; see --timeout-s"))
+        Failure::new(ErrorKind::Timeout, format!("{what} in time")).with_option(OptionName::TimeoutS)
     }
 
     /// One read into the scratch memory: how many bytes, 0 at the end of the connection.

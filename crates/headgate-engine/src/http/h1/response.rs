@@ -7,6 +7,7 @@
 use crate::http::h1::chunked;
 use crate::http::h1::head::{self, Framing, Head, MAX_HEAD_BYTES};
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::message::OptionName;
 
 /// Interim responses (1xx) before the final one.
 const MAX_INTERIM: u32 = 100;
@@ -202,8 +203,8 @@ impl ResponseReader {
     }
 
     fn too_large(&self) -> Failure {
-        let message = format!("the body is larger than {} bytes; see --max-body-bytes", self.max_body_bytes);
-        Failure::new(ErrorKind::BodyTooLarge, message)
+        let message = format!("the body is larger than {} bytes", self.max_body_bytes);
+        Failure::new(ErrorKind::BodyTooLarge, message).with_option(OptionName::MaxBodyBytes)
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::str::FromStr;
 
+use crate::message;
 use crate::model::error::{ErrorKind, JobError};
 use crate::model::failed_by::status_of;
+use crate::model::message::OptionName;
 
 /// A kind of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +39,8 @@ impl FromStr for Only {
         let error = ErrorKind::ALL.iter().find(|kind| kind.name() == text).map(|kind| Self::Error(*kind));
         error.or_else(|| status(status_of(text)?)).ok_or_else(|| {
             let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
-            JobError::usage(format!("--only {text}: it is one of {}, status:503, status:5xx", kinds.join(", ")))
+            let kinds = kinds.join(", ");
+            JobError::usage(message!(OptionName::Only.set(text), ": it is one of {kinds}, status:503, status:5xx"))
         })
     }
 }
@@ -70,7 +73,7 @@ mod tests {
     fn what_is_no_kind_of_failure_is_refused_with_those_there_are() {
         for text in ["timeouts", "503", "status:", "status:50", "status:5xxx", "status:xxx", ""] {
             let error = text.parse::<Only>().expect_err(text);
-            assert!(error.message.starts_with(&format!("--only {text}: it is one of invalid_request, ")), "{error}");
+            assert!(error.to_string().starts_with(&format!("only={text}: it is one of invalid_request, ")), "{error}");
         }
     }
 }

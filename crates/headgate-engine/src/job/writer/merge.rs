@@ -6,9 +6,10 @@ use std::mem;
 use super::{Change, JobWriter, MAX_FAILED_ROWS};
 use crate::job::commit::PartRecord;
 use crate::job::done_rows::DoneRows;
+use crate::message;
 use crate::model::error::{JobError, cause};
 use crate::parts::name::{PartKind, PartName};
-use crate::parts::read::WAYS_ON;
+use crate::parts::read::ways_on;
 
 /// A part of less than this share of the size of a full one is small: 32 MiB of 128.
 const SMALL_SHARE: u64 = 4;
@@ -92,11 +93,15 @@ impl JobWriter {
             Err(error) => {
                 self.give_up();
                 let (shown, cause) = (path.display(), cause(&error));
-                let way_on = match error.kind() {
-                    io::ErrorKind::InvalidData => WAYS_ON,
-                    _ => "all rows are done, and the same command tries again",
-                };
-                Err(JobError::output(format!("cannot merge {shown} with others: {cause}; {way_on}")))
+                let refused = message!("cannot merge {shown} with others: ");
+                Err(JobError::output(match error.downcast::<JobError>() {
+                    // It says what to do.
+                    Ok(damaged) => message!(refused, damaged.message),
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        message!(refused, "{cause}; ", ways_on())
+                    }
+                    Err(_) => message!(refused, "{cause}; all rows are done, and the same command tries again"),
+                }))
             }
         }
     }

@@ -16,7 +16,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 use super::keys::{base64_name, headers_of};
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 use crate::model::row::MAX_BATCH_ROWS;
 use crate::parts::time::UTC_OFFSET;
 
@@ -35,10 +37,10 @@ impl LineDecoder {
             let one = Arc::new(Schema::new(as_json.clone()));
             let readable = if has_duration(field) { Err("a duration".into()) } else { decoder(one).map(|_| ()) };
             readable.map_err(|why| {
-                JobError::usage(format!(
-                    "the input column {:?} cannot be kept in NDJSON: its type is {}, which cannot be read back ({why}); use --format parquet",
-                    field.name(),
-                    field.data_type()
+                let (name, data_type) = (field.name(), field.data_type());
+                JobError::usage(message!(
+                    "the input column {name:?} cannot be kept in NDJSON: its type is {data_type}, which cannot be read back ({why}); use ",
+                    OptionName::Format.set("parquet")
                 ))
             })?;
             fields.extend(as_json);

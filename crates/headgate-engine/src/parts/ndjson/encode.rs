@@ -18,7 +18,9 @@ use base64::prelude::BASE64_STANDARD;
 use base64::write::EncoderWriter;
 
 use super::keys::{base64_name, headers_of};
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 use crate::parts::time::{TimeText, UTC_OFFSET, in_utc};
 
 /// Turns batches of one schema into lines.
@@ -77,9 +79,10 @@ impl LineEncoder {
         for bytes in self.columns.iter().filter(|column| column.field.data_type() == &DataType::Binary) {
             let key = base64_name(&bytes.field);
             if self.columns.iter().any(|column| *column.field.name() == key) {
-                return Err(JobError::usage(format!(
-                    "the input column {key:?} cannot be kept in NDJSON: what is no text of {:?} stands under that name; use --format parquet",
-                    bytes.field.name()
+                let name = bytes.field.name();
+                return Err(JobError::usage(message!(
+                    "the input column {key:?} cannot be kept in NDJSON: what is no text of {name:?} stands under that name; use ",
+                    OptionName::Format.set("parquet")
                 )));
             }
         }

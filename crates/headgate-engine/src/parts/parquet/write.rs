@@ -139,7 +139,7 @@ impl PartWriter for ParquetPart {
 
     fn append(&mut self, part: &Path, crc32: u32) -> io::Result<u64> {
         let file = open_verified(part, crc32)?;
-        let unreadable = |error: JobError| io::Error::new(io::ErrorKind::InvalidData, error.message);
+        let unreadable = |error: JobError| io::Error::new(io::ErrorKind::InvalidData, error);
         let groups = copy::row_groups(&file).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         if are_large(&groups) {
             return self.end_group().and_then(|()| copy::copy(&file, &groups, &mut self.writer)).map_err(io_error);

@@ -21,15 +21,15 @@ fn failure(path: &Path, schema: &SchemaRef) -> (JobError, usize) {
 
 fn assert_damaged(path: &Path, error: &JobError) {
     assert_eq!(JobErrorKind::Output, error.kind);
-    assert!(error.message.starts_with(&format!("{}: damaged: ", path.display())), "{}", error.message);
+    assert!(error.to_string().starts_with(&format!("{}: damaged: ", path.display())), "{}", error.to_string());
     assert!(
-        error.message.ends_with(
-            "; bring it back from a copy, or start over with headgate fetch: with --fresh, or with another -o"
+        error.to_string().ends_with(
+            "; bring it back from a copy, or start over with headgate fetch: with fresh=true, or with another output"
         ),
         "{}",
-        error.message
+        error.to_string()
     );
-    assert!(error.message.len() < 1000 && !error.message.contains(char::is_control), "{}", error.message);
+    assert!(error.to_string().len() < 1000 && !error.to_string().contains(char::is_control), "{}", error.to_string());
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn what_can_be_read_before_the_damage_comes_first() {
 
     assert_eq!(2048, rows);
     assert_damaged(path, &error);
-    assert!(error.message.contains(": damaged: after 2048 rows: "), "{}", error.message);
+    assert!(error.to_string().contains(": damaged: after 2048 rows: "), "{}", error.to_string());
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_part_with_other_columns_is_not_one_of_the_job() {
     let (error, _) = failure(path, &other);
 
     assert_damaged(path, &error);
-    assert!(error.message.contains(": damaged: it has other columns than the job: "), "{}", error.message);
+    assert!(error.to_string().contains(": damaged: it has other columns than the job: "), "{}", error.to_string());
 }
 
 #[test]

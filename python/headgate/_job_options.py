@@ -1,0 +1,105 @@
+"""The options of one job, complete: as the engine reads them, by their names."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import FrozenInstanceError, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from headgate._checks import Check
+from headgate._option import OptionSet
+from headgate._options import FETCH, FORMATS, RETRY, STANDARD_STREAM
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mistake:
+    """An option that cannot be.
+
+    Attributes:
+        option: Its Python name.
+        message: What is wrong, and what would be right.
+    """
+
+    option: str
+    message: str
+
+
+class JobOptions:
+    """A whole set of options, each an attribute; those that were not given have their defaults."""
+
+    options: ClassVar[OptionSet[Any]]
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the entry says
+            ...
+
+    def __init__(self, given: Mapping[str, Any], **places: str | None) -> None:
+        vars(self).update(places, **self.options.complete(given))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise FrozenInstanceError(f"cannot assign to {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment] # it holds lists
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+    def mistakes(self) -> list[Mistake]:
+        """Everything that is wrong with them, as far as the options alone can tell."""
+        return [Mistake(option=option, message=message) for option, message in self._mistakes()]
+
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        for name, entry in self.options.entries.items():
+            value, rule = getattr(self, name), entry.option.check
+            if rule is not None and not (value is None and entry.option.default is None):
+                yield from _refused(name, value, rule)
+
+
+def _refused(name: str, value: object, rule: Check) -> Iterator[tuple[str, str]]:
+    try:
+        rule(value)
+    except (TypeError, ValueError) as error:
+        yield name, str(error)
+
+
+class FetchOptions(JobOptions):
+    """One job, as the engine is told of it."""
+
+    options = FETCH
+
+    def __init__(self, *, input: str, output: str | None = None, **given: Any) -> None:  # noqa: A002, ANN401 - as in `fetch`
+        if given.get("method") is None:
+            # As in curl.
+            given["method"] = "GET" if given.get("data") is None else "POST"
+        if given.get("format") is None:
+            given["format"] = "ndjson" if output == STANDARD_STREAM else "parquet"
+        super().__init__(given, input=input, output=output)
+
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        if not self.input:
+            yield "input", "is missing: name a file, a URL with ranges, or - for lines on standard input"
+        if self.format == "none" and self.output is not None:
+            yield "output", "keeps nothing with the format none: leave one of them out"
+        elif self.format in FORMATS and self.format != "none" and not self.output:
+            yield "output", "is missing: name a directory for the results, or - for NDJSON on standard output"
+        elif self.format == "parquet" and self.output == STANDARD_STREAM:
+            yield "format", "parquet cannot go to standard output: use ndjson, or name a directory"
+        yield from super()._mistakes()
+
+
+class RetryOptions(JobOptions):
+    """Which failed rows of a job to ask again, as the engine is told of it."""
+
+    options = RETRY
+
+    def __init__(self, *, output: str, **given: Any) -> None:  # noqa: ANN401 - as above
+        super().__init__({**given, "only": given.get("only") or ()}, output=output)
+
+    def _mistakes(self) -> Iterator[tuple[str, str]]:
+        if not self.output:
+            yield "output", "is missing: name the directory of a job"
+        elif self.output == STANDARD_STREAM:
+            yield "output", "must be the directory of a job: what went to standard output is not remembered"
+        yield from super()._mistakes()

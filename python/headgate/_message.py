@@ -1,0 +1,36 @@
+"""What is said to a person, with the options it speaks of as data: each face spells them in its own way."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+
+class Mention(NamedTuple):
+    """An option that a message speaks of.
+
+    Attributes:
+        option: Its name, which is Python's keyword for it.
+        value: What the message would set it to; `None`: the message speaks of the option alone.
+    """
+
+    option: str
+    value: bool | int | str | None = None
+
+
+Message: TypeAlias = tuple[str | Mention, ...]
+Spell: TypeAlias = Callable[[Mention], str]
+
+
+def message_of(told: str | Iterable[str | Mapping[str, Any]]) -> Message:
+    """A message as the engine told it in JSON; text alone is one, too."""
+    pieces = [told] if isinstance(told, str) else told
+    return tuple(piece if isinstance(piece, str) else Mention(**piece) for piece in pieces)
+
+
+def spelled(message: Message, spell: Spell) -> str:
+    """The message as text."""
+    return "".join(piece if isinstance(piece, str) else spell(piece) for piece in message)
+
+
+def as_keyword(mention: Mention) -> str:
+    """The option as Python knows it: `timeout_s`, `fresh=True`, `format='ndjson'`."""
+    return mention.option if mention.value is None else f"{mention.option}={mention.value!r}"

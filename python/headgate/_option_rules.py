@@ -1,0 +1,91 @@
+"""What the options of a job may be, beyond what any argument may: each rule once."""
+
+import re
+from typing import Any, Final
+
+from headgate import _checks
+from headgate._checks import SECONDS, Check, number, text
+
+NO_STATUS: Final = "none"
+
+LONGEST_WAIT_S: Final = 365 * 24 * 3600.0
+"""No timeout is longer than a year: beyond it clocks overflow, and nobody waits."""
+
+MOST: Final = 2**63 - 1
+"""The largest whole number that crosses into the engine and its columns."""
+
+# RFC 9110 section 5.6.2: what methods and names of headers are made of.
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# RFC 9110 section 15: three digits, the first of which names the class.
+_STATUS: Final = re.compile(r"[1-9](?:[0-9]{2}|xx|XX)")
+_NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+at_least_0: Final = _checks.whole(0, MOST)
+at_least_1: Final = _checks.whole(1, MOST)
+time: Final = number(
+    lambda seconds: 0 < seconds <= LONGEST_WAIT_S,
+    f"more than 0 seconds and at most {LONGEST_WAIT_S:.0f}",
+    kind=SECONDS,
+)
+time_or_none: Final = number(
+    lambda seconds: 0 <= seconds <= LONGEST_WAIT_S,
+    f"0 seconds or more and at most {LONGEST_WAIT_S:.0f}",
+    kind=SECONDS,
+)
+
+
+def one_of(known: tuple[str, ...]) -> Check:
+    """One of a few words."""
+
+    def rule(value: object) -> None:
+        if value not in known:
+            raise ValueError(f"must be one of {', '.join(known)}, not {value!r}")
+
+    return rule
+
+
+def column(value: str) -> None:
+    """The name of a column."""
+    text(value)
+    if not value:
+        raise ValueError("is empty: name a column of the input")
+
+
+def method(value: str) -> None:
+    """An HTTP method."""
+    text(value)
+    if not _TOKEN.fullmatch(value):
+        raise ValueError(f"{value!r} is no HTTP method")
+
+
+def header_value(value: str) -> None:
+    """What a header may hold."""
+    text(value)
+    if _NOT_IN_A_HEADER.search(value):
+        raise ValueError("holds a control character")
+
+
+def headers(value: Any) -> None:  # noqa: ANN401 - pairs of text, which the faces have made of what was given
+    """Headers, as pairs."""
+    wrong = [f"{name!r} is no name of a header" for name, _ in value if not _TOKEN.fullmatch(name)]
+    wrong += [f"{name} holds a control character" for name, words in value if _NOT_IN_A_HEADER.search(words)]
+    _refuse(wrong)
+
+
+def statuses(value: str) -> None:
+    """Statuses and classes of them, between commas."""
+    text(value)
+    if value.strip() not in ("", NO_STATUS):
+        parts = [part for part in map(str.strip, value.split(",")) if not _STATUS.fullmatch(part)]
+        _refuse([f"{part!r} is no status: write codes and classes, as 429,5xx, or none" for part in parts])
+
+
+def kinds(value: tuple[str, ...]) -> None:
+    """Kinds of failures; whether there are such is for the engine to say."""
+    if "" in value:
+        raise ValueError("names an empty kind: write kinds as timeout,status:503")
+
+
+def _refuse(wrong: list[str]) -> None:
+    if wrong:
+        raise ValueError("; ".join(wrong))

@@ -1,0 +1,22 @@
+"""How the command line spells an option that a message speaks of."""
+
+import shlex
+from typing import Final
+
+from headgate._message import Mention
+from headgate._options import FETCH, RETRY, JobOption
+
+_OUTPUT: Final = "-o"
+
+
+def as_flag(mention: Mention) -> str:
+    """The option as it is typed: `--timeout-s`, `--fresh`, `--no-resume`, `--format ndjson`."""
+    flag = _flag_of(mention.option)
+    return flag if isinstance(mention.value, bool | None) else f"{flag} {shlex.quote(str(mention.value))}"
+
+
+def _flag_of(name: str) -> str:
+    entry = FETCH.entries.get(name) or RETRY.entries.get(name)
+    if entry is not None and isinstance(entry.option, JobOption):
+        return entry.option.flags_of(name)[-1]
+    return _OUTPUT if name == "output" else f"--{name.replace('_', '-')}"

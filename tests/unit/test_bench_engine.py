@@ -1,0 +1,61 @@
+"""The arithmetic of bench/engine.py."""
+
+from typing import Any
+
+from harness.trial import Trial
+from inside import hosts, warm
+from inside.hosts import HOSTS, MANY, ONE, host_urls
+
+
+def trial(client: str, round_: int, requests_per_s: float, cpu_s: float, *, wrong: str = "") -> Trial:
+    return Trial(
+        scenario="hosts",
+        round=round_,
+        client=client,
+        concurrency=64,
+        requests=1000,
+        requests_per_s=requests_per_s,
+        elapsed_s=1.0,
+        wall_s=1.1,
+        cpu_s=cpu_s,
+        peak_rss_bytes=1,
+        server_requests=1000,
+        server_connections=500,
+        server_cpu_s=1.0,
+        wrong=wrong,
+    )
+
+
+def test_every_host_has_an_address_of_its_own_and_urls_are_of_one_length() -> None:
+    urls = host_urls(HOSTS, 8080)
+    assert HOSTS == len(set(urls))
+    assert 1 == len({len(url) for url in urls})
+    assert ("http://127.0.0.100:8080/row", "http://127.0.9.199:8080/row") == (urls[0], urls[-1])
+
+
+def test_many_hosts_are_held_against_one_host_of_the_same_round() -> None:
+    trials = [trial(ONE, 1, 100, 1.0), trial(MANY, 1, 89, 1.1), trial(ONE, 2, 10, 1.0), trial(MANY, 2, 8.9, 1.2)]
+    trials += [trial(ONE, 3, 10, 1.0), trial(MANY, 3, 30, 1.0, wrong="lost")]
+    found = hosts.answer(trials)
+    assert [
+        (f"requests/s, {MANY} / one host, c = 64: at least 0.9", "0.89", False),
+        (f"CPU a request, {MANY} / one host, c = 64: at most 1.11 times", "1.15 times", False),
+    ] == [(target.promise, target.shown, target.met) for target in found.targets]
+    assert [f"{MANY}, concurrency 64, round 3: lost"] == found.wrong
+    assert "**1 of 3 WRONG**" in found.text
+    assert [500.0] * 6 == [1000 * record["server_connections"] / record["requests"] for record in found.raw]
+
+
+def record(round_: int, engine: str, median_us: float) -> dict[str, Any]:
+    quantiles = {"median_us": median_us, "p90_us": 2 * median_us}
+    return {"round": round_, "engine": engine, "started": quantiles, "outcome": quantiles, "ended": quantiles}
+
+
+def test_only_the_warm_engine_has_promised_a_time() -> None:
+    records = [record(round_, "warm", us) for round_, us in ((1, 900), (2, 5_000), (3, 1_000))]
+    found = warm.answer([*records, record(1, "cold", 7_000)])
+    assert [("1.000 ms", True)] * 2 == [(target.shown, target.met) for target in found.targets]
+    assert "| the run has ended | 1.000 | 2.000 | 7.000 | 14.000 |" in found.text
+
+    found = warm.answer([record(1, "warm", 1_001)])
+    assert [("1.001 ms", False)] * 2 == [(target.shown, target.met) for target in found.targets]
