@@ -37,11 +37,6 @@ def test_an_error_that_refuses_notes_is_raised_without(options: dict[str, Any]) 
         all_of(fail, range(5), **{"limit": 2, **options})
 
 
-def test_an_error_that_refuses_notes_is_raised_by_a_retry_alone() -> None:
-    with pytest.raises(FrozenError):
-        run_on_virtual_clock(Retry(2).call(fail, 1))
-
-
 def test_an_error_that_is_raised_again_and_again_gathers_no_notes() -> None:
     async def raise_it(_item: int) -> None:
         raise always
