@@ -328,7 +328,7 @@ def test_what_has_caught_the_error_and_runs_on_another_thread_goes_on() -> None:
 
 def test_errors_that_are_causes_of_one_another_are_cleared_once() -> None:
     held.clear()
-    error, other = error_of(fail), error_of(fail)
-    error.__cause__, other.__cause__ = other, error
+    error, other, third = (error_of(fail) for _ in range(3))
+    error.__cause__, other.__cause__, third.__cause__ = other, third, other
     clear_locals(error)
-    assert [None, None] == [each() for each in held]
+    assert [None] * 3 == [each() for each in held]
