@@ -105,6 +105,7 @@ async def test_items_that_wait_for_another_attempt_or_their_key_count_against_th
         await asyncio.sleep(50)
         now = results.statistics()
         assert expected == (now.taken, now.waiting, now.running, now.retried)
+    assert 0 == results.statistics().succeeded
 
 
 def test_a_mistake_in_backoff_is_raised_with_the_error_before_it() -> None:
