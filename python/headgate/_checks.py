@@ -11,6 +11,7 @@ from typing import Any, Final
 Check = Callable[[Any], None]
 
 SECONDS: Final = "a number of seconds"
+LONE_SURROGATE: Final = "holds a lone surrogate, which is no character of UTF-8"
 
 _SHOWN_BELOW: Final = 10**24
 """A whole number from here on is shown by its size: of a long one Python refuses to make text."""
@@ -79,9 +80,13 @@ def number(is_right: Callable[[float], bool], words: str, *, kind: str = "a numb
 
 
 def text(value: object) -> None:
-    """Text."""
+    """Text that can be written as UTF-8."""
     if not isinstance(value, str):
         raise TypeError(f"must be text, not {kind_of(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(LONE_SURROGATE) from None
 
 
 def switch(value: object) -> None:

@@ -51,6 +51,12 @@ def column(value: str) -> None:
         raise ValueError("is empty: name a column of the input")
 
 
+def columns(value: tuple[str, ...]) -> None:
+    """Names of columns; whether the input has them is for the engine to say."""
+    for name in value:
+        text(name)
+
+
 def method(value: str) -> None:
     """An HTTP method."""
     text(value)
@@ -67,8 +73,15 @@ def header_value(value: str) -> None:
 
 def headers(value: Any) -> None:  # noqa: ANN401 - pairs of text, which the faces have made of what was given
     """Headers, as pairs."""
-    wrong = [f"{name!r} is no name of a header" for name, _ in value if not _TOKEN.fullmatch(name)]
-    wrong += [f"{name} holds a control character" for name, words in value if _NOT_IN_A_HEADER.search(words)]
+    wrong = []
+    for name, words in value:
+        if not _TOKEN.fullmatch(name):
+            wrong.append(f"{name!r} is no name of a header")
+            continue
+        try:
+            header_value(words)
+        except ValueError as error:
+            wrong.append(f"{name} {error}")
     _refuse(wrong)
 
 
@@ -82,8 +95,10 @@ def statuses(value: str) -> None:
 
 def kinds(value: tuple[str, ...]) -> None:
     """Kinds of failures; whether there are such is for the engine to say."""
-    if "" in value:
-        raise ValueError("names an empty kind: write kinds as timeout,status:503")
+    for kind in value:
+        text(kind)
+        if not kind:
+            raise ValueError("names an empty kind: write kinds as timeout,status:503")
 
 
 def _refuse(wrong: list[str]) -> None:

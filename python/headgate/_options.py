@@ -78,6 +78,7 @@ class InputOptions(TypedDict, total=False):
         JobOption(
             help="Columns of the input to carry into the result.",
             default=(),
+            check=rules.columns,
             form="columns",
             group="input",
             metavar="COLUMN",

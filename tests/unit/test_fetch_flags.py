@@ -113,6 +113,15 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
             ["--max-body-bytes", "1 parsec"],
         ),
         ("--max-body-bytes must be a size in bytes, as 1048576 or 1MiB, not '-1'", ["--max-body-bytes", "-1"]),
+        (
+            "--max-body-bytes must be a size in bytes, as 1048576 or 1MiB, not '999999999999...9999999999999'",
+            ["--max-body-bytes", "9" * 400],
+        ),
+        (
+            "--max-body-bytes must be at most 9223372036854775807, not about 1e299",
+            ["--max-body-bytes", "1" + "0" * 299],
+        ),
+        ("--head must be a whole number, not '999999999999...9999999999999'", ["--head", "9" * 5000]),
         ("--format must be one of parquet, ndjson, none, not 'xml'", ["--format", "xml"]),
         ("--fail-on '5x' is no status: write codes and classes, as 429,5xx, or none", ["--fail-on", "404,5x"]),
         ("--header 'Accept' is no header: write 'Name: value'", ["-H", "Accept"]),

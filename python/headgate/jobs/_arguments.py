@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from headgate._checks import kind_of
+from headgate._checks import LONE_SURROGATE, kind_of, text
 from headgate._errors import UsageError
 from headgate._job_options import JobOptions, Mistake
 from headgate._option import OptionSet
@@ -64,10 +64,15 @@ class Arguments:
     def path(self, option: str, value: object) -> str:
         """A path as text, also one that means no file: `-`, a URL with ranges."""
         path = os.fspath(value) if isinstance(value, os.PathLike) else value
-        if isinstance(path, str):
-            return path
-        self.wrong(option, f"must be one path or text, not {kind_of(value)}")
-        return ""
+        if not isinstance(path, str):
+            self.wrong(option, f"must be one path or text, not {kind_of(value)}")
+            return ""
+        try:
+            # The name of a file may have bytes that are no UTF-8.
+            os.fsencode(path)
+        except UnicodeEncodeError:
+            self.wrong(option, LONE_SURROGATE)
+        return path
 
     def path_or_none(self, option: str, value: object) -> str | None:
         """A path that need not be."""
@@ -133,7 +138,12 @@ class Arguments:
         """A request body; text goes as UTF-8."""
         if value is None or isinstance(value, bytes):
             return value
-        if isinstance(value, str):
-            return value.encode()
-        self.wrong(option, f"must be bytes or text, not {kind_of(value)}")
-        return None
+        if not isinstance(value, str):
+            self.wrong(option, f"must be bytes or text, not {kind_of(value)}")
+            return None
+        try:
+            text(value)
+        except ValueError as error:
+            self.wrong(option, str(error))
+            return None
+        return value.encode()
