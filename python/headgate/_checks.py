@@ -39,7 +39,7 @@ def kind_of(value: object) -> str:
 
 def figure(value: float) -> str:
     """A number, as messages have it."""
-    if isinstance(value, float):
+    if not isinstance(value, int):
         return f"{value:g}"
     if abs(value) < _SHOWN_BELOW:
         return str(value)
@@ -119,6 +119,6 @@ def one_of(known: tuple[object, ...]) -> Check:
 
     def rule(value: object) -> None:
         if value not in known:
-            raise ValueError(f"must be one of {', '.join(map(repr, known))}, not {value!r}")
+            raise ValueError(f"must be one of {', '.join(map(str, known))}, not {value!r}")
 
     return rule

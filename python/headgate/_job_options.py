@@ -52,9 +52,7 @@ class JobOptions:
 
     def _mistakes(self) -> Iterator[tuple[str, str]]:
         for name, entry in self.options.entries.items():
-            value, rule = getattr(self, name), entry.option.check
-            if rule is not None and not (value is None and entry.option.default is None):
-                yield from _refused(name, value, rule)
+            yield from _refused(name, getattr(self, name), entry.check)
 
 
 def _refused(name: str, value: object, rule: Check) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias, TypedDict, get_args
 
 from headgate import _option_rules as rules
-from headgate._checks import switch, text
+from headgate._checks import one_of, switch
 from headgate._option import Option, OptionSet
 from headgate._version import __version__
 
@@ -249,7 +249,7 @@ class WorkOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="those that the system is configured with",
-            check=text,
+            check=rules.name_server,
             group="limits",
             metavar="SERVER",
             typed="ask this name server, IP or IP:PORT, or let the system look names up: system",
@@ -304,7 +304,7 @@ class OutputOptions(TypedDict, total=False):
             help="`parquet`, `ndjson`, or `none` to count and drop.",
             default=None,
             default_means="`parquet`, or `ndjson` to standard output",
-            check=rules.one_of(FORMATS),
+            check=one_of(FORMATS),
             group="output",
             metavar="FORMAT",
             of_job=True,

@@ -122,6 +122,10 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
             ["--max-body-bytes", "1" + "0" * 299],
         ),
         ("--head must be a whole number, not '999999999999...9999999999999'", ["--head", "9" * 5000]),
+        (
+            "--dns must be the IP address of a name server, with or without a port, or system, not ''",
+            ["--dns", ""],
+        ),
         ("--format must be one of parquet, ndjson, none, not 'xml'", ["--format", "xml"]),
         ("--fail-on '5x' is no status: write codes and classes, as 429,5xx, or none", ["--fail-on", "404,5x"]),
         ("--header 'Accept' is no header: write 'Name: value'", ["-H", "Accept"]),
@@ -174,6 +178,13 @@ def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
         "--output is missing: name a directory for the results, or - for NDJSON on standard output",
     } == set(told)
     assert len(set(told)) == len(told)
+
+
+def test_a_name_server_that_cannot_be_is_told_with_the_other_mistakes() -> None:
+    assert [
+        "--concurrency must be at least 1, not 0",
+        "--dns must be the IP address of a name server, with or without a port, or system, not 'foo'",
+    ] == mistakes("u.txt", "-o", "r", "--dns", "foo", "-c", "0")
 
 
 def test_the_help_groups_the_flags_and_gives_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,5 +160,5 @@ def test_a_function_that_blocks_is_called_once_before_it_is_refused() -> None:
 
 
 def test_outcomes_nobody_would_see_are_refused() -> None:
-    with pytest.raises(ValueError, match="errors must be one of 'raise', 'skip', not 'yield'; for outcomes, use amap"):
+    with pytest.raises(ValueError, match="errors must be one of raise, skip, not 'yield'; for outcomes, use amap"):
         run_on_virtual_clock(for_each(Work(), "a", limit=1, errors="yield"))  # type: ignore[arg-type]

@@ -79,6 +79,25 @@ def test_each_mistake_is_named(expected: str, changes: dict[str, Any]) -> None:
     assert [expected] == mistakes(**changes)
 
 
+NAME_SERVERS = ["system", "9.9.9.9", "9.9.9.9:5353", "::1", "2620:fe::9", "[::1]", "[::1]:5353", "[9.9.9.9]"]
+NO_NAME_SERVERS = ["", "foo", "dns.example", "9.9.9.9:", "9.9.9.9:0", "9.9.9.9:65536", ":53", "9.9.9", "[::1", "[]:53"]
+
+
+@pytest.mark.parametrize("dns", NAME_SERVERS)
+def test_a_name_server_that_the_engine_knows_is_no_mistake(dns: str) -> None:
+    assert options_as_read(Given()) != options_as_read(Given(dns=dns))
+    assert mistakes(dns=dns) == []
+
+
+@pytest.mark.parametrize("dns", NO_NAME_SERVERS)
+def test_a_name_server_that_the_engine_would_refuse_is_a_mistake(dns: str) -> None:
+    with pytest.raises(headgate.UsageError):
+        options_as_read(Given(dns=dns))
+    assert [f"dns must be the IP address of a name server, with or without a port, or system, not {dns!r}"] == mistakes(
+        dns=dns
+    )
+
+
 def test_all_mistakes_are_named_at_once() -> None:
     assert ["head", "method", "concurrency"] == [
         mistake.option for mistake in FetchOptions(**GOOD, head=-1, concurrency=0, method="").mistakes()

@@ -5,7 +5,6 @@ A message names types and not values where a value may be a secret: headers and 
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain
 from typing import Any
 
 from headgate._checks import LONE_SURROGATE, kind_of, text
@@ -61,8 +60,10 @@ class Arguments:
         """Raises `UsageError` with every mistake there is, in what was given or in the options made of it."""
         mistakes = [*self.mistakes, *(mistake for mistake in options.mistakes() if not self.is_wrong(mistake.option))]
         if mistakes:
-            pieces = [("; ", Mention(mistake.option), f" {mistake.message}") for mistake in mistakes]
-            raise UsageError(tuple(chain.from_iterable(pieces))[1:])
+            pieces: list[str | Mention] = []
+            for mistake in mistakes:
+                pieces += ["; ", Mention(mistake.option), f" {mistake.message}"]
+            raise UsageError(tuple(pieces[1:]))
 
     def path(self, option: str, value: object) -> str:
         """A path as text, also one that means no file: `-`, a URL with ranges."""
