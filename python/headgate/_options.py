@@ -95,6 +95,7 @@ class InputOptions(TypedDict, total=False):
             check=rules.at_least_0,
             group="input",
             metavar="N",
+            typed="read only the first N rows",
             of_job=True,
         ),
     ]
@@ -181,7 +182,7 @@ class WorkOptions(TypedDict, total=False):
         JobOption(
             help="PEM file of certificates to trust, and no others.",
             default=None,
-            default_means="the system's",
+            default_means="the system's, and Mozilla's",
             form="path",
             group="request",
             metavar="FILE",
@@ -277,7 +278,7 @@ class WorkOptions(TypedDict, total=False):
             check=rules.time_or_none,
             group="limits",
             metavar="SECONDS",
-            typed="for what is in flight after Ctrl-C",
+            typed="how long requests in flight may go on after Ctrl-C",
         ),
     ]
     part_bytes: Annotated[
@@ -391,7 +392,7 @@ class OnlyOption(TypedDict, total=False):
     ]
 
 
-class FetchKeywords(InputOptions, AskOptions, WorkOptions, OutputOptions, ProgressOption, total=False):
+class FetchKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, ProgressOption, total=False):
     """The options of `headgate.fetch`."""
 
 

@@ -194,7 +194,16 @@ def test_the_help_groups_the_flags_and_gives_the_defaults(capsys: pytest.Capture
     assert ["input", "request", "limits", "output", "progress", "other", "examples"] == titles
     assert "-c, --concurrency N         requests in flight at the most (default: 256)" in text
     assert "a longer response body is a failure (default: 16MiB)" in text
+    assert "read only the first N rows (default: all)" in text
+    assert "how long requests in flight may go on after Ctrl-C (default: 10)" in text
+    assert "the system's, and Mozilla's)" in " ".join(text.split())
     assert max(len(line) for line in text.splitlines()) <= 110
+
+
+def test_the_help_gives_the_format_right_after_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    _fetch_flags.read(["--help"])
+    flags = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  -")]
+    assert "--format" == flags[flags.index("-o,") + 1]
 
 
 def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:

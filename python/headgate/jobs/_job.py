@@ -104,7 +104,7 @@ class Job:
         `headers` or `data` needs the same ones here.
 
         Args:
-            **options: Each is described with its default.
+            **options: `help(headgate.Job.retry)` describes each with its default.
 
         Returns:
             What was done this time; `summary.job` has the figures of the whole job.
