@@ -19,7 +19,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Statuses: TypeAlias = str | Iterable[int | str]
 
-Form: TypeAlias = Literal["plain", "path", "size", "data", "headers", "columns", "statuses", "kinds"]
+GivenAs: TypeAlias = Literal["plain", "path", "size", "data", "headers", "columns", "statuses", "kinds"]
 """How a value is given, where that is not how it is meant: each face reads it in its own way."""
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -34,7 +34,7 @@ class JobOption(Option):
     """What is known of an option of a job.
 
     Attributes:
-        form: How its value is given.
+        given_as: How its value is given.
         group: The group of the command line's help in which its flag stands; empty: it has no flag.
         flags: Its flags, where they are not the one of its name.
         metavar: What stands for the value in that help.
@@ -43,7 +43,7 @@ class JobOption(Option):
             another job.
     """
 
-    form: Form = "plain"
+    given_as: GivenAs = "plain"
     group: str = ""
     flags: tuple[str, ...] = ()
     metavar: str = ""
@@ -79,7 +79,7 @@ class InputOptions(TypedDict, total=False):
             help="Columns of the input to carry into the result.",
             default=(),
             check=rules.columns,
-            form="columns",
+            given_as="columns",
             group="input",
             metavar="COLUMN",
             typed="carry this column of the input into the results; repeats",
@@ -138,7 +138,7 @@ class AskOptions(TypedDict, total=False):
             ),
             default="408,425,429,5xx",
             check=rules.statuses,
-            form="statuses",
+            given_as="statuses",
             group="output",
             metavar="STATUSES",
             typed="statuses of failed rows, or none",
@@ -156,7 +156,7 @@ class WorkOptions(TypedDict, total=False):
             help="Sent with each request; a mapping, or pairs where a name repeats.",
             default=(),
             check=rules.headers,
-            form="headers",
+            given_as="headers",
             group="request",
             flags=("-H", "--header"),
             metavar="'NAME: VALUE'",
@@ -169,7 +169,7 @@ class WorkOptions(TypedDict, total=False):
         JobOption(
             help="Body of rows that bring none. Text is sent as UTF-8.",
             default=None,
-            form="data",
+            given_as="data",
             group="request",
             flags=("-d", "--data"),
             metavar="DATA",
@@ -183,7 +183,7 @@ class WorkOptions(TypedDict, total=False):
             help="PEM file of certificates to trust, and no others.",
             default=None,
             default_means="the system's, and Mozilla's",
-            form="path",
+            given_as="path",
             group="request",
             metavar="FILE",
         ),
@@ -263,7 +263,7 @@ class WorkOptions(TypedDict, total=False):
             default=16 * 1024**2,
             unit=_BYTES,
             check=rules.at_least_0,
-            form="size",
+            given_as="size",
             group="limits",
             metavar="SIZE",
             typed="a longer response body is a failure",
@@ -288,7 +288,7 @@ class WorkOptions(TypedDict, total=False):
             default=128 * 1024**2,
             unit=_BYTES,
             check=rules.at_least_1,
-            form="size",
+            given_as="size",
             group="output",
             metavar="SIZE",
             typed="begin a new file at this size",
@@ -384,7 +384,7 @@ class OnlyOption(TypedDict, total=False):
             default=None,
             default_means="all",
             check=rules.kinds,
-            form="kinds",
+            given_as="kinds",
             group="what to ask again",
             metavar="KINDS",
             typed="failures of these kinds, as timeout,status:503,status:5xx; repeats",

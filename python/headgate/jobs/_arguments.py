@@ -12,7 +12,7 @@ from headgate._errors import UsageError
 from headgate._job_options import JobOptions, Mistake
 from headgate._message import Mention
 from headgate._option import OptionSet
-from headgate._options import Form, JobOption
+from headgate._options import GivenAs, JobOption
 
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 _WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
@@ -30,8 +30,8 @@ class Arguments:
         self.mistakes: list[Mistake] = []
 
     def read(self, options: OptionSet[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given, each read as its form asks for; a name that no option has is left for `options` to refuse."""
-        readers: dict[Form, Callable[[str, Any], object]] = {
+        """What was given, each read as its entry says; a name that no option has is left for `options` to refuse."""
+        readers: dict[GivenAs, Callable[[str, Any], object]] = {
             "path": self.path_or_none,
             "data": self.data,
             "headers": self.headers,
@@ -42,7 +42,7 @@ class Arguments:
         values = dict(given)
         for name in filter(options.entries.__contains__, given):
             option = options.entries[name].option
-            reader = readers.get(option.form) if isinstance(option, JobOption) else None
+            reader = readers.get(option.given_as) if isinstance(option, JobOption) else None
             if reader is not None:
                 values[name] = reader(name, given[name])
         return values

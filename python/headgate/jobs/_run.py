@@ -9,7 +9,7 @@ from headgate import _format
 from headgate._errors import Interrupted, error_of
 from headgate._job_options import FetchOptions, RetryOptions
 from headgate._message import Mention, Spell, as_keyword, spelled
-from headgate._native import Job
+from headgate._native import Run
 from headgate._summary import Summary
 from headgate.jobs import _report
 from headgate.jobs._watch import Display, watch
@@ -42,9 +42,11 @@ def run(
     Raises:
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
-    job = Job(options) if isinstance(options, FetchOptions) else Job.retry(options)
-    greeting = _report.greeting(Summary.from_json(job.summary(), spell))
-    summary, stopped_by = watch(job, display, grace_s=options.grace_s, signals=signals, greeting=greeting, spell=spell)
+    running = Run(options) if isinstance(options, FetchOptions) else Run.retry(options)
+    greeting = _report.greeting(Summary.from_json(running.summary(), spell))
+    summary, stopped_by = watch(
+        running, display, grace_s=options.grace_s, signals=signals, greeting=greeting, spell=spell
+    )
     if options.insecure:
         summary = dataclasses.replace(summary, notes=(*summary.notes, spelled(_INSECURE_NOTE, spell)))
     return summary, stopped_by
