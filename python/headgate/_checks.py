@@ -5,11 +5,16 @@ A rule raises `TypeError` or `ValueError` with what the value must be; who asks 
 
 from collections.abc import Callable
 from inspect import iscoroutine
+from math import log10
 from typing import Any, Final
 
 Check = Callable[[Any], None]
 
 SECONDS: Final = "a number of seconds"
+LONE_SURROGATE: Final = "holds a lone surrogate, which is no character of UTF-8"
+
+_SHOWN_BELOW: Final = 10**24
+"""A whole number from here on is shown by its size: of a long one Python refuses to make text."""
 
 
 def check(name: str, value: object, rule: Check, hint: str = "") -> None:
@@ -32,6 +37,15 @@ def kind_of(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
+def figure(value: float) -> str:
+    """A number, as messages have it."""
+    if not isinstance(value, int):
+        return f"{value:g}"
+    if abs(value) < _SHOWN_BELOW:
+        return str(value)
+    return f"about {'-' if value < 0 else ''}1e{int(log10(abs(value)))}"
+
+
 def whole(least: int, most: int | None = None, *, or_a: type | None = None) -> Check:
     """A whole number within bounds; or something of the other type."""
     kind = "an int" if or_a is None else f"an int or a {or_a.__name__}"
@@ -42,29 +56,37 @@ def whole(least: int, most: int | None = None, *, or_a: type | None = None) -> C
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"must be {kind}, not {kind_of(value)}")
         if value < least:
-            raise ValueError(f"must be at least {least}, not {value}")
+            raise ValueError(f"must be at least {least}, not {figure(value)}")
         if most is not None and value > most:
-            raise ValueError(f"must be at most {most}, not {value}")
+            raise ValueError(f"must be at most {most}, not {figure(value)}")
 
     return rule
 
 
 def number(is_right: Callable[[float], bool], words: str, *, kind: str = "a number") -> Check:
-    """A number that is right, which the words say."""
+    """A number that is right, which the words say; and that fits a float, as clocks and rates count."""
 
     def rule(value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"must be {kind}, not {kind_of(value)}")
-        if not is_right(value):
-            raise ValueError(f"must be {words}, not {value:g}")
+        try:
+            as_float = float(value)
+        except OverflowError:
+            raise ValueError(f"must be {kind} that fits a float, not {figure(value)}") from None
+        if not is_right(as_float):
+            raise ValueError(f"must be {words}, not {figure(value)}")
 
     return rule
 
 
 def text(value: object) -> None:
-    """Text."""
+    """Text that can be written as UTF-8."""
     if not isinstance(value, str):
         raise TypeError(f"must be text, not {kind_of(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(LONE_SURROGATE) from None
 
 
 def switch(value: object) -> None:
@@ -97,6 +119,6 @@ def one_of(known: tuple[object, ...]) -> Check:
 
     def rule(value: object) -> None:
         if value not in known:
-            raise ValueError(f"must be one of {', '.join(map(repr, known))}, not {value!r}")
+            raise ValueError(f"must be one of {', '.join(map(str, known))}, not {value!r}")
 
     return rule

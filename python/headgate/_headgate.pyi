@@ -9,11 +9,11 @@ __all__ = [
     "ERROR_KINDS",
     "JOB_OPTIONS",
     "OPTION_NAMES",
-    "Job",
     "RowBatch",
     "RowBatches",
     "RowSchema",
     "RowStream",
+    "Run",
     "Server",
     "__version__",
     "job_rows",
@@ -29,10 +29,10 @@ JOB_OPTIONS: Final[list[str]]
 OPTION_NAMES: Final[list[str]]
 
 @final
-class Job:
-    def __new__(cls, options: FetchOptions) -> Job: ...
+class Run:
+    def __new__(cls, options: FetchOptions) -> Run: ...
     @staticmethod
-    def retry(options: RetryOptions) -> Job: ...
+    def retry(options: RetryOptions) -> Run: ...
     def wait(self, timeout_s: float) -> bool: ...
     def stop(self) -> None: ...
     def abort(self) -> None: ...

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import FrozenInstanceError, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
-from headgate._checks import Check
+from headgate._checks import Check, text
 from headgate._option import OptionSet
 from headgate._options import FETCH, FORMATS, RETRY, STANDARD_STREAM
 
@@ -52,9 +52,7 @@ class JobOptions:
 
     def _mistakes(self) -> Iterator[tuple[str, str]]:
         for name, entry in self.options.entries.items():
-            value, rule = getattr(self, name), entry.option.check
-            if rule is not None and not (value is None and entry.option.default is None):
-                yield from _refused(name, value, rule)
+            yield from _refused(name, getattr(self, name), entry.check)
 
 
 def _refused(name: str, value: object, rule: Check) -> Iterator[tuple[str, str]]:
@@ -80,6 +78,7 @@ class FetchOptions(JobOptions):
     def _mistakes(self) -> Iterator[tuple[str, str]]:
         if not self.input:
             yield "input", "is missing: name a file, a URL with ranges, or - for lines on standard input"
+        yield from _refused("input", self.input, text)
         if self.format == "none" and self.output is not None:
             yield "output", "keeps nothing with the format none: leave one of them out"
         elif self.format in FORMATS and self.format != "none" and not self.output:

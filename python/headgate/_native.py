@@ -2,9 +2,9 @@
 
 import warnings
 
-from headgate._headgate import DEBUG_BUILD, ERROR_KINDS, Job, RowStream, Server, job_rows, job_status, preview
+from headgate._headgate import DEBUG_BUILD, ERROR_KINDS, RowStream, Run, Server, job_rows, job_status, preview
 
-__all__ = ["ERROR_KINDS", "Job", "RowStream", "Server", "job_rows", "job_status", "preview"]
+__all__ = ["ERROR_KINDS", "RowStream", "Run", "Server", "job_rows", "job_status", "preview"]
 
 if DEBUG_BUILD:
     warnings.warn(

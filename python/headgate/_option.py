@@ -62,14 +62,18 @@ class Entry:
     option: Option
 
     def check(self, value: object) -> None:
-        """Raises `TypeError` or `ValueError`, with the option's name, if it cannot be that."""
+        """Raises `TypeError` or `ValueError` with what it must be, if it cannot be that."""
         if value is None and self.option.default is None:
             return
         rule = self.option.check
         if rule is None and get_origin(self.type) is Literal:
             rule = one_of(get_args(self.type))
-        if rule is not None:
-            check(self.name, value, rule, self.option.hint)
+        if rule is None:
+            return
+        try:
+            rule(value)
+        except ValueError as error:
+            raise ValueError("; ".join(filter(None, (str(error), self.option.hint)))) from None
 
     def parameter(self) -> inspect.Parameter:
         """The keyword argument that it is."""
@@ -123,7 +127,7 @@ class OptionSet(Generic[K]):
         """
         options = self.complete(given)
         for name, value in given.items():
-            self.entries[name].check(value)
+            check(name, value, self.entries[name].check)
         return options
 
     def _refuse(self, options: Mapping[str, object]) -> None:

@@ -4,9 +4,10 @@ import re
 from typing import Any, Final
 
 from headgate import _checks
-from headgate._checks import SECONDS, Check, number, text
+from headgate._checks import SECONDS, number, text
 
 NO_STATUS: Final = "none"
+SYSTEM_NAMES: Final = "system"
 
 LONGEST_WAIT_S: Final = 365 * 24 * 3600.0
 """No timeout is longer than a year: beyond it clocks overflow, and nobody waits."""
@@ -18,6 +19,8 @@ MOST: Final = 2**63 - 1
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # RFC 9110 section 15: three digits, the first of which names the class.
 _STATUS: Final = re.compile(r"[1-9](?:[0-9]{2}|xx|XX)")
+_WITH_PORT: Final = re.compile(r"(?:\[(?P<in_brackets>[^]]*)\]|(?P<bare>[^:]*))(?::(?P<port>[0-9]+))?")
+_HIGHEST_PORT: Final = 65535
 _NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 at_least_0: Final = _checks.whole(0, MOST)
@@ -34,21 +37,34 @@ time_or_none: Final = number(
 )
 
 
-def one_of(known: tuple[str, ...]) -> Check:
-    """One of a few words."""
-
-    def rule(value: object) -> None:
-        if value not in known:
-            raise ValueError(f"must be one of {', '.join(known)}, not {value!r}")
-
-    return rule
-
-
 def column(value: str) -> None:
     """The name of a column."""
     text(value)
     if not value:
         raise ValueError("is empty: name a column of the input")
+
+
+def name_server(value: str) -> None:
+    """Who is asked for addresses: `system`, or an IP address with or without a port."""
+    from ipaddress import ip_address  # noqa: PLC0415 - not for the help
+
+    text(value)
+    found = _WITH_PORT.fullmatch(value)
+    host, port = (found["in_brackets"] or found["bare"], found["port"]) if found else (value, None)
+    try:
+        if value != SYSTEM_NAMES:
+            ip_address(host)
+        is_right = port is None or 0 < int(port) <= _HIGHEST_PORT
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise ValueError(f"must be the IP address of a name server, with or without a port, or system, not {value!r}")
+
+
+def columns(value: tuple[str, ...]) -> None:
+    """Names of columns; whether the input has them is for the engine to say."""
+    for name in value:
+        text(name)
 
 
 def method(value: str) -> None:
@@ -67,8 +83,15 @@ def header_value(value: str) -> None:
 
 def headers(value: Any) -> None:  # noqa: ANN401 - pairs of text, which the faces have made of what was given
     """Headers, as pairs."""
-    wrong = [f"{name!r} is no name of a header" for name, _ in value if not _TOKEN.fullmatch(name)]
-    wrong += [f"{name} holds a control character" for name, words in value if _NOT_IN_A_HEADER.search(words)]
+    wrong = []
+    for name, words in value:
+        if not _TOKEN.fullmatch(name):
+            wrong.append(f"{name!r} is no name of a header")
+            continue
+        try:
+            header_value(words)
+        except ValueError as error:
+            wrong.append(f"{name} {error}")
     _refuse(wrong)
 
 
@@ -82,8 +105,10 @@ def statuses(value: str) -> None:
 
 def kinds(value: tuple[str, ...]) -> None:
     """Kinds of failures; whether there are such is for the engine to say."""
-    if "" in value:
-        raise ValueError("names an empty kind: write kinds as timeout,status:503")
+    for kind in value:
+        text(kind)
+        if not kind:
+            raise ValueError("names an empty kind: write kinds as timeout,status:503")
 
 
 def _refuse(wrong: list[str]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias, TypedDict, get_args
 
 from headgate import _option_rules as rules
-from headgate._checks import switch, text
+from headgate._checks import one_of, switch
 from headgate._option import Option, OptionSet
 from headgate._version import __version__
 
@@ -19,7 +19,7 @@ StrPath: TypeAlias = str | os.PathLike[str]
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Statuses: TypeAlias = str | Iterable[int | str]
 
-Form: TypeAlias = Literal["plain", "path", "size", "data", "headers", "columns", "statuses", "kinds"]
+GivenAs: TypeAlias = Literal["plain", "path", "size", "data", "headers", "columns", "statuses", "kinds"]
 """How a value is given, where that is not how it is meant: each face reads it in its own way."""
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
@@ -34,7 +34,7 @@ class JobOption(Option):
     """What is known of an option of a job.
 
     Attributes:
-        form: How its value is given.
+        given_as: How its value is given.
         group: The group of the command line's help in which its flag stands; empty: it has no flag.
         flags: Its flags, where they are not the one of its name.
         metavar: What stands for the value in that help.
@@ -43,7 +43,7 @@ class JobOption(Option):
             another job.
     """
 
-    form: Form = "plain"
+    given_as: GivenAs = "plain"
     group: str = ""
     flags: tuple[str, ...] = ()
     metavar: str = ""
@@ -78,7 +78,8 @@ class InputOptions(TypedDict, total=False):
         JobOption(
             help="Columns of the input to carry into the result.",
             default=(),
-            form="columns",
+            check=rules.columns,
+            given_as="columns",
             group="input",
             metavar="COLUMN",
             typed="carry this column of the input into the results; repeats",
@@ -94,6 +95,7 @@ class InputOptions(TypedDict, total=False):
             check=rules.at_least_0,
             group="input",
             metavar="N",
+            typed="read only the first N rows",
             of_job=True,
         ),
     ]
@@ -136,7 +138,7 @@ class AskOptions(TypedDict, total=False):
             ),
             default="408,425,429,5xx",
             check=rules.statuses,
-            form="statuses",
+            given_as="statuses",
             group="output",
             metavar="STATUSES",
             typed="statuses of failed rows, or none",
@@ -154,7 +156,7 @@ class WorkOptions(TypedDict, total=False):
             help="Sent with each request; a mapping, or pairs where a name repeats.",
             default=(),
             check=rules.headers,
-            form="headers",
+            given_as="headers",
             group="request",
             flags=("-H", "--header"),
             metavar="'NAME: VALUE'",
@@ -167,7 +169,7 @@ class WorkOptions(TypedDict, total=False):
         JobOption(
             help="Body of rows that bring none. Text is sent as UTF-8.",
             default=None,
-            form="data",
+            given_as="data",
             group="request",
             flags=("-d", "--data"),
             metavar="DATA",
@@ -180,8 +182,8 @@ class WorkOptions(TypedDict, total=False):
         JobOption(
             help="PEM file of certificates to trust, and no others.",
             default=None,
-            default_means="the system's",
-            form="path",
+            default_means="the system's, and Mozilla's",
+            given_as="path",
             group="request",
             metavar="FILE",
         ),
@@ -248,7 +250,7 @@ class WorkOptions(TypedDict, total=False):
             ),
             default=None,
             default_means="those that the system is configured with",
-            check=text,
+            check=rules.name_server,
             group="limits",
             metavar="SERVER",
             typed="ask this name server, IP or IP:PORT, or let the system look names up: system",
@@ -261,7 +263,7 @@ class WorkOptions(TypedDict, total=False):
             default=16 * 1024**2,
             unit=_BYTES,
             check=rules.at_least_0,
-            form="size",
+            given_as="size",
             group="limits",
             metavar="SIZE",
             typed="a longer response body is a failure",
@@ -276,7 +278,7 @@ class WorkOptions(TypedDict, total=False):
             check=rules.time_or_none,
             group="limits",
             metavar="SECONDS",
-            typed="for what is in flight after Ctrl-C",
+            typed="how long requests in flight may go on after Ctrl-C",
         ),
     ]
     part_bytes: Annotated[
@@ -286,7 +288,7 @@ class WorkOptions(TypedDict, total=False):
             default=128 * 1024**2,
             unit=_BYTES,
             check=rules.at_least_1,
-            form="size",
+            given_as="size",
             group="output",
             metavar="SIZE",
             typed="begin a new file at this size",
@@ -303,7 +305,7 @@ class OutputOptions(TypedDict, total=False):
             help="`parquet`, `ndjson`, or `none` to count and drop.",
             default=None,
             default_means="`parquet`, or `ndjson` to standard output",
-            check=rules.one_of(FORMATS),
+            check=one_of(FORMATS),
             group="output",
             metavar="FORMAT",
             of_job=True,
@@ -382,7 +384,7 @@ class OnlyOption(TypedDict, total=False):
             default=None,
             default_means="all",
             check=rules.kinds,
-            form="kinds",
+            given_as="kinds",
             group="what to ask again",
             metavar="KINDS",
             typed="failures of these kinds, as timeout,status:503,status:5xx; repeats",
@@ -390,7 +392,7 @@ class OnlyOption(TypedDict, total=False):
     ]
 
 
-class FetchKeywords(InputOptions, AskOptions, WorkOptions, OutputOptions, ProgressOption, total=False):
+class FetchKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, ProgressOption, total=False):
     """The options of `headgate.fetch`."""
 
 

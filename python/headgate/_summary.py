@@ -1,10 +1,10 @@
 """What a job says of itself: while it runs (`Snapshot`) and at its end (`Summary`). Both cross the seam as JSON."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from headgate._message import Spell, as_keyword, message_of, spelled
+from headgate._message import Message, Spell, as_keyword, message_of, spelled
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,10 +50,17 @@ class ErrorExample:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """Why a job ended before its input did; `kind` is `usage`, `input`, `output` or `internal`."""
+    """Why a job ended before its input did.
+
+    Attributes:
+        kind: `usage`, `input`, `output` or `internal`.
+        message: What happened, and what can be done.
+        pieces: The message with the options it speaks of as data.
+    """
 
     kind: str
     message: str
+    pieces: Message = field(default=(), repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,20 +185,26 @@ class Summary:
             "latency_us": Latency(**figures["latency_us"]),
             "bound_by": _bound_by(figures["bound_by"], spell),
             "notes": tuple(spelled(message_of(note), spell) for note in figures["notes"]),
-            "failure": None
-            if failure is None
-            else Failure(kind=failure["kind"], message=spelled(message_of(failure["message"]), spell)),
+            "failure": None if failure is None else _failure(failure, spell),
             "job": None if job is None else JobFigures(**job),
         }
         return cls(**figures | parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries and figures under the names of the attributes."""
-        return asdict(self)
+        figures = asdict(self)
+        if self.failure is not None:
+            del figures["failure"]["pieces"]  # which the message says
+        return figures
 
     def to_json(self) -> str:
         """What `--summary FILE` writes."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _failure(told: dict[str, Any], spell: Spell) -> Failure:
+    pieces = message_of(told["message"])
+    return Failure(kind=told["kind"], message=spelled(pieces, spell), pieces=pieces)
 
 
 def _bound_by(figures: dict[str, Any], spell: Spell) -> BoundBy:

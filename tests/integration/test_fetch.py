@@ -11,6 +11,7 @@ import pytest
 
 import headgate
 from headgate import _native
+from headgate._message import Mention
 from support.results import rows
 from support.run import serving, stats
 
@@ -34,6 +35,14 @@ def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(headgate.UsageError) as raised:
         headgate.fetch("urls.txt", "out", concurrency=0, head=-1)
     assert "head must be at least 0, not -1; concurrency must be at least 1, not 0" == str(raised.value)
+    options = [piece.option for piece in raised.value.pieces if isinstance(piece, Mention)]
+    assert ["head", "concurrency"] == options
+
+
+def test_that_certificates_were_not_verified_is_noted_with_the_keyword(server: str, tmp_path: Path) -> None:
+    summary = headgate.fetch(f"{server}/1", tmp_path / "out", insecure=True)
+    (note,) = summary.notes
+    assert note.startswith("certificates were not verified (insecure): ")
 
 
 def test_an_argument_of_the_wrong_type_is_a_usage_error_that_names_it() -> None:
@@ -71,6 +80,8 @@ def test_an_input_that_breaks_off_brings_the_summary(tmp_path: Path) -> None:
     source.write_bytes(gzip.compress(b"http://127.0.0.1:9/\n" * 5000)[:-4])
     with pytest.raises(headgate.InputError, match="cut short") as raised:
         headgate.fetch(source, tmp_path / "out")
+    assert str(raised.value).endswith("start over with fresh=True")
+    assert Mention("fresh", value=True) == raised.value.pieces[-1]
     assert raised.value.summary is not None
     assert raised.value.summary.rows == 5000
 

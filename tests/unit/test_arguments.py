@@ -19,6 +19,7 @@ def test_headers_keep_their_order_and_repeats() -> None:
 def test_what_python_has_is_read_as_what_the_options_hold() -> None:
     arguments = Arguments()
     assert "a/b.txt" == arguments.path("input", Path("a/b.txt"))
+    assert "a\udcff" == arguments.path("output", "a\udcff")
     assert arguments.path_or_none("output", None) is None
     assert "408,5xx" == arguments.statuses("fail_on", iter([408, "5xx"]))
     assert ["503, 5xx", "", ""] == [arguments.statuses("fail_on", given) for given in ("503, 5xx", "", ())]
@@ -35,6 +36,7 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
         ("must be one path or text, not list", "path", ["a.txt", "b.txt"]),
         ("must be one path or text, not None", "path", None),
         ("must be one path or text, not bytes", "path", b"a.txt"),
+        ("holds a lone surrogate, which is no character of UTF-8", "path", "a\ud800"),
         ("must be a list of columns: write ['id']", "columns", "id"),
         ("must be a list of columns, each of them text", "columns", None),
         ("must be a list of columns, each of them text", "columns", ["id", 5]),
@@ -53,6 +55,7 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
         (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", b"timeout"),
         (f"is empty: {WRITE_KINDS}, or leave it out to ask all failed rows again", "kinds", []),
         ("must be bytes or text, not dict", "data", {"a": 1}),
+        ("holds a lone surrogate, which is no character of UTF-8", "data", "a\ud800"),
     ],
 )
 def test_each_mistake_is_told_once(expected: str, option: str, value: object) -> None:

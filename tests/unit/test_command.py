@@ -78,6 +78,14 @@ def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixt
             ],
         ),
         (
+            (
+                "error: --threads must be at most 1024, not 99999999999999999999999\n"
+                "error: --body-bytes must be at most 1073741824, not 1099511627776\n"
+                "see `headgate serve --help`\n"
+            ),
+            ["serve", "--threads=99999999999999999999999", "--body-bytes=1TiB"],
+        ),
+        (
             "error: --delay-whole excludes --delay: give one of them\nsee `headgate serve --help`\n",
             ["serve", "--delay", "0..3", "--delay-whole", "0..3"],
         ),

@@ -5,6 +5,8 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Coroutine, Iterator
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,3 +91,16 @@ def test_the_example_of_map_runs_without_a_loop(capsys: pytest.CaptureFixture[st
     urls = ["", "", ""]  # take no time
     exec(EXAMPLES["map"], AT_HAND | {"headgate": headgate, "urls": urls})  # noqa: S102 - it is our own
     assert PRINTED["map"] * len(urls) == capsys.readouterr().out.splitlines()
+
+
+PACKAGE = Path(headgate.__file__).parent
+WITH_OPTIONS = [path for path in sorted(PACKAGE.rglob("*.py")) if "        **options: " in path.read_text("utf-8")]
+
+
+@pytest.mark.parametrize("path", WITH_OPTIONS, ids=lambda path: path.stem)
+def test_an_editor_that_runs_nothing_is_told_where_options_are_described(path: Path) -> None:
+    source = path.read_text("utf-8")
+    named = re.findall(r"\*\*options: .*`help\(headgate\.([\w.]+)\)` describes each with its default\.", source)
+    assert source.count("        **options: ") == len(named)
+    for name in named:
+        assert "Defaults to" in (attrgetter(name)(headgate).__doc__ or "")

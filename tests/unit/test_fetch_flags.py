@@ -113,6 +113,19 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
             ["--max-body-bytes", "1 parsec"],
         ),
         ("--max-body-bytes must be a size in bytes, as 1048576 or 1MiB, not '-1'", ["--max-body-bytes", "-1"]),
+        (
+            "--max-body-bytes must be a size in bytes, as 1048576 or 1MiB, not '999999999999...9999999999999'",
+            ["--max-body-bytes", "9" * 400],
+        ),
+        (
+            "--max-body-bytes must be at most 9223372036854775807, not about 1e299",
+            ["--max-body-bytes", "1" + "0" * 299],
+        ),
+        ("--head must be a whole number, not '999999999999...9999999999999'", ["--head", "9" * 5000]),
+        (
+            "--dns must be the IP address of a name server, with or without a port, or system, not ''",
+            ["--dns", ""],
+        ),
         ("--format must be one of parquet, ndjson, none, not 'xml'", ["--format", "xml"]),
         ("--fail-on '5x' is no status: write codes and classes, as 429,5xx, or none", ["--fail-on", "404,5x"]),
         ("--header 'Accept' is no header: write 'Name: value'", ["-H", "Accept"]),
@@ -167,6 +180,13 @@ def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
     assert len(set(told)) == len(told)
 
 
+def test_a_name_server_that_cannot_be_is_told_with_the_other_mistakes() -> None:
+    assert [
+        "--concurrency must be at least 1, not 0",
+        "--dns must be the IP address of a name server, with or without a port, or system, not 'foo'",
+    ] == mistakes("u.txt", "-o", "r", "--dns", "foo", "-c", "0")
+
+
 def test_the_help_groups_the_flags_and_gives_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     assert _fetch_flags.read(["--concurrency", "many", "--help"]) is None
     text = capsys.readouterr().out
@@ -174,7 +194,16 @@ def test_the_help_groups_the_flags_and_gives_the_defaults(capsys: pytest.Capture
     assert ["input", "request", "limits", "output", "progress", "other", "examples"] == titles
     assert "-c, --concurrency N         requests in flight at the most (default: 256)" in text
     assert "a longer response body is a failure (default: 16MiB)" in text
+    assert "read only the first N rows (default: all)" in text
+    assert "how long requests in flight may go on after Ctrl-C (default: 10)" in text
+    assert "the system's, and Mozilla's)" in " ".join(text.split())
     assert max(len(line) for line in text.splitlines()) <= 110
+
+
+def test_the_help_gives_the_format_right_after_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    _fetch_flags.read(["--help"])
+    flags = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.startswith("  -")]
+    assert "--format" == flags[flags.index("-o,") + 1]
 
 
 def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:

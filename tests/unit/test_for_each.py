@@ -43,7 +43,7 @@ async def test_what_cannot_be_is_refused_before_anything_starts() -> None:
         await for_each(calls, ["a"], limit=0)
     with pytest.raises(ValueError, match="key and per_key go together"):
         await for_each(calls, ["a"], limit=1, per_key=1)
-    with pytest.raises(ValueError, match="errors must be one of 'raise', 'skip', not 'yield'; for outcomes, use amap"):
+    with pytest.raises(ValueError, match="errors must be one of raise, skip, not 'yield'; for outcomes, use amap"):
         await for_each(calls, "a", limit=1, errors="yield")  # type: ignore[arg-type]
     assert [] == calls.starts
 

@@ -60,6 +60,8 @@ def test_all_sentences_of_a_summary_are_spelled_by_the_face_that_shows_it() -> N
         summary = Summary.from_json(told, spell)
         assert summary.failure is not None
         assert expected == (summary.bound_by.text, summary.notes[0], summary.failure.message)
+        assert ("start over with ", Mention("fresh", value=True)) == summary.failure.pieces
+        assert {"kind": "input", "message": summary.failure.message} == summary.to_dict()["failure"]
 
 
 def test_a_running_job_is_shown_in_the_words_of_the_face() -> None:

@@ -106,7 +106,7 @@ def test_what_is_not_given_has_its_default() -> None:
         ({"limit": 1, "timeout_s": "1"}, "timeout_s must be a number of seconds, not str"),
         ({"limit": 1, "timeout_s": 0.0}, "timeout_s must be more than 0 seconds, not 0; None is no limit"),
         ({"limit": 1, "key": "host"}, "key must be a function, not str"),
-        ({"limit": 1, "errors": "yield"}, "errors must be one of 'raise', 'skip', not 'yield'"),
+        ({"limit": 1, "errors": "yield"}, "errors must be one of raise, skip, not 'yield'"),
     ],
 )
 def test_what_cannot_be_is_refused(given: dict[str, Any], message: str) -> None:

@@ -60,6 +60,12 @@ def test_the_defaults_are_right() -> None:
         ("method must be text, not int", {"method": 5}),
         ("user_agent must be text, not None", {"user_agent": None}),
         ("user_agent holds a control character", {"user_agent": "a\r\nb"}),
+        ("user_agent holds a lone surrogate, which is no character of UTF-8", {"user_agent": "a\ud800"}),
+        ("input holds a lone surrogate, which is no character of UTF-8", {"input": "a\udcff"}),
+        ("url_column holds a lone surrogate, which is no character of UTF-8", {"url_column": "a\ud800"}),
+        ("keep holds a lone surrogate, which is no character of UTF-8", {"keep": ("id", "a\ud800")}),
+        ("dns holds a lone surrogate, which is no character of UTF-8", {"dns": "a\ud800"}),
+        ("headers x-a holds a lone surrogate, which is no character of UTF-8", {"headers": [("x-a", "a\ud800")]}),
         ("fail_on '50x' is no status: write codes and classes, as 429,5xx, or none", {"fail_on": "408, 50x"}),
         ("fail_on '099' is no status: write codes and classes, as 429,5xx, or none", {"fail_on": "099"}),
         ("fail_on '' is no status: write codes and classes, as 429,5xx, or none", {"fail_on": "408,"}),
@@ -71,6 +77,25 @@ def test_the_defaults_are_right() -> None:
 )
 def test_each_mistake_is_named(expected: str, changes: dict[str, Any]) -> None:
     assert [expected] == mistakes(**changes)
+
+
+NAME_SERVERS = ["system", "9.9.9.9", "9.9.9.9:5353", "::1", "2620:fe::9", "[::1]", "[::1]:5353", "[9.9.9.9]"]
+NO_NAME_SERVERS = ["", "foo", "dns.example", "9.9.9.9:", "9.9.9.9:0", "9.9.9.9:65536", ":53", "9.9.9", "[::1", "[]:53"]
+
+
+@pytest.mark.parametrize("dns", NAME_SERVERS)
+def test_a_name_server_that_the_engine_knows_is_no_mistake(dns: str) -> None:
+    assert options_as_read(Given()) != options_as_read(Given(dns=dns))
+    assert mistakes(dns=dns) == []
+
+
+@pytest.mark.parametrize("dns", NO_NAME_SERVERS)
+def test_a_name_server_that_the_engine_would_refuse_is_a_mistake(dns: str) -> None:
+    with pytest.raises(headgate.UsageError):
+        options_as_read(Given(dns=dns))
+    assert [f"dns must be the IP address of a name server, with or without a port, or system, not {dns!r}"] == mistakes(
+        dns=dns
+    )
 
 
 def test_all_mistakes_are_named_at_once() -> None:

@@ -61,7 +61,7 @@ def test_what_is_of_a_wrong_type_is_refused(arguments: dict[str, Any], message: 
         ({"key": hash, "per_key": 0}, "per_key must be at least 1, not 0"),
         ({"timeout_s": 0}, "timeout_s must be more than 0 seconds, not 0; None is no limit"),
         ({"timeout_s": float("nan")}, "timeout_s must be more than 0 seconds, not nan; None is no limit"),
-        ({"errors": "ignore"}, "errors must be one of 'raise', 'yield', 'skip', not 'ignore'"),
+        ({"errors": "ignore"}, "errors must be one of raise, yield, skip, not 'ignore'"),
         ({"window": 3}, "window means nothing without ordered=True: buffer bounds what is not ordered"),
         (
             {"ordered": True, "window": 3, "buffer": 3},

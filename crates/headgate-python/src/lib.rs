@@ -2,11 +2,11 @@
 
 mod directory;
 mod error;
-mod job;
 mod json;
 mod options;
 mod preview;
 mod rows;
+mod run;
 mod server;
 
 use pyo3::prelude::*;
@@ -21,13 +21,13 @@ mod _headgate {
     #[pymodule_export]
     use super::directory::{job_rows, job_status};
     #[pymodule_export]
-    use super::job::Job;
-    #[pymodule_export]
     use super::options::options_as_read;
     #[pymodule_export]
     use super::preview::preview;
     #[pymodule_export]
     use super::rows::{RowBatch, RowBatches, RowSchema, RowStream};
+    #[pymodule_export]
+    use super::run::Run;
     #[pymodule_export]
     use super::server::Server;
 

@@ -9,13 +9,13 @@ from typing import Any, Final, get_args
 from headgate import _format
 from headgate._job_options import JobOptions
 from headgate._option import Entry, OptionSet
-from headgate._options import STANDARD_STREAM, Form, JobOption
+from headgate._options import STANDARD_STREAM, GivenAs, JobOption
 from headgate.cli._parser import Parser, Values
 
 _UNSAID: Final = (None, False, True, ())
 """Defaults of which nothing is said where the entry has no words for them."""
 
-_REPEATING: Final[tuple[Form, ...]] = ("columns", "headers", "kinds")
+_REPEATING: Final[tuple[GivenAs, ...]] = ("columns", "headers", "kinds")
 
 
 def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
@@ -27,7 +27,7 @@ def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
         if isinstance(option.default, bool):
             parser.switch(name, *flags, text=text)
         else:
-            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=option.form in _REPEATING)
+            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=option.given_as in _REPEATING)
 
 
 def read(values: Values, options: OptionSet[Any], *, source: str = "") -> dict[str, Any]:
@@ -81,7 +81,7 @@ def _text(option: JobOption) -> str:
         default = option.default_means.replace("`", "")
     elif option.default in _UNSAID:
         return text
-    elif option.form == "size":
+    elif option.given_as == "size":
         default = _format.size(option.default).replace(".0 ", " ").replace(" ", "")
     else:
         default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
@@ -93,14 +93,14 @@ def _read(values: Values, entry: Entry, option: JobOption, source: str) -> objec
     name = entry.name
     if isinstance(option.default, bool):
         return not option.default if values.switch(name) else None
-    readers: dict[Form, Callable[[], object]] = {
+    readers: dict[GivenAs, Callable[[], object]] = {
         "data": lambda: _data(values, name, source),
         "headers": lambda: _headers(values, name),
         "columns": lambda: tuple(values.texts(name)),
         "kinds": lambda: tuple(kind.strip() for text in values.texts(name) for kind in text.split(",")),
         "size": lambda: values.size_or_none(name),
     }
-    reader = readers.get(option.form)
+    reader = readers.get(option.given_as)
     if reader is not None:
         return reader()
     types = (entry.type, *get_args(entry.type))

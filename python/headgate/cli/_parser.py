@@ -7,7 +7,8 @@ the first mistake: `Values` reads what was typed and gathers them.
 import argparse
 import re
 from collections.abc import Iterable, Sequence
-from math import isfinite
+from math import isfinite, nan
+from reprlib import repr as short
 from typing import Any, Final, NoReturn
 
 from headgate._checks import Check
@@ -182,13 +183,9 @@ class Values:
         try:
             number = int(text)
         except ValueError:
-            self.wrong(dest, f"must be a whole number, not {text!r}")
+            self.wrong(dest, f"must be a whole number, not {short(text)}")
             return None
-        if rule is not None:
-            try:
-                rule(number)
-            except ValueError as mistake:
-                self.wrong(dest, str(mistake))
+        self._apply(dest, number, rule)
         return number
 
     def seconds_or_none(self, dest: str) -> float | None:
@@ -214,17 +211,27 @@ class Values:
             return None
         return least, most
 
-    def size_or_none(self, dest: str) -> int | None:
-        """A number of bytes, with or without a unit, or `None` if the flag was not given."""
+    def size_or_none(self, dest: str, rule: Check | None = None) -> int | None:
+        """A number of bytes that keeps a rule, with or without a unit, or `None` if the flag was not given."""
         text = self.text(dest)
         if text is None:
             return None
         found = _SIZE.fullmatch(text.strip())
         unit = _SIZE_UNITS.get(found[2].lower()) if found else None
-        if found is None or unit is None:
-            self.wrong(dest, f"must be a size in bytes, as 1048576 or 1MiB, not {text!r}")
+        size = nan if found is None or unit is None else float(found[1]) * unit
+        if not isfinite(size):
+            self.wrong(dest, f"must be a size in bytes, as 1048576 or 1MiB, not {short(text)}")
             return None
-        return round(float(found[1]) * unit)
+        number = round(size)
+        self._apply(dest, number, rule)
+        return number
+
+    def _apply(self, dest: str, number: int, rule: Check | None) -> None:
+        if rule is not None:
+            try:
+                rule(number)
+            except ValueError as mistake:
+                self.wrong(dest, str(mistake))
 
 
 def _number(text: str) -> float | None:

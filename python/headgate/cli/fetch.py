@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headgate._options import STANDARD_STREAM
 from headgate.cli import _ending, _fetch_flags, _replace
 from headgate.cli._flags import as_flag
 
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _reader_is_gone(options: "FetchOptions") -> bool:
     """Whether the pipe that took the results is closed: then the job has ended quietly."""
-    if options.output != "-":
+    if options.output != STANDARD_STREAM:
         return False
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)

@@ -12,6 +12,10 @@ from headgate.jobs import _server
 HIGHEST_PORT: Final = 65535
 DEFAULT_PORT: Final = 8080
 
+# As the server has them.
+MOST_THREADS: Final = 1024
+MOST_BODY_BYTES: Final = 1024**3
+
 _EXAMPLES: Final = """\
 examples:
   headgate serve --port 8080
@@ -29,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     host = values.text("host")
     port = values.whole("port", DEFAULT_PORT, whole(0, HIGHEST_PORT))
-    threads = values.whole_or_none("threads", whole(1))
+    threads = values.whole_or_none("threads", whole(1, MOST_THREADS))
     status = values.whole("status", _server.DEFAULT_STATUS, whole(200, 599))  # final: RFC 9110 section 15
     seed = values.whole("seed", _server.DEFAULT_SEED, whole(0, 2**64 - 1))
     delay_s, whole_delay_s = values.span("delay"), values.span("delay_whole")
@@ -37,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         values.wrong("delay_whole", "excludes --delay: give one of them")
     if whole_delay_s is not None and not all(bound.is_integer() for bound in whole_delay_s):
         values.wrong("delay_whole", "must be whole seconds, as 0..3")
-    body_bytes = values.size_or_none("body_bytes")
+    body_bytes = values.size_or_none("body_bytes", whole(0, MOST_BODY_BYTES))
     values.check()
 
     # From here on a signal is a wish, not an exception.

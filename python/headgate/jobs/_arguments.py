@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from headgate._checks import kind_of
+from headgate._checks import LONE_SURROGATE, kind_of, text
 from headgate._errors import UsageError
 from headgate._job_options import JobOptions, Mistake
+from headgate._message import Mention
 from headgate._option import OptionSet
-from headgate._options import Form, JobOption
+from headgate._options import GivenAs, JobOption
 
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 _WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
@@ -29,8 +30,8 @@ class Arguments:
         self.mistakes: list[Mistake] = []
 
     def read(self, options: OptionSet[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given, each read as its form asks for; a name that no option has is left for `options` to refuse."""
-        readers: dict[Form, Callable[[str, Any], object]] = {
+        """What was given, each read as its entry says; a name that no option has is left for `options` to refuse."""
+        readers: dict[GivenAs, Callable[[str, Any], object]] = {
             "path": self.path_or_none,
             "data": self.data,
             "headers": self.headers,
@@ -41,7 +42,7 @@ class Arguments:
         values = dict(given)
         for name in filter(options.entries.__contains__, given):
             option = options.entries[name].option
-            reader = readers.get(option.form) if isinstance(option, JobOption) else None
+            reader = readers.get(option.given_as) if isinstance(option, JobOption) else None
             if reader is not None:
                 values[name] = reader(name, given[name])
         return values
@@ -59,15 +60,23 @@ class Arguments:
         """Raises `UsageError` with every mistake there is, in what was given or in the options made of it."""
         mistakes = [*self.mistakes, *(mistake for mistake in options.mistakes() if not self.is_wrong(mistake.option))]
         if mistakes:
-            raise UsageError("; ".join(f"{mistake.option} {mistake.message}" for mistake in mistakes))
+            pieces: list[str | Mention] = []
+            for mistake in mistakes:
+                pieces += ["; ", Mention(mistake.option), f" {mistake.message}"]
+            raise UsageError(tuple(pieces[1:]))
 
     def path(self, option: str, value: object) -> str:
         """A path as text, also one that means no file: `-`, a URL with ranges."""
         path = os.fspath(value) if isinstance(value, os.PathLike) else value
-        if isinstance(path, str):
-            return path
-        self.wrong(option, f"must be one path or text, not {kind_of(value)}")
-        return ""
+        if not isinstance(path, str):
+            self.wrong(option, f"must be one path or text, not {kind_of(value)}")
+            return ""
+        try:
+            # The name of a file may have bytes that are no UTF-8.
+            os.fsencode(path)
+        except UnicodeEncodeError:
+            self.wrong(option, LONE_SURROGATE)
+        return path
 
     def path_or_none(self, option: str, value: object) -> str | None:
         """A path that need not be."""
@@ -133,7 +142,12 @@ class Arguments:
         """A request body; text goes as UTF-8."""
         if value is None or isinstance(value, bytes):
             return value
-        if isinstance(value, str):
-            return value.encode()
-        self.wrong(option, f"must be bytes or text, not {kind_of(value)}")
-        return None
+        if not isinstance(value, str):
+            self.wrong(option, f"must be bytes or text, not {kind_of(value)}")
+            return None
+        try:
+            text(value)
+        except ValueError as error:
+            self.wrong(option, str(error))
+            return None
+        return value.encode()

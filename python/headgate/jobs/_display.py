@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from headgate import _format
+from headgate._options import STANDARD_STREAM
 from headgate._summary import Snapshot
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def display_for(stream: IO[str] | None = None, *, show: bool | None = None, outp
     if show is False or (show is None and not stream.isatty()):
         return Silent()
     # The rows, or what the program that reads them prints, may be on the same screen: a live block would erase them.
-    if not stream.isatty() or output == "-":
+    if not stream.isatty() or output == STANDARD_STREAM:
         return Lines(stream)
     from rich.console import Console  # noqa: PLC0415 - takes longer than `headgate --help` may
 

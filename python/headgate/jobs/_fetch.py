@@ -32,7 +32,7 @@ def fetch(
         input: A file (`.txt` with a URL on each line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
             `.parquet`), `-` for lines on standard input, or a URL with ranges as in curl: `http://host/[1-1000]`.
         output: A directory for the results, or `-` for NDJSON on standard output.
-        **options: Each is described with its default.
+        **options: `help(headgate.fetch)` describes each with its default.
 
     Returns:
         What was done: rows, errors by kind, latencies, and what held the job back.

@@ -6,6 +6,7 @@ from typing import Self, Unpack
 
 from headgate._errors import OutputError, UsageError
 from headgate._job_options import RetryOptions
+from headgate._message import Mention
 from headgate._native import RowStream, job_rows, job_status, preview
 from headgate._options import RETRY, RetryKeywords, StrPath
 from headgate._summary import Summary
@@ -49,7 +50,7 @@ class Job:
         """
         path = os.fspath(output)
         if not path:
-            raise UsageError("output is missing: name the directory of a job")
+            raise UsageError((Mention("output"), " is missing: name the directory of a job"))
         job = cls(path)
         job.status()
         return job
@@ -103,7 +104,7 @@ class Job:
         `headers` or `data` needs the same ones here.
 
         Args:
-            **options: Each is described with its default.
+            **options: `help(headgate.Job.retry)` describes each with its default.
 
         Returns:
             What was done this time; `summary.job` has the figures of the whole job.

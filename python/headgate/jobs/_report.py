@@ -7,12 +7,12 @@ from typing import Final
 
 from headgate import _format
 from headgate._message import Mention, Spell, as_keyword
+from headgate._options import STANDARD_STREAM
 from headgate._summary import ErrorExample, JobFigures, Summary
 from headgate.jobs._facts import Fact, aligned, most_first, rows_by_outcome
 
 _MILLION: Final = 1_000_000
-_STANDARD_STREAM: Final = "-"
-_NO_PLACE: Final = ("", _STANDARD_STREAM)
+_NO_PLACE: Final = ("", STANDARD_STREAM)
 _FRESH: Final = Mention("fresh", value=True)
 _DIRECTORY: Final = Mention("output", "DIRECTORY")
 _ROWS_FOR_A_RATE: Final = 10_000
@@ -118,7 +118,7 @@ def _way_on(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str
             yield f"ask failed rows again with `headgate retry {shlex.quote(summary.output)}`"
         return
     if job is None:
-        if summary.output == _STANDARD_STREAM:
+        if summary.output == STANDARD_STREAM:
             yield f"this job cannot be gone on with: standard output is not remembered; with {spell(_DIRECTORY)} it is"
     elif of_a_retry or not job.finished:
         if not job.resumable:

@@ -8,14 +8,16 @@ from typing import Final
 from headgate import _format
 from headgate._errors import Interrupted, error_of
 from headgate._job_options import FetchOptions, RetryOptions
-from headgate._message import Spell, as_keyword
-from headgate._native import Job
+from headgate._message import Mention, Spell, as_keyword, spelled
+from headgate._native import Run
 from headgate._summary import Summary
 from headgate.jobs import _report
 from headgate.jobs._watch import Display, watch
 
 _INSECURE_NOTE: Final = (
-    "certificates were not verified (insecure): all of this may have been read and changed on the way"
+    "certificates were not verified (",
+    Mention("insecure"),
+    "): all of this may have been read and changed on the way",
 )
 
 
@@ -40,11 +42,13 @@ def run(
     Raises:
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
-    job = Job(options) if isinstance(options, FetchOptions) else Job.retry(options)
-    greeting = _report.greeting(Summary.from_json(job.summary(), spell))
-    summary, stopped_by = watch(job, display, grace_s=options.grace_s, signals=signals, greeting=greeting, spell=spell)
+    running = Run(options) if isinstance(options, FetchOptions) else Run.retry(options)
+    greeting = _report.greeting(Summary.from_json(running.summary(), spell))
+    summary, stopped_by = watch(
+        running, display, grace_s=options.grace_s, signals=signals, greeting=greeting, spell=spell
+    )
     if options.insecure:
-        summary = dataclasses.replace(summary, notes=(*summary.notes, _INSECURE_NOTE))
+        summary = dataclasses.replace(summary, notes=(*summary.notes, spelled(_INSECURE_NOTE, spell)))
     return summary, stopped_by
 
 
@@ -59,7 +63,7 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
     if _report.finished_already(summary):
         display.say(_report.report(summary))
     if summary.failure is not None:
-        raise error_of(summary.failure.kind, summary.failure.message, summary=summary)
+        raise error_of(summary.failure.kind, summary.failure.pieces, summary=summary)
     if stopped_by is not None:
         way_on = "; the same call goes on" if summary.job is not None and summary.job.resumable else ""
         rows = _format.count(summary.rows)

@@ -93,7 +93,7 @@ def amap(
     Args:
         function: An `async def` function, or any that returns an awaitable.
         items: What to call it with; an iterable or an async iterable, which is closed at the end.
-        **options: By their names; `limit` must be given.
+        **options: `limit` must be given; `help(headgate.amap)` describes each with its default.
 
     Raises:
         TypeError: An argument is not what it must be; from the iteration, `function` returned nothing that can be

@@ -96,7 +96,7 @@ def as_completed(
 
     Args:
         aws: Coroutines, futures and other awaitables.
-        **options: By their names; `limit` must be given.
+        **options: `limit` must be given; `help(headgate.as_completed)` describes each with its default.
 
     Raises:
         TypeError: An argument is not what it must be; or, from the iteration, `aws` gave what cannot be awaited.

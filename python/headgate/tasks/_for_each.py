@@ -28,7 +28,7 @@ async def for_each(
     Args:
         function: An `async def` function, or any that returns an awaitable.
         items: What to call it with; an iterable or an async iterable, which is closed at the end.
-        **options: By their names; `limit` must be given.
+        **options: `limit` must be given; `help(headgate.for_each)` describes each with its default.
 
     Returns:
         How many succeeded, failed and were retried.

@@ -55,7 +55,7 @@ async def gather(*aws: Awaitable[Any], **options: Unpack[GatherOptions]) -> list
     Args:
         *aws: Coroutines, futures and other awaitables. All of them are there from the beginning, as are their results:
             for more than fit in memory, use `amap`. A coroutine can be given once.
-        **options: By their names; `limit` must be given.
+        **options: `limit` must be given; `help(headgate.gather)` describes each with its default.
 
     Raises:
         TypeError: An argument is not what it must be.

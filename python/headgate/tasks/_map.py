@@ -81,7 +81,7 @@ def map(  # noqa: A001 - it is `map`
     Args:
         function: An `async def` function, or any that returns an awaitable.
         items: What to call it with; an iterable or an async iterable, which is closed at the end.
-        **options: By their names; `limit` must be given.
+        **options: `limit` must be given; `help(headgate.map)` describes each with its default.
 
     Raises:
         RuntimeError: This thread runs an event loop, which it would block: use `amap`.

@@ -163,7 +163,10 @@ fn input(stretch: &Stretch) -> Option<String> {
         return Some(format!("bound by {what}: {} of the time there was no row to start", percent(share)));
     }
     if let Some(rows) = stretch.rows_known.filter(|rows| *rows <= stretch.concurrency as u64) {
-        return Some(format!("bound by the input: its {} rows are all in flight at once", grouped(rows)));
+        return Some(match rows {
+            1 => "bound by the input: it has one row".to_owned(),
+            _ => format!("bound by the input: its {} rows are all in flight at once", grouped(rows)),
+        });
     }
     (in_flight(stretch) < FEW * stretch.concurrency as f64).then(|| few_rows(stretch))
 }
@@ -314,6 +317,11 @@ mod tests {
                 BoundKind::Input,
                 "bound by the input: its 40 rows are all in flight at once",
                 Stretch { rows_known: Some(40), ..stretch(40, None, 0.5) },
+            ),
+            (
+                BoundKind::Input,
+                "bound by the input: it has one row",
+                Stretch { rows_known: Some(1), ..stretch(40, None, 0.5) },
             ),
             (
                 BoundKind::Input,

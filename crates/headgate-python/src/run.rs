@@ -1,8 +1,8 @@
-//! `Job`: one run of a job. Its figures cross as JSON, under the names of `headgate_engine::stats::report`.
+//! `Run`: one run of a job. Its figures cross as JSON, under the names of `headgate_engine::stats::report`.
 
 use std::time::Duration;
 
-use headgate_engine::run::Run;
+use headgate_engine::run;
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -11,16 +11,16 @@ use crate::options::{fetch_options, retry_options};
 
 /// May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
-pub struct Job {
-    inner: Run,
+pub struct Run {
+    inner: run::Run,
 }
 
 #[pymethods]
-impl Job {
+impl Run {
     #[new]
     fn new(options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (py, options) = (options.py(), fetch_options(options)?);
-        let started = py.detach(|| Run::job(&options));
+        let started = py.detach(|| run::Run::job(&options));
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 
@@ -28,7 +28,7 @@ impl Job {
     #[staticmethod]
     fn retry(options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (py, options) = (options.py(), retry_options(options)?);
-        let started = py.detach(|| Run::retry(options));
+        let started = py.detach(|| run::Run::retry(options));
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 

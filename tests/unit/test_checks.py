@@ -1,0 +1,62 @@
+"""What an argument must be, and how a value that it cannot be is shown."""
+
+from collections.abc import Callable
+
+import pytest
+
+import headgate
+from headgate import _checks
+
+
+async def nothing(_item: int) -> None:
+    pass
+
+
+HUGE = 10**400
+LONGEST = 10**5000
+"""Of which Python makes no text."""
+
+
+@pytest.mark.parametrize(
+    ("expected", "call"),
+    [
+        (
+            "timeout_s must be a number of seconds that fits a float, not about 1e400",
+            lambda: headgate.fetch("urls.txt", "results", timeout_s=HUGE),
+        ),
+        (
+            "timeout_s must be a number of seconds that fits a float, not about 1e400; None is no limit",
+            lambda: headgate.amap(nothing, [1], limit=2, timeout_s=HUGE),
+        ),
+        (
+            "timeout_s must be a number of seconds that fits a float, not about -1e400; None is no limit",
+            lambda: headgate.amap(nothing, [1], limit=2, timeout_s=-HUGE),
+        ),
+        ("amount must be a number that fits a float, not about 1e400", lambda: headgate.Rate(HUGE)),
+        ("concurrency must be at most 9223372036854775807, not about 1e5000", lambda: fetch_with(LONGEST)),
+        ("concurrency must be at least 1, not about -1e5000", lambda: fetch_with(-LONGEST)),
+    ],
+)
+def test_a_number_that_is_too_large_is_refused_by_its_size(expected: str, call: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match="must be") as raised:
+        call()
+    assert expected == str(raised.value)
+
+
+def fetch_with(concurrency: int) -> object:
+    return headgate.fetch("urls.txt", "results", concurrency=concurrency)
+
+
+@pytest.mark.parametrize(
+    ("expected", "value"),
+    [
+        ("0.5", 0.5),
+        ("1e+300", 1e300),
+        ("-7", -7),
+        ("9" * 24, 10**24 - 1),
+        ("about 1e24", 10**24),
+        ("about -1e25", -(10**25) - 1),
+    ],
+)
+def test_a_figure_is_shown_in_few_words(expected: str, value: float) -> None:
+    assert expected == _checks.figure(value)
