@@ -10,9 +10,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
     _summary  _checks                           what a job says of itself, what an argument must be
-    _errors  _option  _option_rules              what can go wrong; an option is one entry
-    _options                                     the entries of a job's options
-    _job_options                                 all of them, as the engine is told
+    _errors  _option                             what can go wrong; an option is one entry
     _headgate                                    the engine
     _native                                      the one module that imports it
 
@@ -34,6 +32,9 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _gather  _for_each  _map
 
     jobs/                                        a job of the engine, from its start to its end
+        _option_rules                            what the options of a job may be
+        _options                                 their entries
+        _job_options                             all of them, as the engine is told
         _arguments                               what Python gives as options
         _status                                  what a job's directory says
         _facts                                   how facts stand below one another

@@ -3,7 +3,7 @@ import sys
 
 import headgate
 
-ENGINE_AND_FRIENDS = {"headgate._headgate", "rich", "headgate._options"}
+ENGINE_AND_FRIENDS = {"headgate._headgate", "rich", "headgate.jobs._options"}
 ROOMS = {"headgate.jobs", "headgate.tasks", "headgate.limits"}
 
 

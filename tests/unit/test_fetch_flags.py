@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from headgate._job_options import FetchOptions
-from headgate._options import FETCH, JobOption
 from headgate.cli import _fetch_flags
 from headgate.cli._fetch_flags import Command
 from headgate.cli._parser import CommandLineError
+from headgate.jobs._job_options import FetchOptions
+from headgate.jobs._options import FETCH, JobOption
 
 
 def read(*arguments: str) -> Command:

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from headgate._job_options import RetryOptions
-from headgate._options import RETRY
 from headgate.cli import _retry_flags
 from headgate.cli._parser import CommandLineError
 from headgate.cli._retry_flags import Command
+from headgate.jobs._job_options import RetryOptions
+from headgate.jobs._options import RETRY
 
 
 def read(*arguments: str) -> Command:

@@ -1,5 +1,5 @@
-//! The options of `headgate._options` as the engine's: each is read by its name, and what is not there is as the engine
-//! has it.
+//! The options of `headgate.jobs._job_options` as the engine's: each is read by its name, and what is not there is as
+//! the engine has it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::error::to_python;
 /// A year is the longest time that any option makes sense with, and far from what a clock can hold.
 const MAX_SECONDS: f64 = 365.0 * 86_400.0;
 
-/// What `headgate._options.FetchOptions` asks for.
+/// What `headgate.jobs._job_options.FetchOptions` asks for.
 pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     let mut job = JobOptions::default();
     let asked = Asked(options);
@@ -41,7 +41,7 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     Ok(job)
 }
 
-/// What `headgate._options.RetryOptions` asks for.
+/// What `headgate.jobs._job_options.RetryOptions` asks for.
 pub fn retry_options(options: &Bound<'_, PyAny>) -> PyResult<RetryOptions> {
     let mut retry = RetryOptions { output: PathBuf::new(), only: Vec::new(), job: JobOptions::default() };
     let asked = Asked(options);

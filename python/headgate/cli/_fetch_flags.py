@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate._job_options import FetchOptions
-from headgate._options import FETCH
 from headgate.cli import _option_flags
 from headgate.cli._parser import Parser
+from headgate.jobs._job_options import FetchOptions
+from headgate.jobs._options import FETCH
 
 _DESCRIPTION = """\
 Makes one request for each row of INPUT and writes what became of each into OUT.

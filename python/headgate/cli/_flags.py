@@ -4,7 +4,7 @@ import shlex
 from typing import Final
 
 from headgate._message import Mention
-from headgate._options import FETCH, RETRY, JobOption
+from headgate.jobs._options import FETCH, RETRY, JobOption
 
 _OUTPUT: Final = "-o"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from headgate import _format
-from headgate._job_options import JobOptions
 from headgate._option import Entry, OptionSet
-from headgate._options import STANDARD_STREAM, GivenAs, JobOption
 from headgate.cli._parser import Parser, Values
+from headgate.jobs._job_options import JobOptions
+from headgate.jobs._options import STANDARD_STREAM, GivenAs, JobOption
 
 _UNSAID: Final = (None, False, True, ())
 """Defaults of which nothing is said where the entry has no words for them."""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate._job_options import RetryOptions
-from headgate._options import RETRY
 from headgate.cli import _option_flags
 from headgate.cli._parser import Parser
+from headgate.jobs._job_options import RetryOptions
+from headgate.jobs._options import RETRY
 
 _DESCRIPTION = """\
 Asks the failed rows of the job in OUT again. Rows that are answered now move to part-*; the others stay in failed-*,

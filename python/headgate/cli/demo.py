@@ -51,9 +51,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _demonstrate(rows: int, output: str) -> int:
-    from headgate._job_options import FetchOptions  # noqa: PLC0415 - not for the help
     from headgate.cli import show  # noqa: PLC0415 - as above
     from headgate.jobs import _display, _report, _run, _server  # noqa: PLC0415 - not for the help
+    from headgate.jobs._job_options import FetchOptions  # noqa: PLC0415 - not for the help
 
     server = _server.start_server()
     try:

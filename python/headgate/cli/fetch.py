@@ -5,12 +5,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headgate._options import STANDARD_STREAM
 from headgate.cli import _ending, _fetch_flags, _replace
 from headgate.cli._flags import as_flag
+from headgate.jobs._options import STANDARD_STREAM
 
 if TYPE_CHECKING:
-    from headgate._job_options import FetchOptions
+    from headgate.jobs._job_options import FetchOptions
 
 
 def main(arguments: Sequence[str]) -> int:

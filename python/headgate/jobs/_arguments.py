@@ -9,10 +9,10 @@ from typing import Any
 
 from headgate._checks import LONE_SURROGATE, kind_of, text
 from headgate._errors import UsageError
-from headgate._job_options import JobOptions, Mistake
 from headgate._message import Mention
 from headgate._option import OptionSet
-from headgate._options import GivenAs, JobOption
+from headgate.jobs._job_options import JobOptions, Mistake
+from headgate.jobs._options import GivenAs, JobOption
 
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 _WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"

@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from headgate import _format
-from headgate._options import STANDARD_STREAM
 from headgate._summary import Snapshot
+from headgate.jobs._options import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

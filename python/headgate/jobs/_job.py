@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Self, Unpack
 
 from headgate._errors import OutputError, UsageError
-from headgate._job_options import RetryOptions
 from headgate._message import Mention
 from headgate._native import RowStream, job_rows, job_status, preview
-from headgate._options import RETRY, RetryKeywords, StrPath
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._display import display_for
+from headgate.jobs._job_options import RetryOptions
+from headgate.jobs._options import RETRY, RetryKeywords, StrPath
 from headgate.jobs._run import run_or_raise
 from headgate.jobs._status import JobStatus
 

@@ -7,11 +7,11 @@ from typing import Final
 
 from headgate import _format
 from headgate._errors import Interrupted, error_of
-from headgate._job_options import FetchOptions, RetryOptions
 from headgate._message import Mention, Spell, as_keyword, spelled
 from headgate._native import Run
 from headgate._summary import Summary
 from headgate.jobs import _report
+from headgate.jobs._job_options import FetchOptions, RetryOptions
 from headgate.jobs._watch import Display, watch
 
 _INSECURE_NOTE: Final = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from headgate._checks import Check, text
 from headgate._option import OptionSet
-from headgate._options import FETCH, FORMATS, RETRY, STANDARD_STREAM
+from headgate.jobs._options import FETCH, FORMATS, RETRY, STANDARD_STREAM
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

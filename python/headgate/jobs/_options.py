@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias, TypedDict, get_args
 
-from headgate import _option_rules as rules
 from headgate._checks import one_of, switch
 from headgate._option import Option, OptionSet
 from headgate._version import __version__
+from headgate.jobs import _option_rules as rules
 
 Format: TypeAlias = Literal["parquet", "ndjson", "none"]
 StrPath: TypeAlias = str | os.PathLike[str]
