@@ -1,8 +1,26 @@
+"""What tests are given; and an `async def` test runs on the virtual clock, and leaves nothing to complain about."""
+
+import inspect
 from collections.abc import Iterator
 
 import pytest
 
+from support.quiet import Spy, run_quietly
 from support.run import serving
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    test = pyfuncitem.function
+    if not inspect.iscoroutinefunction(test):
+        return None
+    run_quietly(test(**{name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}))
+    return True
+
+
+@pytest.fixture
+def spy() -> Spy:
+    return Spy()
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
-"""The two ways in which `as_completed` can be iterated, for tests of what both have in common."""
+"""The two ways in which `as_completed` can be iterated, and what it can be given, for tests of what both ways share."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 import pytest
@@ -10,6 +10,7 @@ from headgate import as_completed
 
 T = TypeVar("T")
 Collect = Callable[..., Coroutine[Any, Any, list[Any]]]
+Take = Callable[[Any, int], Coroutine[Any, Any, list[Any]]]
 
 
 async def by_for(aws: Any, **options: Any) -> list[Any]:
@@ -20,7 +21,37 @@ async def by_async_for(aws: Any, **options: Any) -> list[Any]:
     return [future.result() async for future in as_completed(aws, **options)]
 
 
+async def take_by_for(futures: Any, count: int) -> list[Any]:
+    taken = []
+    for awaitable in futures:
+        taken.append(await awaitable)
+        if len(taken) == count:
+            break
+    return taken
+
+
+async def take_by_async_for(futures: Any, count: int) -> list[Any]:
+    taken = []
+    async for future in futures:
+        taken.append(future.result())
+        if len(taken) == count:
+            break
+    return taken
+
+
 either_face = pytest.mark.parametrize("collect", [by_for, by_async_for])
+either_way_to_take = pytest.mark.parametrize("take", [take_by_for, take_by_async_for])
+
+
+class Later:
+    """An awaitable that is no coroutine and no future."""
+
+    def __init__(self, name: object) -> None:
+        self._name = name
+
+    def __await__(self) -> Generator[Any, None, object]:
+        yield from asyncio.sleep(1).__await__()
+        return self._name
 
 
 def now_s() -> float:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from headgate import amap
@@ -13,6 +13,13 @@ from support.virtual_clock import run_on_virtual_clock
 async def wait_that_long(seconds: float) -> float:
     await asyncio.sleep(seconds)
     return seconds
+
+
+async def from_afar(count: int) -> AsyncIterator[int]:
+    """The numbers below it, each of which takes a turn of the event loop to come."""
+    for number in range(count):
+        await asyncio.sleep(0)
+        yield number
 
 
 async def fail_if_odd(item: int) -> int:

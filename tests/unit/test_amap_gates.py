@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headgate import ConcurrencyLimit, Rate, Retry, TaskStatistics, amap
+from headgate import ConcurrencyLimit, Rate, Retry, amap
 from support.faces import now_s, one
 from support.maps import Calls, all_of, collected, wait_s
 from support.virtual_clock import run_on_virtual_clock
@@ -16,16 +16,23 @@ from support.virtual_clock import run_on_virtual_clock
 # -- time limits
 
 
-def test_an_attempt_that_takes_too_long_is_cancelled_and_fails() -> None:
-    with pytest.raises(TimeoutError, match="the attempt took longer than timeout_s=3"):
-        all_of(Calls(5), [1], limit=1, timeout_s=3)
-
-
 def test_each_attempt_has_its_own_time() -> None:
     calls = Calls(5)
     (outcome,) = all_of(calls, [1], limit=1, timeout_s=3, retry=Retry(3, wait_s(1)), errors="yield")
     assert [(1, 0), (1, 4), (1, 8)] == calls.starts
     assert (3, 3, TimeoutError) == (outcome.attempts, outcome.elapsed_s, type(outcome.error))
+    assert "the attempt took longer than timeout_s=3" == str(outcome.error)
+
+
+def test_an_error_that_an_attempt_makes_of_its_being_late_stays_its_own() -> None:
+    async def complain(_item: int) -> None:
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            raise ConnectionError("mine") from None
+
+    with pytest.raises(ConnectionError, match="mine"):
+        all_of(complain, [1], limit=1, timeout_s=3)
 
 
 def test_a_timeout_of_the_function_itself_stays_its_own() -> None:
@@ -62,73 +69,43 @@ def test_an_error_that_is_not_meant_is_not_tried_again() -> None:
     assert 1 == len(calls.starts)
 
 
-def test_an_item_that_waits_to_be_tried_again_holds_no_slot() -> None:
+@pytest.mark.parametrize(
+    "options", [{"limit": 1}, {"limit": ConcurrencyLimit(1)}, {"limit": 5, "key": lambda _: "key", "per_key": 1}]
+)
+def test_an_item_that_waits_to_be_tried_again_holds_no_slot_nor_a_place_of_its_key(options: dict[str, Any]) -> None:
     calls = Calls(1, failures={0: 1})
-    assert [1, 2, 0] == all_of(calls, range(3), limit=1, retry=Retry(2, wait_s(1.5)))
+    assert [1, 2, 0] == all_of(calls, range(3), **options, retry=Retry(2, wait_s(1.5)))
     assert [(0, 0), (1, 1), (2, 2), (0, 3)] == calls.starts
 
 
-def test_an_item_that_waits_to_be_tried_again_holds_no_shared_slot() -> None:
-    limit = ConcurrencyLimit(1)
-    free = []
-
-    async def main() -> list[int]:
-        asyncio.get_running_loop().call_later(5, lambda: free.append(limit.in_use))
-        return await collected(amap(Calls(1, failures={0: 1}), [0], limit=limit, retry=Retry(2, wait_s(10))))
-
-    assert [0] == run_on_virtual_clock(main())
-    assert [0] == free
-
-
-def test_an_item_that_waits_to_be_tried_again_holds_no_place_of_its_key() -> None:
-    calls = Calls(1, failures={0: 1})
-    retry = Retry(2, wait_s(10))
-    assert [1, 0] == all_of(calls, range(2), limit=5, retry=retry, key=lambda _: "key", per_key=1)
-    assert [(0, 0), (1, 1), (0, 11)] == calls.starts
+def test_of_items_that_wait_to_be_tried_again_each_comes_in_its_time() -> None:
+    calls = Calls(failures={5: 1, 1: 1})
+    all_of(calls, [5, 1], limit=2, retry=Retry(2, lambda _attempt, error: float(error.args[0])))
+    assert [(5, 0), (1, 0), (1, 1), (5, 5)] == calls.starts
 
 
 def test_an_item_that_is_due_again_comes_before_new_ones() -> None:
     calls = Calls(1, failures={0: 1})
-    all_of(calls, range(4), limit=1, retry=Retry(2, wait_s(0.5)))
+    all_of(calls, range(4), limit=1, buffer=9, retry=Retry(2, wait_s(0.5)))
     assert [0, 1, 0, 2, 3] == [item for item, _ in calls.starts]
 
 
-def test_items_that_wait_to_be_tried_again_count_against_the_bound() -> None:
-    calls = Calls(failures=dict.fromkeys(range(100), 1))
-
-    async def main() -> TaskStatistics:
-        async with amap(calls, count(), limit=2, buffer=3, retry=Retry(2, wait_s(60))) as results:
-            await asyncio.sleep(50)
-            return results.statistics()
-
-    now = run_on_virtual_clock(main())
-    assert (5, 5, 0, 5) == (now.taken, now.waiting, now.running, now.retried)
-
-
-@pytest.mark.parametrize("errors", ["raise", "yield", "skip"])
-def test_being_told_to_end_is_never_retried(errors: Any) -> None:
-    starts = []
-
-    async def leave(item: int) -> None:
-        starts.append(item)
-        raise SystemExit
-
-    with pytest.raises(SystemExit):
-        all_of(leave, [1], limit=1, retry=Retry(3, 0), errors=errors)
-    assert [1] == starts
-
-
-def test_an_attempt_that_is_cancelled_by_something_else_is_tried_again() -> None:
-    starts = []
-
-    async def cancel_once(item: int) -> int:
-        starts.append(item)
-        if len(starts) == 1:
-            raise asyncio.CancelledError
-        return item
-
-    assert [7] == all_of(cancel_once, [7], limit=1, retry=Retry(3, 0))
-    assert [7, 7] == starts
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"retry": Retry(2, wait_s(60))}, (5, 5, 0, 5)),
+        ({"key": lambda item: item < 0, "per_key": 1}, (5, 4, 1, 0)),
+    ],
+)
+async def test_items_that_wait_for_another_attempt_or_their_key_count_against_the_bound(
+    options: dict[str, Any], expected: tuple[int, ...]
+) -> None:
+    calls = Calls(0 if "retry" in options else 1000, failures=dict.fromkeys(range(100), 1))
+    async with amap(calls, count(), limit=2, buffer=3, **options) as results:
+        await asyncio.sleep(50)
+        now = results.statistics()
+        assert expected == (now.taken, now.waiting, now.running, now.retried)
+    assert 0 == results.statistics().succeeded
 
 
 def test_a_mistake_in_backoff_is_raised_with_the_error_before_it() -> None:
@@ -173,12 +150,6 @@ def test_a_retry_that_takes_the_room_of_an_item_that_the_source_works_on_does_no
 # -- rates
 
 
-def test_starts_are_spaced_by_a_rate() -> None:
-    calls = Calls()
-    all_of(calls, range(4), limit=10, rate=Rate(2, per_s=1))
-    assert [0, 0.5, 1, 1.5] == [at_s for _, at_s in calls.starts]
-
-
 def test_costs_are_weights() -> None:
     calls = Calls()
     all_of(calls, [1, 3, 2, 4], limit=10, rate=Rate(1, per_s=1, burst=4), cost=lambda item: item)
@@ -209,37 +180,20 @@ def test_an_item_whose_cost_fails_fails_alone() -> None:
     assert (KeyError, 0, 0) == (type(second.error), second.attempts, second.elapsed_s)
 
 
-def test_one_rate_may_be_shared_by_two_maps() -> None:
+async def test_a_rate_that_is_changed_while_it_is_waited_for_is_obeyed() -> None:
     calls = Calls()
-
-    async def main() -> None:
-        rate = Rate(1, per_s=1)
-        await asyncio.gather(*(collected(amap(calls, [name] * 3, limit=5, rate=rate)) for name in "ab"))
-
-    run_on_virtual_clock(main())
-    assert [0, 1, 2, 3, 4, 5] == [at_s for _, at_s in calls.starts]
-    assert list("aababb") == [name for name, _ in calls.starts]
-
-
-def test_a_rate_that_is_changed_while_it_is_waited_for_is_obeyed() -> None:
-    calls = Calls()
-
-    async def main() -> None:
-        rate = Rate(1, per_s=1000)
-        asyncio.get_running_loop().call_later(5, lambda: rate.change(1, per_s=1))
-        await collected(amap(calls, range(3), limit=5, rate=rate))
-
-    run_on_virtual_clock(main())
+    rate = Rate(1, per_s=1000)
+    asyncio.get_running_loop().call_later(5, lambda: rate.change(1, per_s=1))
+    await collected(amap(calls, range(3), limit=5, rate=rate))
     assert all(at_s < 10 for _, at_s in calls.starts)
 
 
-def test_a_burst_that_is_made_too_small_for_who_waits_fails_the_item() -> None:
-    async def main() -> list[Any]:
-        rate = Rate(1, per_s=1, burst=4)
-        asyncio.get_running_loop().call_later(1, lambda: rate.change(1, per_s=1, burst=2))
-        return await collected(amap(Calls(), [4, 3, 1], limit=5, rate=rate, cost=lambda item: item, errors="skip"))
-
-    assert [4, 1] == run_on_virtual_clock(main())
+async def test_a_burst_that_is_made_too_small_for_who_waits_fails_the_item() -> None:
+    rate = Rate(1, per_s=1, burst=4)
+    asyncio.get_running_loop().call_later(1, lambda: rate.change(1, per_s=1, burst=2))
+    assert [4, 1] == await collected(
+        amap(Calls(), [4, 3, 1], limit=5, rate=rate, cost=lambda item: item, errors="skip")
+    )
 
 
 # -- keys
@@ -249,16 +203,6 @@ def test_so_many_of_one_key_run_at_most_and_others_pass_by() -> None:
     calls = Calls(1)
     all_of(calls, ["a1", "a2", "a3", "b1", "a4", "c1"], limit=3, key=lambda item: item[0], per_key=1)
     assert [("a1", 0), ("b1", 0), ("c1", 0), ("a2", 1), ("a3", 2), ("a4", 3)] == calls.starts
-
-
-def test_items_that_are_held_for_their_key_count_against_the_bound() -> None:
-    async def main() -> TaskStatistics:
-        async with amap(Calls(1000), count(), limit=2, buffer=3, key=lambda _: 0, per_key=1) as results:
-            await asyncio.sleep(1)
-            return results.statistics()
-
-    now = run_on_virtual_clock(main())
-    assert (5, 1, 4) == (now.taken, now.running, now.waiting)
 
 
 @pytest.mark.parametrize(("key", "kind"), [(lambda item: {}[item], KeyError), (lambda _: [], TypeError)])
@@ -285,32 +229,16 @@ def test_a_cancellation_that_a_key_or_cost_raises_is_a_failure_of_that_item(argu
 # -- shared limits
 
 
-def test_two_maps_stay_under_a_shared_limit_together() -> None:
+async def test_a_shared_limit_may_be_resized_while_a_map_runs() -> None:
     calls = Calls(1)
-    limit = ConcurrencyLimit(3)
-
-    async def main() -> float:
-        await asyncio.gather(*(collected(amap(calls, range(9), limit=limit)) for _ in range(2)))
-        return now_s()
-
-    assert 6 == run_on_virtual_clock(main())
-    assert (3, 3, 0) == (calls.most, limit.statistics().most_in_use, limit.in_use)
-
-
-def test_a_shared_limit_may_be_resized_while_a_map_runs() -> None:
-    calls = Calls(1)
-
-    async def main() -> None:
-        limit = ConcurrencyLimit(1)
-        asyncio.get_running_loop().call_later(1.5, limit.resize, 4)
-        asyncio.get_running_loop().call_later(2.6, limit.resize, 1)
-        await collected(amap(calls, range(9), limit=limit))
-
-    run_on_virtual_clock(main())
+    limit = ConcurrencyLimit(1)
+    asyncio.get_running_loop().call_later(1.5, limit.resize, 4)
+    asyncio.get_running_loop().call_later(2.6, limit.resize, 1)
+    await collected(amap(calls, range(9), limit=limit))
     assert [0, 1, 1.5, 1.5, 1.5, 2, 2.5, 2.5, 2.5] == [at_s for _, at_s in calls.starts]
 
 
-def test_a_call_that_is_cancelled_gives_its_slot_back_when_it_has_ended() -> None:
+async def test_a_call_that_is_cancelled_gives_its_slot_back_when_it_has_ended() -> None:
     limit = ConcurrencyLimit(2)
     free = []
 
@@ -321,31 +249,23 @@ def test_a_call_that_is_cancelled_gives_its_slot_back_when_it_has_ended() -> Non
             await asyncio.sleep(1)
             free.append(limit.in_use)
 
-    async def main() -> None:
-        async with amap(work, range(9), limit=limit):
-            await asyncio.sleep(5)
-
-    run_on_virtual_clock(main())
+    async with amap(work, range(9), limit=limit):
+        await asyncio.sleep(5)
     assert [2, 2] == free
     assert (0, 0) == (limit.in_use, limit.statistics().waiting)
 
 
-def test_gates_are_passed_in_the_order_key_limit_rate() -> None:
-    async def main() -> list[tuple[str, float, int, int]]:
-        limit, rate = ConcurrencyLimit(2), Rate(1, per_s=10)
-        seen = []
+async def test_gates_are_passed_in_the_order_key_limit_rate() -> None:
+    limit, rate = ConcurrencyLimit(2), Rate(1, per_s=10)
+    seen = []
 
-        async def work(item: str) -> None:
-            seen.append((item, now_s(), limit.in_use, rate.statistics().granted))
-            await asyncio.sleep(15)
+    async def work(item: str) -> None:
+        seen.append((item, now_s(), limit.in_use, rate.statistics().granted))
+        await asyncio.sleep(15)
 
-        await collected(
-            amap(work, ["a1", "a2", "b1", "b2"], limit=limit, rate=rate, key=lambda item: item[0], per_key=1)
-        )
-        return seen
-
+    await collected(amap(work, ["a1", "a2", "b1", "b2"], limit=limit, rate=rate, key=lambda item: item[0], per_key=1))
     # b1 passes a2, which waits for its key, and holds the second slot while it waits for the rate.
-    assert [("a1", 0, 2, 1), ("b1", 10, 2, 2), ("a2", 20, 2, 3), ("b2", 30, 2, 4)] == run_on_virtual_clock(main())
+    assert [("a1", 0, 2, 1), ("b1", 10, 2, 2), ("a2", 20, 2, 3), ("b2", 30, 2, 4)] == seen
 
 
 def test_a_limit_that_is_in_use_in_another_event_loop_is_raised_and_not_skipped() -> None:

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from headgate import amap
-from support.faces import now_s
 from support.maps import collected, wait_that_long
-from support.virtual_clock import run_on_virtual_clock
 
 
-def test_the_source_is_read_as_far_as_there_is_room() -> None:
+async def test_the_source_is_read_as_far_as_there_is_room() -> None:
     read = []
 
     def source() -> Iterator[int]:
@@ -21,59 +19,29 @@ def test_the_source_is_read_as_far_as_there_is_room() -> None:
             read.append(item)
             yield item
 
-    async def main() -> int:
-        async with amap(wait_that_long, source(), limit=2, buffer=3):
-            await asyncio.sleep(100)
-            return len(read)
-
-    assert 5 == run_on_virtual_clock(main())
+    async with amap(wait_that_long, source(), limit=2, buffer=3):
+        await asyncio.sleep(100)
+        assert 5 == len(read)
 
 
-def test_nothing_is_read_before_the_first_step() -> None:
+async def test_nothing_is_read_before_the_first_step() -> None:
     read = []
 
     def source() -> Iterator[int]:
         read.append(0)
         yield 0
 
-    async def main() -> list[int]:
-        results = amap(wait_that_long, source(), limit=2)
-        await asyncio.sleep(1)
-        del results
-        return read
-
-    assert [] == run_on_virtual_clock(main())
+    results = amap(wait_that_long, source(), limit=2)
+    await asyncio.sleep(1)
+    del results
+    assert [] == read
 
 
-def test_a_slow_source_does_not_delay_results() -> None:
-    async def source() -> AsyncIterator[int]:
-        yield 1
-        yield 2
-        await asyncio.sleep(100)
-        yield 3
-
-    async def main() -> list[tuple[float, float]]:
-        return [(result, now_s()) async for result in amap(wait_that_long, source(), limit=3)]
-
-    assert [(1, 1), (2, 2), (3, 103)] == run_on_virtual_clock(main())
-
-
-def test_an_error_of_the_source_comes_after_the_results_of_all_that_was_started_and_once() -> None:
+async def test_an_error_of_the_source_comes_after_the_results_of_all_that_was_started_and_once() -> None:
     async def source() -> AsyncIterator[int]:
         yield 5
         yield 1
         raise OSError("the source")
-
-    async def main() -> list[object]:
-        seen: list[object] = []
-        results = amap(wait_that_long, source(), limit=3)
-        for _ in range(2):
-            try:
-                seen += [result async for result in results]
-                seen.append("end")
-            except OSError as error:
-                seen.append(str(error))
-        return seen
 
     async def one_by_one() -> list[object]:
         seen: list[object] = []
@@ -85,30 +53,19 @@ def test_an_error_of_the_source_comes_after_the_results_of_all_that_was_started_
                     seen.append(str(error))
         return seen
 
-    assert ["the source", "end"] == run_on_virtual_clock(main())
-    assert [1, 5, "the source", "end"] == run_on_virtual_clock(one_by_one())
-
-
-def test_an_async_source_is_closed_when_the_block_is_left() -> None:
-    closed = []
-
-    async def source() -> AsyncIterator[int]:
+    seen: list[object] = []
+    results = amap(wait_that_long, source(), limit=3)
+    for _ in range(2):
         try:
-            for item in count():
-                yield item
-        finally:
-            await asyncio.sleep(1)
-            closed.append(asyncio.current_task())
-
-    async def main() -> int:
-        async with amap(wait_that_long, source(), limit=1) as results:
-            assert 0 == await anext(results)
-        return len(closed)
-
-    assert 1 == run_on_virtual_clock(main())
+            seen += [result async for result in results]
+            seen.append("end")
+        except OSError as error:
+            seen.append(str(error))
+    assert ["the source", "end"] == seen
+    assert [1, 5, "the source", "end"] == await one_by_one()
 
 
-def test_a_source_that_was_closed_by_stop_ends_undisturbed_by_the_end_of_the_block() -> None:
+async def test_a_source_that_was_closed_by_stop_ends_undisturbed_by_the_end_of_the_block() -> None:
     closed = []
 
     async def source() -> AsyncIterator[int]:
@@ -119,17 +76,14 @@ def test_a_source_that_was_closed_by_stop_ends_undisturbed_by_the_end_of_the_blo
             await asyncio.sleep(10)
             closed.append("closed")
 
-    async def main() -> list[str]:
-        async with amap(wait_that_long, source(), limit=2) as results:
-            assert 0 == await anext(results)
-            results.stop()
-            await asyncio.sleep(1)
-        return closed
-
-    assert ["closed"] == run_on_virtual_clock(main())
+    async with amap(wait_that_long, source(), limit=2) as results:
+        assert 0 == await anext(results)
+        results.stop()
+        await asyncio.sleep(1)
+    assert ["closed"] == closed
 
 
-def test_an_item_that_ends_the_map_as_it_is_given_does_not_disturb_the_end_of_the_source() -> None:
+async def test_an_item_that_ends_the_map_as_it_is_given_does_not_disturb_the_end_of_the_source() -> None:
     closed = []
 
     async def source() -> AsyncIterator[int]:
@@ -141,26 +95,19 @@ def test_an_item_that_ends_the_map_as_it_is_given_does_not_disturb_the_end_of_th
             closed.append("closed")
 
     unhashable: Any = lambda _: []  # noqa: E731 - what a user may give
-
-    async def main() -> list[str]:
-        with pytest.raises(TypeError, match="unhashable"):
-            await collected(amap(wait_that_long, source(), limit=2, key=unhashable, per_key=1))
-        return closed
-
-    assert ["closed"] == run_on_virtual_clock(main())
+    with pytest.raises(TypeError, match="unhashable"):
+        await collected(amap(wait_that_long, source(), limit=2, key=unhashable, per_key=1))
+    assert ["closed"] == closed
 
 
-def test_a_source_that_closes_its_own_map_is_told_that_it_cannot() -> None:
+async def test_a_source_that_closes_its_own_map_is_told_that_it_cannot() -> None:
     async def source() -> AsyncIterator[int]:
         yield 0
         await results.aclose()
 
-    async def main() -> None:
-        with pytest.raises(RuntimeError, match="cannot wait for its own end"):
-            await collected(results)
-
     results = amap(wait_that_long, source(), limit=1)
-    run_on_virtual_clock(main())
+    with pytest.raises(RuntimeError, match="cannot wait for its own end"):
+        await collected(results)
 
 
 async def work(item: int) -> int:
@@ -184,16 +131,13 @@ def fails(_item: int) -> int:
         (work, {"key": lambda _item: [], "per_key": 1}),
     ],
 )
-def test_a_source_without_end_whose_items_all_fail_leaves_the_loop_to_others(
+async def test_a_source_without_end_whose_items_all_fail_leaves_the_loop_to_others(
     function: Any, options: dict[str, Any]
 ) -> None:
-    async def main() -> int:
-        async with amap(function, count(), limit=10, errors="skip", **options) as results:
-            consumer = asyncio.ensure_future(anext(results, None))
-            for _ in range(5):
-                await asyncio.sleep(0)
-            results.stop()
-            assert None is await consumer
-            return results.statistics().failed
-
-    assert 0 < run_on_virtual_clock(main()) < 10_000
+    async with amap(function, count(), limit=10, errors="skip", **options) as results:
+        consumer = asyncio.ensure_future(anext(results, None))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        results.stop()
+        assert None is await consumer
+        assert 0 < results.statistics().failed < 10_000

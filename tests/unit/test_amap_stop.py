@@ -7,115 +7,71 @@ from typing import Any
 
 import pytest
 
-from headgate import ConcurrencyLimit, Rate, Retry, TaskStatistics, amap
+from headgate import ConcurrencyLimit, Rate, Retry, amap
 from support.faces import one
-from support.maps import Calls, collected, wait_s, wait_that_long
-from support.virtual_clock import run_on_virtual_clock
+from support.maps import Calls, collected, from_afar, wait_s, wait_that_long
 
 
-def test_stop_starts_nothing_new_and_delivers_what_has_begun() -> None:
-    async def main() -> tuple[list[Any], list[float]]:
-        async with amap(wait_that_long, count(1), limit=3) as results:
-            await asyncio.sleep(0)
-            return results.stop(), [result async for result in results]
-
-    assert ([], [1, 2, 3]) == run_on_virtual_clock(main())
+async def test_stop_starts_nothing_new_and_delivers_what_has_begun() -> None:
+    async with amap(wait_that_long, count(1), limit=3) as results:
+        await asyncio.sleep(0)
+        assert ([], [1, 2, 3]) == (results.stop(), [result async for result in results])
 
 
-def test_stop_before_the_block_leaves_nothing_to_deliver() -> None:
-    async def main() -> tuple[list[Any], list[float]]:
-        results = amap(wait_that_long, count(1), limit=3)
-        return results.stop(), await collected(results)
+async def test_stop_may_be_called_by_the_function_itself_and_twice() -> None:
+    async def stop_at_2(item: int) -> int:
+        if item == 2:
+            results.stop()
+            results.stop()
+        return item
 
-    assert ([], []) == run_on_virtual_clock(main())
-
-
-def test_stop_may_be_called_by_the_function_itself_and_twice() -> None:
-    async def main() -> list[int]:
-        async def stop_at_2(item: int) -> int:
-            if item == 2:
-                results.stop()
-                results.stop()
-            return item
-
-        results = amap(stop_at_2, count(), limit=1)
-        return await collected(results)
-
-    assert [0, 1, 2] == run_on_virtual_clock(main())
-
-
-async def from_afar() -> AsyncIterator[int]:
-    yield 1
+    results = amap(stop_at_2, count(), limit=1)
+    assert [0, 1, 2] == await collected(results)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("ordered", [False, True])
-def test_a_map_that_was_stopped_before_it_began_has_no_results(*, is_async: bool, ordered: bool) -> None:
-    async def main() -> None:
-        results = amap(one, from_afar() if is_async else [1], limit=2, ordered=ordered)
-        assert [] == results.stop()
-        assert [] == [result async for result in results]
-
-    run_on_virtual_clock(main())
+async def test_a_map_that_was_stopped_before_it_began_has_no_results(*, is_async: bool, ordered: bool) -> None:
+    results = amap(one, from_afar(1) if is_async else [1], limit=2, ordered=ordered)
+    assert [] == results.stop()
+    assert [] == [result async for result in results]
 
 
 # -- where items wait to be started
 
 
-def test_stop_gives_back_items_that_wait_and_were_never_started_in_their_order() -> None:
+async def test_stop_gives_back_items_that_wait_and_were_never_started_in_their_order() -> None:
     calls = Calls(10)
-
-    async def main() -> tuple[list[str], list[str], TaskStatistics]:
-        items = ["a1", "a2", "a3", "b1", "b2"]
-        async with amap(calls, items, limit=3, key=lambda item: item[0], per_key=1) as results:
-            await asyncio.sleep(1)
-            unstarted = results.stop()
-            return unstarted, [result async for result in results], results.statistics()
-
-    unstarted, delivered, now = run_on_virtual_clock(main())
-    assert (["a2", "a3", "b2"], ["a1", "b1"]) == (unstarted, delivered)
+    items = ["a1", "a2", "b1", "b2", "a3"]
+    async with amap(calls, items, limit=3, key=lambda item: item[0], per_key=1) as results:
+        await asyncio.sleep(1)
+        unstarted = results.stop()
+        delivered, now = [result async for result in results], results.statistics()
+    assert (["a2", "b2", "a3"], ["a1", "b1"]) == (unstarted, delivered)
     assert (5, 2, 0, 3, 0) == (now.taken, now.succeeded, now.cancelled, now.unstarted, now.waiting)
 
 
 @pytest.mark.parametrize("gate", [{"rate": Rate(1, per_s=1000)}, {"limit": ConcurrencyLimit(1)}])
-def test_stop_gives_back_the_item_that_waits_at_the_gate(gate: dict[str, Any]) -> None:
-    async def main() -> tuple[list[int], list[int]]:
-        async with amap(Calls(10), count(), **({"limit": 1} | gate)) as results:
-            await asyncio.sleep(1)
-            return results.stop(), [result async for result in results]
-
-    unstarted, delivered = run_on_virtual_clock(main())
+async def test_stop_gives_back_the_item_that_waits_at_the_gate(gate: dict[str, Any]) -> None:
+    async with amap(Calls(10), count(), **({"limit": 1} | gate)) as results:
+        await asyncio.sleep(1)
+        unstarted, delivered = results.stop(), [result async for result in results]
     assert [0] == delivered
     assert unstarted in ([], [1])
 
 
-def test_after_stop_an_item_that_is_tried_again_is_finished() -> None:
-    calls = Calls(failures={0: 1})
-
-    async def main() -> tuple[list[int], list[int]]:
-        async with amap(calls, count(), limit=1, buffer=0, retry=Retry(2, wait_s(10))) as results:
-            await asyncio.sleep(1)
-            return results.stop(), [result async for result in results]
-
-    assert ([], [0]) == run_on_virtual_clock(main())
-
-
 @pytest.mark.parametrize("key", [{}, {"key": lambda _: 0, "per_key": 1}])
-def test_after_stop_an_item_that_is_tried_again_is_finished_also_behind_one_that_is_given_back(
+async def test_after_stop_an_item_that_is_tried_again_is_finished_also_behind_one_that_is_given_back(
     key: dict[str, Any],
 ) -> None:
     calls = Calls(failures={0: 1})
-
-    async def main() -> tuple[list[int], list[int]]:
-        retry, rate = Retry(2, wait_s(1)), Rate(1, per_s=100)
-        async with amap(calls, [0, 1], limit=1, retry=retry, rate=rate, **key) as results:
-            await asyncio.sleep(50)
-            return results.stop(), [result async for result in results]
-
-    assert ([1], [0]) == run_on_virtual_clock(main())
+    retry, rate = Retry(2, wait_s(1)), Rate(1, per_s=100)
+    async with amap(calls, [0, 1], limit=1, retry=retry, rate=rate, **key) as results:
+        await asyncio.sleep(50)
+        assert ([1], [0]) == (results.stop(), [result async for result in results])
 
 
-def test_stop_gives_back_an_item_that_was_read_ahead_of_a_gate() -> None:
+async def test_stop_gives_back_an_item_that_was_read_ahead_of_a_gate() -> None:
     given = []
 
     async def source() -> AsyncIterator[int]:
@@ -124,85 +80,68 @@ def test_stop_gives_back_an_item_that_was_read_ahead_of_a_gate() -> None:
             given.append(item)
             yield item
 
-    async def main() -> tuple[list[int], list[int]]:
-        async with amap(Calls(0.5), source(), limit=3, rate=Rate(1, per_s=100)) as results:
-            await asyncio.sleep(50)
-            return results.stop(), [result async for result in results]
-
-    unstarted, delivered = run_on_virtual_clock(main())
+    async with amap(Calls(0.5), source(), limit=3, rate=Rate(1, per_s=100)) as results:
+        await asyncio.sleep(50)
+        unstarted, delivered = results.stop(), [result async for result in results]
     assert given == delivered + unstarted
     assert [0] == delivered
 
 
-def test_an_item_that_the_source_gives_when_it_has_stopped_the_map_has_its_time_limit() -> None:
-    async def main() -> list[str]:
-        def source() -> Iterator[int]:
-            yield 0
-            results.stop()
-            yield 1
+async def test_an_item_that_the_source_gives_when_it_has_stopped_the_map_has_its_time_limit() -> None:
+    def source() -> Iterator[int]:
+        yield 0
+        results.stop()
+        yield 1
 
-        results = amap(asyncio.sleep, source(), limit=1, timeout_s=0.5, errors="yield")
-        return [type(outcome.error).__name__ for outcome in await collected(results)]
-
-    assert ["NoneType", "TimeoutError"] == run_on_virtual_clock(main())
+    results = amap(asyncio.sleep, source(), limit=1, timeout_s=0.5, errors="yield")
+    assert ["NoneType", "TimeoutError"] == [type(outcome.error).__name__ for outcome in await collected(results)]
 
 
-def test_a_cost_that_stops_the_map_gives_its_item_back() -> None:
+async def test_a_cost_that_stops_the_map_gives_its_item_back() -> None:
     calls = Calls()
     unstarted: list[int] = []
 
-    async def main() -> list[int]:
-        def cost(item: int) -> float:
-            if item == 1:
-                unstarted.extend(results.stop())
-            return 1
+    def cost(item: int) -> float:
+        if item == 1:
+            unstarted.extend(results.stop())
+        return 1
 
-        results = amap(calls, range(4), limit=4, rate=Rate(1, burst=4), cost=cost, ordered=True)
-        return await collected(results)
-
-    assert [0] == run_on_virtual_clock(main())
+    results = amap(calls, range(4), limit=4, rate=Rate(1, burst=4), cost=cost, ordered=True)
+    assert [0] == await collected(results)
     assert ([1], [(0, 0)]) == (unstarted, calls.starts)
 
 
-def test_an_error_that_stop_brings_to_the_head_ends_the_map() -> None:
+async def test_an_error_that_stop_brings_to_the_head_ends_the_map() -> None:
     async def work(item: str) -> str:
         if item == "fails":
             raise ValueError
         await asyncio.sleep(10 if item == "x1" else 1000)
         return item
 
-    async def main() -> tuple[list[str], list[str]]:
-        keys = {"x1": 0, "x2": 0, "fails": 1, "x3": 0}
-        seen: list[str] = []
-        async with amap(work, keys, limit=4, ordered=True, key=lambda item: keys[item], per_key=1) as results:
-            await asyncio.sleep(5)
-            unstarted = results.stop()
-            with pytest.raises(ValueError, match="raised for the item 'fails'"):  # noqa: PT012 - and what came before
-                async for result in results:
-                    seen.append(result)  # noqa: PERF401 - it is wanted after the error
-        return unstarted, seen
-
-    assert (["x2"], ["x1"]) == run_on_virtual_clock(main())
+    keys = {"x1": 0, "x2": 0, "fails": 1, "x3": 0}
+    seen: list[str] = []
+    async with amap(work, keys, limit=4, ordered=True, key=lambda item: keys[item], per_key=1) as results:
+        await asyncio.sleep(5)
+        unstarted = results.stop()
+        with pytest.raises(ValueError, match="raised for the item 'fails'"):  # noqa: PT012 - and what came before
+            async for result in results:
+                seen.append(result)  # noqa: PERF401 - it is wanted after the error
+    assert (["x2"], ["x1"]) == (unstarted, seen)
 
 
-def test_an_error_that_is_at_the_head_when_stop_is_called_ends_the_map() -> None:
+async def test_an_error_that_is_at_the_head_when_stop_is_called_ends_the_map() -> None:
     async def work(item: str) -> str:
         if item == "fails":
             raise ValueError
         await asyncio.sleep(0 if item == "first" else 1000)
         return item
 
-    async def main() -> list[str]:
-        keys = {"first": 0, "held": 0, "fails": 1, "runs": 2, "held too": 0}
-        rate = Rate(1, per_s=1000, burst=3)
-        async with amap(
-            work, keys, limit=4, rate=rate, ordered=True, key=lambda item: keys[item], per_key=1
-        ) as results:
-            assert "first" == await anext(results)
-            await asyncio.sleep(1)
-            unstarted = results.stop()
-            with pytest.raises(ValueError, match="raised for the item 'fails'"):
-                await anext(results)
-        return unstarted
-
-    assert ["held"] == run_on_virtual_clock(main())
+    keys = {"first": 0, "held": 0, "fails": 1, "runs": 2, "held too": 0}
+    rate = Rate(1, per_s=1000, burst=3)
+    async with amap(work, keys, limit=4, rate=rate, ordered=True, key=lambda item: keys[item], per_key=1) as results:
+        assert "first" == await anext(results)
+        await asyncio.sleep(1)
+        unstarted = results.stop()
+        with pytest.raises(ValueError, match="raised for the item 'fails'"):
+            await anext(results)
+    assert ["held"] == unstarted

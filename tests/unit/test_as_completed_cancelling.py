@@ -1,7 +1,6 @@
 """What `as_completed` does when several collect, if children resist or it is let go of, and whose context is whose."""
 
 import asyncio
-import contextvars
 import gc
 import threading
 from collections.abc import Awaitable, Iterator
@@ -12,16 +11,13 @@ import pytest
 
 from headgate import CompletedFutures, as_completed
 from support.faces import a_moment, now_s
-from support.quiet import Source, Spy, fail_quietly, run_quietly
+from support.quiet import Spy, fail_quietly
 from support.virtual_clock import run_on_virtual_clock
-
-variable = contextvars.ContextVar[str]("variable", default="unset")
-
 
 # -- several consumers, and hand-over
 
 
-def test_several_consumers_share_one_iterator_and_nothing_comes_twice() -> None:
+async def test_several_consumers_share_one_iterator_and_nothing_comes_twice(spy: Spy) -> None:
     async def consume(futures: CompletedFutures[int]) -> list[int]:
         results = []
         async for future in futures:
@@ -29,146 +25,64 @@ def test_several_consumers_share_one_iterator_and_nothing_comes_twice() -> None:
             await asyncio.sleep(0.1)
         return results
 
-    async def main() -> None:
-        async with as_completed((spy.sleep(n, 1 + n % 3) for n in range(30)), limit=5) as futures:
-            parts = await asyncio.gather(*(consume(futures) for _ in range(4)))
-        assert all(parts)
-        assert list(range(30)) == sorted(chain(*parts))
-
-    spy = Spy()
-    run_quietly(main())
+    async with as_completed((spy.sleep(n, 1 + n % 3) for n in range(30)), limit=5) as futures:
+        parts = await asyncio.gather(*(consume(futures) for _ in range(4)))
+    assert all(parts)
+    assert list(range(30)) == sorted(chain(*parts))
 
 
-def test_an_error_reaches_one_of_several_consumers_and_the_others_end() -> None:
+async def test_an_error_reaches_one_of_several_consumers_and_the_others_end(spy: Spy) -> None:
     def source() -> Iterator[Awaitable[int]]:
         yield spy.sleep(1)
         raise ZeroDivisionError
 
-    async def main() -> None:
-        async with as_completed(source(), limit=2) as futures:
-            waiting = [asyncio.create_task(anext(futures, None)) for _ in range(4)]
-            came = await asyncio.gather(*waiting, return_exceptions=True)
-            assert 1 == sum(isinstance(result, ZeroDivisionError) for result in came)
-            assert 2 == came.count(None)
-
-    spy = Spy()
-    run_quietly(main())
+    async with as_completed(source(), limit=2) as futures:
+        waiting = [asyncio.create_task(anext(futures, None)) for _ in range(4)]
+        came = await asyncio.gather(*waiting, return_exceptions=True)
+        assert 1 == sum(isinstance(result, ZeroDivisionError) for result in came)
+        assert 2 == came.count(None)
 
 
 @pytest.mark.parametrize("others", [0, 1, 3])
-def test_a_consumer_that_is_cancelled_at_hand_over_loses_nothing(others: int) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        first: asyncio.Future[int] = loop.create_future()
-        async with as_completed([first, spy.sleep(1)], limit=2) as futures:
-            consumers = [asyncio.create_task(futures.__anext__()) for _ in range(1 + others)]
-            await asyncio.sleep(0.5)
-            first.set_result(0)
-            await asyncio.sleep(0)  # the flow has been called back, and has woken the first consumer
-            consumers[0].cancel()
-            await a_moment()
-            assert [True, *[n == 1 for n in range(1, 1 + others)]] == [consumer.done() for consumer in consumers]
-            came = await asyncio.gather(*consumers, return_exceptions=True)
-            assert isinstance(came[0], asyncio.CancelledError)
-            came += [future async for future in futures]
-        assert [0, 1] == sorted(future.result() for future in came if isinstance(future, asyncio.Future))
-
-    spy = Spy()
-    run_quietly(main())
+async def test_a_consumer_that_is_cancelled_at_hand_over_loses_nothing(spy: Spy, others: int) -> None:
+    loop = asyncio.get_running_loop()
+    first: asyncio.Future[int] = loop.create_future()
+    async with as_completed([first, spy.sleep(1)], limit=2) as futures:
+        consumers = [asyncio.create_task(futures.__anext__()) for _ in range(1 + others)]
+        await asyncio.sleep(0.5)
+        first.set_result(0)
+        await asyncio.sleep(0)  # the flow has been called back, and has woken the first consumer
+        consumers[0].cancel()
+        await a_moment()
+        assert [True, *[n == 1 for n in range(1, 1 + others)]] == [consumer.done() for consumer in consumers]
+        came = await asyncio.gather(*consumers, return_exceptions=True)
+        assert isinstance(came[0], asyncio.CancelledError)
+        came += [future async for future in futures]
+    assert [0, 1] == sorted(future.result() for future in came if isinstance(future, asyncio.Future))
 
 
-def test_a_wait_that_times_out_within_the_block_loses_nothing() -> None:
-    async def main() -> list[int]:
-        async with as_completed([spy.sleep(n, 1 + n) for n in range(3)], limit=3) as futures:
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(anext(futures), 0.5)
-            return [future.result() async for future in futures]
-
-    spy = Spy()
-    assert [0, 1, 2] == run_quietly(main())
+async def test_a_wait_that_times_out_within_the_block_loses_nothing(spy: Spy) -> None:
+    async with as_completed([spy.sleep(n, 1 + n) for n in range(3)], limit=3) as futures:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(futures), 0.5)
+        assert [0, 1, 2] == [future.result() async for future in futures]
 
 
 # -- children that resist, cancellation while closing
 
 
-def test_a_child_that_ignores_its_cancellation_is_waited_for() -> None:
-    async def stubborn() -> str:
+async def test_a_child_that_ignores_its_cancellation_or_makes_an_error_of_it_is_waited_for_in_silence() -> None:
+    async def stubborn(n: int) -> str:
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(1000)
         await asyncio.sleep(20)
         ended.append(now_s())
-        return "done all the same"
-
-    async def main() -> None:
-        async with as_completed([stubborn(), stubborn()], limit=2):
-            await asyncio.sleep(1)
-        assert [21, 21] == ended
+        return f"done all the same: {1 / n}"
 
     ended: list[float] = []
-    run_quietly(main())
-
-
-def test_a_child_that_answers_its_cancellation_with_an_error_is_not_complained_about() -> None:
-    async def rude() -> None:
-        try:
-            await asyncio.sleep(1000)
-        except asyncio.CancelledError:
-            raise ZeroDivisionError from None
-
-    async def main() -> None:
-        async with as_completed([rude() for _ in range(3)], limit=2):
-            await asyncio.sleep(1)
-
-    run_quietly(main())
-
-
-def test_a_second_cancellation_while_closing_does_not_cut_short_what_the_first_one_began() -> None:
-    async def consume() -> None:
-        async with as_completed([spy.sleep(n, 1000, last_words_s=5) for n in range(2)], limit=2) as futures:
-            await anext(futures)
-
-    async def main() -> None:
-        consumer = asyncio.create_task(consume())
-        for _ in range(3):
-            await asyncio.sleep(1)
-            consumer.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await consumer
-        assert ([0, 1], 6) == (sorted(spy.cancelled), now_s())
-
-    spy = Spy()
-    run_quietly(main())
-
-
-def test_a_second_cancellation_does_not_cut_short_the_closing_of_the_source() -> None:
-    async def consume() -> None:
-        async with as_completed(source, limit=2):
-            await asyncio.sleep(1000)
-
-    async def main() -> None:
-        consumer = asyncio.create_task(consume())
-        for _ in range(2):
-            await asyncio.sleep(1.5)
-            consumer.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await consumer
-        assert (11.5, 1) == (now_s(), source.closed)
-
-    spy = Spy()
-    source = Source(spy, closing_s=10)
-    run_quietly(main())
-
-
-def test_two_may_close_it_at_once() -> None:
-    async def main() -> None:
-        futures = as_completed([spy.sleep(n, 10, last_words_s=5) for n in range(4)], limit=2)
-        async with futures:
-            await asyncio.sleep(1)
-            await asyncio.gather(futures.aclose(), futures.aclose())
-            assert (2, 6) == (len(spy.cancelled), now_s())
-
-    spy = Spy()
-    run_quietly(main())
+    async with as_completed([stubborn(n) for n in range(3)], limit=2):
+        await asyncio.sleep(1)
+    assert [21, 21] == ended
 
 
 @pytest.mark.parametrize("fatal", [KeyboardInterrupt, SystemExit])
@@ -194,52 +108,40 @@ def test_an_interrupt_in_a_child_ends_the_program_and_leaves_nothing_behind(
     assert ([1], 0) == (spy.cancelled, spy.running)
 
 
-def test_a_child_that_somebody_else_cancels_comes_as_it_is_and_ends_the_rest() -> None:
-    async def main() -> None:
-        before = asyncio.all_tasks()
-        async with as_completed((spy.sleep(n, 10) for n in count()), limit=2) as futures:
-            await asyncio.sleep(1)
-            (asyncio.all_tasks() - before).pop().cancel()
-            assert (await anext(futures)).cancelled()
-            with pytest.raises(asyncio.CancelledError):
-                await anext(futures)
-            assert [] == [future async for future in futures]
-        assert 1 == now_s()
-
-    spy = Spy()
-    run_quietly(main())
+async def test_a_child_that_somebody_else_cancels_comes_as_it_is_and_ends_the_rest(spy: Spy) -> None:
+    before = asyncio.all_tasks()
+    async with as_completed((spy.sleep(n, 10) for n in count()), limit=2) as futures:
+        await asyncio.sleep(1)
+        (asyncio.all_tasks() - before).pop().cancel()
+        assert (await anext(futures)).cancelled()
+        with pytest.raises(asyncio.CancelledError):
+            await anext(futures)
+        assert [] == [future async for future in futures]
+    assert 1 == now_s()
     assert [0, 1] == sorted(spy.cancelled)
 
 
-def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothing() -> None:
+async def test_a_child_that_ends_by_the_cancellation_of_another_one_stops_nothing(spy: Spy) -> None:
     async def wait_for(other: asyncio.Future[None]) -> None:
         await other
 
-    async def main() -> int:
-        other: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        other.cancel()
-        aws = [wait_for(other), *(spy.sleep(n) for n in range(8))]
-        return sum([not future.cancelled() async for future in as_completed(aws, limit=2)])
-
-    spy = Spy()
-    assert 8 == run_quietly(main())
+    other: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    other.cancel()
+    aws = [wait_for(other), *(spy.sleep(n) for n in range(8))]
+    assert 8 == sum([not future.cancelled() async for future in as_completed(aws, limit=2)])
 
 
 # -- let go of, by whom and when
 
 
-def test_who_lets_go_of_it_may_be_another_thread() -> None:
-    async def main() -> None:
-        held = [as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2)]
-        await anext(held[0])
-        thread = threading.Thread(target=held.clear)
-        thread.start()
-        thread.join()
-        await a_moment()
-        assert (1, 0) == (now_s(), spy.running)
-
-    spy = Spy()
-    run_quietly(main())
+async def test_who_lets_go_of_it_may_be_another_thread(spy: Spy) -> None:
+    held = [as_completed((spy.sleep(n, 1 + n) for n in count()), limit=2)]
+    await anext(held[0])
+    thread = threading.Thread(target=held.clear)
+    thread.start()
+    thread.join()
+    await a_moment()
+    assert (1, 0) == (now_s(), spy.running)
 
 
 def test_who_lets_go_of_it_may_do_so_when_the_loop_is_closed() -> None:
@@ -284,46 +186,3 @@ def test_an_error_that_was_caught_does_not_keep_a_loop_that_was_left_until_the_g
 
 
 # -- contexts
-
-
-@pytest.mark.parametrize("is_plain", [False, True])
-def test_each_child_has_a_copy_of_the_context_in_which_it_began(is_plain: bool) -> None:
-    async def child(n: int) -> str:
-        before = variable.get()
-        variable.set(f"of child {n}")
-        await asyncio.sleep(1)
-        assert f"of child {n}" == variable.get()
-        return before
-
-    async def main() -> list[str]:
-        variable.set("outer")
-        results = []
-        futures = as_completed([child(n) for n in range(6)], limit=2, buffer=0)
-        if is_plain:
-            for awaitable in futures:
-                results.append(await awaitable)
-                variable.set("changed by the loop")
-        else:
-            async for future in futures:
-                results.append(future.result())
-                variable.set("changed by the loop")
-        return results
-
-    assert ["outer"] * 6 == run_quietly(main())
-
-
-def test_who_collects_may_be_in_another_context() -> None:
-    async def child() -> str:
-        await asyncio.sleep(1)
-        return variable.get()
-
-    async def collect(futures: CompletedFutures[str]) -> list[str]:
-        variable.set("collector")
-        return [future.result() async for future in futures]
-
-    async def main() -> list[str]:
-        variable.set("outer")
-        async with as_completed((child() for _ in range(6)), limit=2, buffer=0) as futures:
-            return await asyncio.create_task(collect(futures))
-
-    assert ["outer"] * 6 == run_quietly(main())

@@ -2,35 +2,21 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from itertools import count, repeat
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 import pytest
 
 from headgate import as_completed
-from support.faces import Collect, by_async_for, by_for, either_face, now_s, one
+from support.faces import Collect, Later, by_async_for, by_for, either_face, now_s, one
 from support.quiet import Spy, run_quietly
-
-
-class Later:
-    """An awaitable that is no coroutine and no future."""
-
-    def __init__(self, name: object) -> None:
-        self._name = name
-
-    def __await__(self) -> Generator[Any, None, object]:
-        yield from asyncio.sleep(1).__await__()
-        return self._name
 
 
 @either_face
 @pytest.mark.parametrize("kind", [list, tuple, set, frozenset, deque, iter, lambda coroutines: (c for c in coroutines)])
-def test_any_iterable_will_do(collect: Collect, kind: Callable[[list[Any]], Any]) -> None:
-    async def main() -> list[Any]:
-        return await collect(kind([one(n) for n in range(5)]), limit=2)
-
-    assert [0, 1, 2, 3, 4] == sorted(run_quietly(main()))
+async def test_any_iterable_will_do(collect: Collect, kind: Callable[[list[Any]], Any]) -> None:
+    assert [0, 1, 2, 3, 4] == sorted(await collect(kind([one(n) for n in range(5)]), limit=2))
 
 
 @either_face
@@ -39,7 +25,7 @@ def test_of_nothing_comes_nothing(collect: Collect, kind: Callable[[list[Any]], 
     assert [] == run_quietly(collect(kind([]), limit=2, timeout=1))
 
 
-def test_an_async_iterable_will_do_and_its_pauses_delay_nothing() -> None:
+async def test_an_async_iterable_will_do_and_its_pauses_delay_nothing(spy: Spy) -> None:
     came_s: list[float] = []
 
     async def source() -> AsyncIterator[Awaitable[int]]:
@@ -47,65 +33,29 @@ def test_an_async_iterable_will_do_and_its_pauses_delay_nothing() -> None:
             yield spy.sleep(n, 1)
             await asyncio.sleep(10)
 
-    async def main() -> list[int]:
-        results = []
-        async for future in as_completed(source(), limit=2):
-            came_s.append(now_s())
-            results.append(future.result())
-        return results
-
-    spy = Spy()
-    assert [0, 1, 2, 3] == run_quietly(main())
+    results = []
+    async for future in as_completed(source(), limit=2):
+        came_s.append(now_s())
+        results.append(future.result())
+    assert [0, 1, 2, 3] == results
     assert [1, 11, 21, 31] == came_s
 
 
-def test_an_async_source_is_asked_no_further_than_there_is_room() -> None:
-    async def source() -> AsyncIterator[Awaitable[int]]:
-        for n in count():
-            yield spy.sleep(n)
-
-    async def main() -> None:
-        async with as_completed(source(), limit=3, buffer=2) as futures:
-            await asyncio.sleep(1000)
-            assert 5 == len(spy.made) == len(spy.started)
-            await anext(futures)
-            await asyncio.sleep(1000)
-            assert 6 == len(spy.made) == len(spy.started)
-
-    spy = Spy()
-    run_quietly(main())
-    assert 3 == spy.peak
-
-
-def test_an_async_source_of_nothing_ends_at_once() -> None:
-    async def source() -> AsyncIterator[Awaitable[int]]:
-        for n in list[int]():
-            yield spy.sleep(n)
-
-    spy = Spy()
-    assert [] == run_quietly(by_async_for(source(), limit=3))
+@either_face
+async def test_futures_tasks_coroutines_and_other_awaitables_may_be_mixed(collect: Collect) -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.set_result("future")
+    task = asyncio.create_task(one("task"))
+    assert ["coroutine", "future", "other", "task"] == sorted(
+        await collect([Later("other"), future, task, one("coroutine")], limit=2)
+    )
 
 
 @either_face
-def test_futures_tasks_coroutines_and_other_awaitables_may_be_mixed(collect: Collect) -> None:
-    async def main() -> list[Any]:
-        future = asyncio.get_running_loop().create_future()
-        future.set_result("future")
-        task = asyncio.create_task(one("task"))
-        return await collect([Later("other"), future, task, one("coroutine")], limit=2)
-
-    assert ["coroutine", "future", "other", "task"] == sorted(run_quietly(main()))
-
-
-@either_face
-def test_futures_that_were_given_count_against_the_limit(collect: Collect) -> None:
-    async def main() -> None:
-        task = asyncio.create_task(spy.sleep("given", 5))
-        assert ["given", 0] == await collect((task, spy.sleep(0, 1)), limit=1)
-        assert 6 == now_s()
-
-    spy = Spy()
-    run_quietly(main())
+async def test_futures_that_were_given_count_against_the_limit(spy: Spy, collect: Collect) -> None:
+    task = asyncio.create_task(spy.sleep("given", 5))
+    assert ["given", 0] == await collect((task, spy.sleep(0, 1)), limit=1)
+    assert 6 == now_s()
 
 
 # -- refused
@@ -126,9 +76,11 @@ def test_futures_that_were_given_count_against_the_limit(collect: Collect) -> No
         ({"limit": 1, "timeout": "1"}, TypeError, "timeout must be a number of seconds, not str"),
     ],
 )
-def test_a_wrong_argument_is_refused_at_once(options: dict[str, Any], error: type[Exception], message: str) -> None:
+async def test_a_wrong_argument_is_refused_at_once_and_leaves_no_coroutine_unawaited(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
-        as_completed([], **options)
+        as_completed([one(1), one(2)], **options)
 
 
 @pytest.mark.parametrize(
@@ -137,85 +89,62 @@ def test_a_wrong_argument_is_refused_at_once(options: dict[str, Any], error: typ
         (lambda: "text", "aws is a str, which is one value"),
         (lambda: b"text", "aws is a bytes, which is one value"),
         (lambda: one(1), "aws is one piece of work, a coroutine"),
+        (lambda: asyncio.get_running_loop().create_future(), "aws is one piece of work, a Future"),
         (lambda: 3, "aws must be an iterable or an async iterable, not int"),
         (lambda: one, "aws must be an iterable or an async iterable, not function"),
         (lambda: None, "aws must be an iterable or an async iterable, not NoneType"),
     ],
 )
-def test_what_is_no_iterable_is_refused_at_once(aws: Callable[[], Any], message: str) -> None:
-    async def main() -> None:
-        with pytest.raises(TypeError, match=message):
-            as_completed(aws(), limit=1)
-
-    run_quietly(main())
+async def test_what_is_no_iterable_is_refused_at_once(aws: Callable[[], Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        as_completed(aws(), limit=1)
 
 
 @either_face
 @pytest.mark.parametrize("wrong", [1, None, "text", one])
-def test_what_cannot_be_awaited_is_raised_after_what_was_done_and_ends_the_rest(
-    collect: Collect, wrong: object
+async def test_what_cannot_be_awaited_is_raised_after_what_was_done_and_ends_the_rest(
+    spy: Spy, collect: Collect, wrong: object
 ) -> None:
-    async def main() -> None:
-        with pytest.raises(TypeError, match=r"aws must give awaitables, and gave .*: call the function"):
-            await collect([spy.sleep(0, 0.5), spy.sleep(1, 10), wrong, spy.sleep(3)], limit=2)
-
-    spy = Spy()
-    run_quietly(main())
+    with pytest.raises(TypeError, match=r"aws must give awaitables, and gave .*: call the function"):
+        await collect([spy.sleep(0, 0.5), spy.sleep(1, 10), wrong, spy.sleep(3)], limit=2)
     assert ([0, 1], [1]) == (spy.started, spy.cancelled)
 
 
-def test_a_plain_loop_over_an_async_iterable_is_refused() -> None:
+async def test_a_plain_loop_over_an_async_iterable_is_refused(spy: Spy) -> None:
     async def source() -> AsyncIterator[Awaitable[int]]:
         yield spy.sleep(1)
 
-    async def main() -> None:
-        with pytest.raises(TypeError, match=r"aws is an async iterable.*use `async for`"):
-            await by_for(source(), limit=1)
-
-    spy = Spy()
-    run_quietly(main())
+    with pytest.raises(TypeError, match=r"aws is an async iterable.*use `async for`"):
+        await by_for(source(), limit=1)
     assert [] == spy.made
 
 
 # -- a source that raises
 
 
-@either_face
 @pytest.mark.parametrize("good", [0, 1, 2, 5])
-def test_an_error_of_the_source_comes_once_and_after_the_results_of_what_was_started(
-    collect: Collect, good: int
+@pytest.mark.parametrize("face", [by_for, by_async_for, None])
+async def test_an_error_of_the_source_comes_once_and_after_the_results_of_what_was_started(
+    spy: Spy, good: int, face: Collect | None
 ) -> None:
     def source() -> Iterator[Awaitable[int]]:
         for n in range(good):
             yield spy.sleep(n)
         raise ZeroDivisionError
 
-    async def main() -> None:
-        with pytest.raises(ZeroDivisionError):
-            await collect(source(), limit=2)
+    async def source_async() -> AsyncIterator[Awaitable[int]]:
+        for coroutine in source():
+            yield coroutine
 
-    spy = Spy()
-    run_quietly(main())
+    futures = as_completed(source_async() if face is None else source(), limit=2)
+    ask: Callable[[], Any] = (lambda: next(futures)) if face is by_for else futures.__anext__
+    for _ in range(good):
+        await ask()
+    with pytest.raises(ZeroDivisionError):
+        await ask()
+    with pytest.raises((StopIteration, StopAsyncIteration)):
+        await ask()
     assert list(range(good)) == spy.returned
-
-
-@pytest.mark.parametrize("good", [0, 1, 2, 5])
-def test_an_error_of_an_async_source_comes_once_and_last(good: int) -> None:
-    async def source() -> AsyncIterator[Awaitable[int]]:
-        for n in range(good):
-            yield spy.sleep(n)
-        raise ZeroDivisionError
-
-    async def main() -> list[int]:
-        futures = as_completed(source(), limit=2)
-        results = [(await anext(futures)).result() for _ in range(good)]
-        with pytest.raises(ZeroDivisionError):
-            await anext(futures)
-        assert [] == [future async for future in futures]
-        return results
-
-    spy = Spy()
-    assert list(range(good)) == run_quietly(main())
 
 
 class Trap:
@@ -237,39 +166,23 @@ class AsyncTrap:
 
 
 @pytest.mark.parametrize(("collect", "source"), [(by_for, Trap), (by_async_for, Trap), (by_async_for, AsyncTrap)])
-def test_a_source_that_raises_the_wrong_end_does_not_end_silently(collect: Collect, source: Callable[[], Any]) -> None:
-    async def main() -> None:
-        with pytest.raises(RuntimeError, match=r"StopAsyncIteration was raised|raised StopIteration"):
-            await collect(source(), limit=2)
-
-    run_quietly(main())
+async def test_a_source_that_raises_the_wrong_end_does_not_end_silently(
+    collect: Collect, source: Callable[[], Any]
+) -> None:
+    with pytest.raises(RuntimeError, match=r"StopAsyncIteration was raised|raised StopIteration"):
+        await collect(source(), limit=2)
 
 
 @either_face
-def test_a_child_that_raises_the_end_of_an_async_iteration_does_not_end_the_loop(collect: Collect) -> None:
+async def test_a_child_that_raises_the_end_of_an_async_iteration_does_not_end_the_loop(collect: Collect) -> None:
     async def child() -> None:
         raise StopAsyncIteration("not the end")
 
-    async def main() -> None:
-        with pytest.raises((RuntimeError, StopAsyncIteration), match=r"not the end|raised StopAsyncIteration"):
-            await collect([child(), one(1)], limit=2)
-
-    run_quietly(main())
+    with pytest.raises((RuntimeError, StopAsyncIteration), match=r"not the end|raised StopAsyncIteration"):
+        await collect([child(), one(1)], limit=2)
 
 
-def test_a_future_that_is_given_without_end_leaves_the_loop_to_others() -> None:
-    async def main() -> list[str]:
-        task = asyncio.create_task(asyncio.sleep(1, "given"))
-        async with as_completed(repeat(task), limit=3) as futures:
-            return [(await anext(futures)).result() for _ in range(5)]
-
-    assert ["given"] * 5 == run_quietly(main())
-
-
-@pytest.mark.parametrize("refused", [{"limit": 0}, {"limit": 1, "buffer": -1}, {"limit": 1, "timeout": 0}])
-def test_what_is_refused_leaves_no_coroutine_unawaited(refused: dict[str, Any]) -> None:
-    async def main() -> None:
-        with pytest.raises(ValueError, match="must be"):
-            as_completed([one(1), one(2)], **refused)
-
-    run_quietly(main())
+async def test_a_future_that_is_given_without_end_leaves_the_loop_to_others() -> None:
+    task = asyncio.create_task(asyncio.sleep(1, "given"))
+    async with as_completed(repeat(task), limit=3) as futures:
+        assert ["given"] * 5 == [(await anext(futures)).result() for _ in range(5)]

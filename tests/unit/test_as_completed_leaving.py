@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from headgate import CompletedFutures, as_completed
-from support.faces import a_moment, by_async_for, now_s
-from support.quiet import Source, Spy, fail_quietly, run_quietly
+from support.faces import Take, a_moment, either_way_to_take, now_s
+from support.quiet import Source, Spy, fail_quietly
 
 variable = contextvars.ContextVar[str]("variable", default="unset")
 
@@ -75,54 +75,29 @@ every_way_out = pytest.mark.parametrize(
 
 @every_way_out
 @pytest.mark.parametrize("kind", [list, tuple, set, deque, dict.fromkeys, values, iter])
-def test_leaving_the_block_cancels_what_runs_and_closes_what_was_not_started(
-    leave: Leave, kind: Callable[[Any], Any]
+async def test_leaving_the_block_cancels_what_runs_and_closes_what_was_not_started(
+    spy: Spy, leave: Leave, kind: Callable[[Any], Any]
 ) -> None:
-    async def main() -> None:
-        with suppress(ZeroDivisionError, asyncio.CancelledError, TimeoutError):
-            async with as_completed(kind(spy.sleep(n, 1 + n, last_words_s=5) for n in range(9)), limit=3) as futures:
-                await leave(futures)
-        assert 0 == spy.running
-
-    spy = Spy()
-    run_quietly(main())
+    with suppress(ZeroDivisionError, asyncio.CancelledError, TimeoutError):
+        async with as_completed(kind(spy.sleep(n, 1 + n, last_words_s=5) for n in range(9)), limit=3) as futures:
+            await leave(futures)
+    assert 0 == spy.running
     assert len(spy.started) <= 5
-
-
-@every_way_out
-def test_leaving_the_block_waits_for_last_words(leave: Leave) -> None:
-    async def main() -> None:
-        with suppress(ZeroDivisionError, asyncio.CancelledError, TimeoutError):
-            async with as_completed([spy.sleep(n, 1 + 3 * n, last_words_s=5) for n in range(9)], limit=3) as futures:
-                await asyncio.sleep(0.25)
-                try:
-                    await leave(futures)
-                finally:
-                    await asyncio.sleep(0.25)
-                    left_s = now_s()
-        assert now_s() == left_s + (0 if leave is leave_by_closing else 5)  # that one has waited already
-        assert set(spy.started) == {*spy.returned, *spy.cancelled}
-        assert 2 <= len(spy.cancelled)
-
-    spy = Spy()
-    run_quietly(main())
 
 
 @pytest.mark.parametrize("leave", [leave_by_break, leave_at_once, leave_by_error, leave_by_timeout, leave_by_closing])
 @pytest.mark.parametrize("every_s", [0, 0.3])
-def test_leaving_the_block_closes_the_async_source_and_waits_until_it_is(leave: Leave, every_s: float) -> None:
-    async def main() -> None:
-        with suppress(ZeroDivisionError, TimeoutError):
-            async with as_completed(source, limit=3) as futures:
-                await leave(futures)
-        assert (1, 0) == (source.closed, spy.running)
-
-    spy = Spy()
+async def test_leaving_the_block_closes_the_async_source_and_waits_until_it_is(
+    spy: Spy, leave: Leave, every_s: float
+) -> None:
     source = Source(spy, every_s, closing_s=7)
-    run_quietly(main())
+    with suppress(ZeroDivisionError, TimeoutError):
+        async with as_completed(source, limit=3) as futures:
+            await leave(futures)
+    assert (1, 0) == (source.closed, spy.running)
 
 
-def test_an_async_generator_is_finished_where_it_was_run() -> None:
+async def test_an_async_generator_is_finished_where_it_was_run() -> None:
     async def source() -> AsyncIterator[Awaitable[int]]:
         variable.set("within")
         try:
@@ -132,247 +107,96 @@ def test_an_async_generator_is_finished_where_it_was_run() -> None:
             await asyncio.sleep(3)
             ended.append((variable.get(), now_s()))
 
-    async def main() -> None:
-        async with as_completed(source(), limit=3) as futures:
-            await anext(futures)
-        assert [("within", 4)] == ended
-
     spy, ended = Spy(), list[tuple[str, float]]()
-    run_quietly(main())
+    async with as_completed(source(), limit=3) as futures:
+        await anext(futures)
+    assert [("within", 4)] == ended
 
 
-def test_an_async_source_that_has_ended_is_closed_too() -> None:
-    class Short(Source):
-        async def __anext__(self) -> Awaitable[int]:
-            if len(spy.made) == 4:
-                raise StopAsyncIteration
-            return await super().__anext__()
-
-    async def main() -> list[int]:
-        return [future.result() async for future in as_completed(source, limit=3)]
-
-    spy = Spy()
-    source = Short(spy)
-    assert [0, 1, 2, 3] == sorted(run_quietly(main()))
-    assert 1 == source.closed
-
-
-def test_what_a_source_gives_when_it_is_cancelled_is_closed() -> None:
+async def test_what_a_source_gives_when_it_is_cancelled_is_closed(spy: Spy) -> None:
     async def source() -> AsyncIterator[Awaitable[int]]:
         yield spy.sleep(1)
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(1000)
         yield spy.sleep(2)
 
-    async def main() -> None:
-        async with as_completed(source(), limit=3) as futures:
-            await anext(futures)
-
-    spy = Spy()
-    run_quietly(main())
+    async with as_completed(source(), limit=3) as futures:
+        await anext(futures)
     assert ([1, 2], [1]) == (spy.made, spy.started)
 
 
-def test_futures_that_were_given_run_on() -> None:
-    async def main() -> None:
-        given = [asyncio.create_task(spy.sleep(n, 10)) for n in range(2)]
-        async with as_completed([*given, spy.sleep("ours", 10)], limit=3):
-            await asyncio.sleep(1)
-        assert ["ours"] == spy.cancelled
-        assert 1 == now_s()
-        assert [0, 1] == [await task for task in given]
-
-    spy = Spy()
-    run_quietly(main())
-
-
-def test_errors_that_nobody_collected_are_not_complained_about() -> None:
+async def test_errors_that_nobody_collected_are_not_complained_about() -> None:
     async def fail(n: int) -> None:
         await asyncio.sleep(n)
         raise ZeroDivisionError
 
-    async def main() -> None:
-        async with as_completed([fail(n % 4) for n in range(8)], limit=4):
-            await asyncio.sleep(2)
-
-    run_quietly(main())
+    async with as_completed([fail(n % 4) for n in range(8)], limit=4):
+        await asyncio.sleep(2)
 
 
-def test_after_the_block_there_is_nothing_more() -> None:
-    async def main() -> None:
-        async with as_completed((spy.sleep(n) for n in count()), limit=2) as futures:
-            await anext(futures)
-        assert [] == [future async for future in futures]
-        assert [] == list(futures)
-        await futures.aclose()
-
-    spy = Spy()
-    run_quietly(main())
-
-
-def test_the_block_may_begin_after_the_first_step() -> None:
-    async def main() -> list[int]:
-        futures = as_completed([spy.sleep(n) for n in range(6)], limit=2)
-        promised = [next(futures) for _ in range(3)]  # one was taken ahead
-        async with futures:
-            return [await awaitable for awaitable in promised] + [await awaitable for awaitable in futures]
-
-    spy = Spy()
-    assert [0, 1, 2, 3, 4, 5] == sorted(run_quietly(main()))
-    assert 2 == spy.peak
-
-
-def test_the_block_may_begin_after_the_first_step_of_an_async_source() -> None:
-    async def main() -> None:
-        futures = as_completed(source, limit=2)
+async def test_after_the_block_there_is_nothing_more(spy: Spy) -> None:
+    async with as_completed((spy.sleep(n) for n in count()), limit=2) as futures:
         await anext(futures)
-        async with futures:
-            await anext(futures)
-        assert 1 == source.closed
+    assert [] == [future async for future in futures]
+    assert [] == list(futures)
+    await futures.aclose()
 
-    spy = Spy()
-    source = Source(spy)
-    run_quietly(main())
+
+async def test_the_block_may_begin_after_the_first_step(spy: Spy) -> None:
+    futures = as_completed([spy.sleep(n) for n in range(6)], limit=2)
+    promised = [next(futures) for _ in range(3)]  # one was taken ahead
+    async with futures:
+        assert [0, 1, 2, 3, 4, 5] == sorted(
+            [await awaitable for awaitable in promised] + [await awaitable for awaitable in futures]
+        )
     assert 2 == spy.peak
 
 
-def test_a_set_that_was_changed_meanwhile_is_an_error_that_does_not_hinder_the_end() -> None:
-    async def main() -> None:
-        given = {spy.sleep(n, 1 + n, last_words_s=5) for n in range(3)}
-        async with as_completed(given, limit=2) as futures:
-            given.add(spy.sleep(3))
-            assert 2 == len([await anext(futures), await anext(futures)])
-            with pytest.raises(RuntimeError, match="changed size"):
-                await anext(futures)
-        assert 0 == spy.running
-        for coroutine in given:
-            coroutine.close()
-
-    spy = Spy()
-    run_quietly(main())
-    assert 2 == len(spy.started)
-
-
-def test_leaving_a_set_that_was_changed_meanwhile_waits_for_what_runs() -> None:
-    async def main() -> None:
-        given = {spy.sleep(n, 10, last_words_s=5) for n in range(3)}
-        async with as_completed(given, limit=2):
-            given.add(spy.sleep(3))
-            await asyncio.sleep(1)
-        assert (2, 6) == (len(spy.cancelled), now_s())
-        for coroutine in given:
-            coroutine.close()
-
-    spy = Spy()
-    run_quietly(main())
+async def test_leaving_a_set_that_was_changed_meanwhile_waits_for_what_runs(spy: Spy) -> None:
+    given = {spy.sleep(n, 10, last_words_s=5) for n in range(3)}
+    async with as_completed(given, limit=2):
+        given.add(spy.sleep(3))
+        await asyncio.sleep(1)
+    assert (2, 6) == (len(spy.cancelled), now_s())
+    for coroutine in given:
+        coroutine.close()
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_is_closed_before_it_begins_never_begins(is_async: bool) -> None:
-    async def main() -> None:
-        futures = as_completed(source if is_async else [spy.sleep(n) for n in range(3)], limit=2, timeout=10)
-        await futures.aclose()
-        assert [] == [future async for future in futures]
-        async with futures:
-            assert [] == [future async for future in futures]
-
-    spy = Spy()
+async def test_what_is_closed_before_it_begins_never_begins(spy: Spy, is_async: bool) -> None:
     source = Source(spy)
-    run_quietly(main())
+    futures = as_completed(source if is_async else [spy.sleep(n) for n in range(3)], limit=2, timeout=10)
+    await futures.aclose()
+    assert [] == [future async for future in futures]
+    async with futures:
+        assert [] == [future async for future in futures]
     assert [] == spy.started
 
 
 # -- without a block
 
 
-@pytest.mark.parametrize("is_plain", [False, True])
+@either_way_to_take
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_loop_that_is_left_by_break_cancels_what_runs(is_plain: bool, ends: bool) -> None:
-    async def main() -> None:
-        aws = [spy.sleep(n, 1 + n) for n in range(9)] if ends else (spy.sleep(n, 1 + n) for n in count())
-        if is_plain:
-            for awaitable in as_completed(aws, limit=3):
-                await awaitable
-                break
-        else:
-            async for _ in as_completed(aws, limit=3):
-                break
-        await a_moment()
-        assert (1, 0) == (now_s(), spy.running)
-
-    spy = Spy()
-    run_quietly(main())
+async def test_a_loop_that_is_left_by_break_cancels_what_runs(spy: Spy, take: Take, ends: bool) -> None:
+    await take(as_completed((spy.sleep(n, 1 + n) for n in (range(9) if ends else count())), limit=3), 1)
+    await a_moment()
+    assert (1, 0) == (now_s(), spy.running)
     assert 4 >= len(spy.started)  # three, and the one that followed the first
 
 
-@pytest.mark.parametrize("is_plain", [False, True])
-def test_a_loop_that_is_left_by_an_error_in_its_body_cancels_what_runs(is_plain: bool) -> None:
-    async def main() -> None:
-        aws = [spy.sleep(n, 1 + n) for n in range(9)]
-        with suppress(ZeroDivisionError):
-            if is_plain:
-                for awaitable in as_completed(aws, limit=3):
-                    await awaitable
-                    raise ZeroDivisionError
-            else:
-                async for _ in as_completed(aws, limit=3):
-                    raise ZeroDivisionError
-        await a_moment()
-        assert (1, 0) == (now_s(), spy.running)
-
-    spy = Spy()
-    run_quietly(main())
-
-
-def test_an_error_of_a_child_cancels_the_others_although_its_traceback_is_kept() -> None:
+async def test_an_error_of_a_child_cancels_the_others_although_its_traceback_is_kept(spy: Spy) -> None:
     async def fail() -> None:
         raise ZeroDivisionError
 
-    async def main() -> None:
-        try:
-            for awaitable in as_completed([fail(), spy.sleep(1, 10), spy.sleep(2)], limit=2):
-                await awaitable
-        except ZeroDivisionError as error:
-            await a_moment()
-            assert 0 == spy.running
-            del error  # it, and its traceback, were there until now
-        assert 0 == now_s()
-
-    spy = Spy()
-    run_quietly(main())
-
-
-@pytest.mark.parametrize("is_plain", [False, True])
-def test_a_cancellation_while_it_waits_cancels_what_runs_and_waits_until_it_has_ended(is_plain: bool) -> None:
-    async def consume() -> None:
-        aws = [spy.sleep(n, 10, last_words_s=5) for n in range(9)]
-        if is_plain:
-            for awaitable in as_completed(aws, limit=3):
-                await awaitable
-        else:
-            async for _ in as_completed(aws, limit=3):
-                pass
-
-    async def main() -> None:
-        consumer = asyncio.create_task(consume())
-        await asyncio.sleep(1)
-        consumer.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await consumer
-        assert ([0, 1, 2], 6) == (sorted(spy.cancelled), now_s())
-
-    spy = Spy()
-    run_quietly(main())
-
-
-def test_a_timeout_around_the_loop_is_waited_for_too() -> None:
-    async def main() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(by_async_for([spy.sleep(1, 100, last_words_s=5)], limit=2), 1)
-        assert 6 == now_s()
-
-    spy = Spy()
-    run_quietly(main())
+    try:
+        for awaitable in as_completed([fail(), spy.sleep(1, 10), spy.sleep(2)], limit=2):
+            await awaitable
+    except ZeroDivisionError as error:
+        await a_moment()
+        assert 0 == spy.running
+        del error  # it, and its traceback, were there until now
+    assert 0 == now_s()
 
 
 @pytest.mark.parametrize("kind", [list, iter])

@@ -1,28 +1,16 @@
 import asyncio
-import contextvars
-from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
 
 from headgate import gather
-from support.faces import now_s, one
+from support.faces import Later, now_s, one
 from support.quiet import Spy, fail_quietly, run_quietly
-
-variable = contextvars.ContextVar[str]("variable", default="unset")
 
 
 async def fail_after(seconds: float, error: BaseException) -> None:
     await asyncio.sleep(seconds)
     raise error
-
-
-class Later:
-    """An awaitable that is no coroutine and no future."""
-
-    def __await__(self) -> Generator[Any, None, str]:
-        yield from asyncio.sleep(1).__await__()
-        return "later"
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 10, 1000])
@@ -32,100 +20,59 @@ def test_results_come_in_the_order_of_the_arguments(limit: int) -> None:
     assert min(limit, 10) == spy.peak
 
 
-def test_the_next_one_starts_when_one_is_done() -> None:
-    async def main() -> float:
-        await gather(*(spy.sleep(n, n) for n in (4, 1, 1, 1, 1)), limit=2)
-        return now_s()
-
-    spy = Spy()
-    assert 4 == run_quietly(main())
-
-
 def test_of_nothing_comes_an_empty_list() -> None:
     assert [] == run_quietly(gather(limit=1))
 
 
-def test_futures_tasks_coroutines_and_other_awaitables_may_be_mixed() -> None:
-    async def main() -> list[Any]:
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        future.set_result("future")
-        return await gather(Later(), asyncio.create_task(one("task")), one("coroutine"), future, limit=2)
+async def test_futures_tasks_coroutines_and_other_awaitables_may_be_mixed() -> None:
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    future.set_result("future")
+    assert ["later", "task", "coroutine", "future"] == await gather(
+        Later("later"), asyncio.create_task(one("task")), one("coroutine"), future, limit=2
+    )
 
-    assert ["later", "task", "coroutine", "future"] == run_quietly(main())
 
-
-def test_a_future_that_is_given_twice_gives_its_result_twice() -> None:
-    async def main() -> list[Any]:
-        task = asyncio.create_task(spy.sleep("given"))
-        return await gather(task, one(1), task, limit=3)
-
-    spy = Spy()
-    assert ["given", 1, "given"] == run_quietly(main())
+async def test_a_future_that_is_given_twice_gives_its_result_twice(spy: Spy) -> None:
+    task = asyncio.create_task(spy.sleep("given"))
+    assert ["given", 1, "given"] == await gather(task, one(1), task, limit=3)
 
 
 @pytest.mark.parametrize(
     "error", [ZeroDivisionError("mine"), TimeoutError("mine"), ExceptionGroup("mine", [ValueError()])]
 )
-def test_the_first_error_cancels_the_rest_waits_for_it_and_is_raised(error: Exception) -> None:
-    async def main() -> None:
-        coroutines = [spy.sleep(0, 1), fail_after(2, error), spy.sleep(1, 10, last_words_s=5)]
-        with pytest.raises(type(error)) as raised:
-            await gather(*coroutines, *(spy.sleep(n, 10, last_words_s=5) for n in range(2, 9)), limit=3)
-        assert raised.value is error
-        assert (7, 0) == (now_s(), spy.running)
-
-    spy = Spy()
-    run_quietly(main())
+async def test_the_first_error_cancels_the_rest_waits_for_it_and_is_raised(spy: Spy, error: Exception) -> None:
+    coroutines = [spy.sleep(0, 1), fail_after(2, error), spy.sleep(1, 10, last_words_s=5)]
+    with pytest.raises(type(error)) as raised:
+        await gather(*coroutines, *(spy.sleep(n, 10, last_words_s=5) for n in range(2, 9)), limit=3)
+    assert raised.value is error
+    assert (7, 0) == (now_s(), spy.running)
     assert ([0], [1, 2]) == (spy.returned, sorted(spy.cancelled))
 
 
-def test_of_two_errors_the_first_in_time_is_raised() -> None:
-    async def main() -> None:
-        with pytest.raises(ZeroDivisionError):
-            await gather(fail_after(2, ValueError()), fail_after(1, ZeroDivisionError()), limit=2)
-
-    run_quietly(main())
+async def test_of_two_errors_the_first_in_time_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await gather(fail_after(2, ValueError()), fail_after(1, ZeroDivisionError()), limit=2)
 
 
-def test_of_two_errors_at_once_neither_is_complained_about() -> None:
-    async def main() -> None:
-        with pytest.raises(ZeroDivisionError):
-            await gather(*(fail_after(0, ZeroDivisionError()) for _ in range(5)), limit=3)
-
-    run_quietly(main())
+async def test_of_two_errors_at_once_neither_is_complained_about() -> None:
+    with pytest.raises(ZeroDivisionError):
+        await gather(*(fail_after(0, ZeroDivisionError()) for _ in range(5)), limit=3)
 
 
-def test_errors_stand_among_the_results_if_that_is_asked_for() -> None:
-    async def main() -> list[Any]:
-        errors = [ZeroDivisionError(), ValueError()]
-        coroutines = [one(0), fail_after(2, errors[0]), one(2), fail_after(1, errors[1]), spy.sleep(4)]
-        results = await gather(*coroutines, limit=2, return_exceptions=True)
-        assert [0, errors[0], 2, errors[1], 4] == results
-        return results
-
-    spy = Spy()
-    run_quietly(main())
+async def test_errors_stand_among_the_results_if_that_is_asked_for(spy: Spy) -> None:
+    errors = [ZeroDivisionError(), ValueError()]
+    coroutines = [one(0), fail_after(2, errors[0]), one(2), fail_after(1, errors[1]), spy.sleep(4)]
+    results = await gather(*coroutines, limit=2, return_exceptions=True)
+    assert [0, errors[0], 2, errors[1], 4] == results
+    assert not any(hasattr(error, "__notes__") for error in errors)
 
 
-def test_an_error_that_stands_among_the_results_is_as_it_was_raised() -> None:
-    async def main() -> None:
-        (error,) = await gather(fail_after(1, ZeroDivisionError()), limit=1, return_exceptions=True)
-        assert isinstance(error, ZeroDivisionError)
-        assert not hasattr(error, "__notes__")
-
-    run_quietly(main())
-
-
-def test_a_cancelled_argument_is_raised_as_asyncio_does_it() -> None:
-    async def main() -> None:
-        task = asyncio.create_task(spy.sleep("given", 10))
-        asyncio.get_running_loop().call_later(1, task.cancel)
-        with pytest.raises(asyncio.CancelledError):
-            await gather(task, spy.sleep("other", 10), limit=2)
-        assert (1, 0) == (now_s(), spy.running)
-
-    spy = Spy()
-    run_quietly(main())
+async def test_a_cancelled_argument_is_raised_as_asyncio_does_it(spy: Spy) -> None:
+    task = asyncio.create_task(spy.sleep("given", 10))
+    asyncio.get_running_loop().call_later(1, task.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await gather(task, spy.sleep("other", 10), limit=2)
+    assert (1, 0) == (now_s(), spy.running)
 
 
 async def cancel_itself() -> None:
@@ -135,15 +82,11 @@ async def cancel_itself() -> None:
     await asyncio.sleep(1)
 
 
-def test_a_cancelled_argument_stands_among_the_results_if_that_is_asked_for() -> None:
-    async def main() -> list[Any]:
-        task = asyncio.create_task(spy.sleep("given", 10))
-        asyncio.get_running_loop().call_later(1, task.cancel)
-        raising = fail_after(1, asyncio.CancelledError())
-        return await gather(task, one(1), raising, cancel_itself(), one(4), limit=2, return_exceptions=True)
-
-    spy = Spy()
-    results = run_quietly(main())
+async def test_a_cancelled_argument_stands_among_the_results_if_that_is_asked_for(spy: Spy) -> None:
+    task = asyncio.create_task(spy.sleep("given", 10))
+    asyncio.get_running_loop().call_later(1, task.cancel)
+    raising = fail_after(1, asyncio.CancelledError())
+    results = await gather(task, one(1), raising, cancel_itself(), one(4), limit=2, return_exceptions=True)
     cancelled = asyncio.CancelledError
     assert [cancelled, 1, cancelled, cancelled, 4] == [
         type(result) if isinstance(result, BaseException) else result for result in results
@@ -151,43 +94,26 @@ def test_a_cancelled_argument_stands_among_the_results_if_that_is_asked_for() ->
 
 
 @pytest.mark.parametrize("return_exceptions", [False, True])
-def test_cancelling_it_cancels_what_runs_waits_for_it_and_closes_the_rest(return_exceptions: bool) -> None:
-    async def main() -> None:
-        coroutines = [spy.sleep(n, 10, last_words_s=5) for n in range(6)]
-        whole = asyncio.create_task(gather(*coroutines, limit=2, return_exceptions=return_exceptions))
-        await asyncio.sleep(1)
-        whole.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await whole
-        assert ([0, 1], 6) == (sorted(spy.cancelled), now_s())
-
-    spy = Spy()
-    run_quietly(main())
+async def test_cancelling_it_cancels_what_runs_waits_for_it_and_closes_the_rest(
+    spy: Spy, return_exceptions: bool
+) -> None:
+    coroutines = [spy.sleep(n, 10, last_words_s=5) for n in range(6)]
+    whole = asyncio.create_task(gather(*coroutines, limit=2, return_exceptions=return_exceptions))
+    await asyncio.sleep(1)
+    whole.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await whole
+    assert ([0, 1], 6) == (sorted(spy.cancelled), now_s())
     assert 2 == len(spy.started)
 
 
-def test_a_timeout_around_it_is_waited_for() -> None:
-    async def main() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(3):
-                await gather(*(spy.sleep(n, 2, last_words_s=4) for n in range(9)), limit=2)
-        assert ([0, 1], [2, 3], 7) == (spy.returned, sorted(spy.cancelled), now_s())
-
-    spy = Spy()
-    run_quietly(main())
-
-
-def test_cancelling_it_before_its_first_step_closes_nothing_that_it_never_had() -> None:
-    async def main() -> None:
-        coroutine = spy.sleep(1)
-        whole = asyncio.create_task(gather(coroutine, limit=2))
-        whole.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await whole
-        coroutine.close()  # as with any function that was never run, its arguments are the caller's
-
-    spy = Spy()
-    run_quietly(main())
+async def test_cancelling_it_before_its_first_step_closes_nothing_that_it_never_had(spy: Spy) -> None:
+    coroutine = spy.sleep(1)
+    whole = asyncio.create_task(gather(coroutine, limit=2))
+    whole.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await whole
+    coroutine.close()  # as with any function that was never run, its arguments are the caller's
 
 
 @pytest.mark.parametrize("fatal", [KeyboardInterrupt, SystemExit])
@@ -202,23 +128,6 @@ def test_an_interrupt_is_never_collected(fatal: type[BaseException], return_exce
     assert ([0], [0]) == (spy.started, spy.cancelled)
 
 
-def test_each_has_its_own_copy_of_the_context() -> None:
-    async def child(n: int) -> str:
-        before = variable.get()
-        variable.set(f"of child {n}")
-        await asyncio.sleep(1)
-        assert f"of child {n}" == variable.get()
-        return before
-
-    async def main() -> list[Any]:
-        variable.set("outer")
-        results = await gather(*(child(n) for n in range(5)), limit=2)
-        assert "outer" == variable.get()
-        return results
-
-    assert ["outer"] * 5 == run_quietly(main())
-
-
 @pytest.mark.parametrize(
     ("limit", "error", "message"),
     [
@@ -227,40 +136,21 @@ def test_each_has_its_own_copy_of_the_context() -> None:
         (None, TypeError, "limit must be an int"),
     ],
 )
-def test_a_wrong_limit_is_refused_and_the_coroutines_are_closed(
-    limit: Any, error: type[Exception], message: str
+async def test_a_wrong_limit_is_refused_and_the_coroutines_are_closed(
+    spy: Spy, limit: Any, error: type[Exception], message: str
 ) -> None:
-    async def main() -> None:
-        with pytest.raises(error, match=message):
-            await gather(spy.sleep(1), spy.sleep(2), limit=limit)
-
-    spy = Spy()
-    run_quietly(main())
+    with pytest.raises(error, match=message):
+        await gather(spy.sleep(1), spy.sleep(2), limit=limit)
     assert ([1, 2], []) == (spy.made, spy.started)
 
 
 @pytest.mark.parametrize("wrong", [1, None, "text", [], one])
-def test_what_cannot_be_awaited_is_refused_before_anything_starts(wrong: Any) -> None:
-    async def main() -> None:
-        with pytest.raises(TypeError, match="gather takes awaitables, and was given "):
-            await gather(spy.sleep(1), wrong, spy.sleep(2), limit=1)
-
-    spy = Spy()
-    run_quietly(main())
+async def test_what_cannot_be_awaited_is_refused_before_anything_starts(spy: Spy, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="gather takes awaitables, and was given "):
+        await gather(spy.sleep(1), wrong, spy.sleep(2), limit=1)
     assert [] == spy.started
 
 
-def test_gather_is_a_function_that_must_be_awaited() -> None:
-    async def main() -> list[Any]:
-        function: Callable[..., Coroutine[Any, Any, list[Any]]] = gather
-        return await asyncio.create_task(function(one(1), limit=1))
-
-    assert [1] == run_quietly(main())
-
-
-def test_a_list_of_coroutines_is_refused_with_what_was_meant() -> None:
-    async def main() -> None:
-        with pytest.raises(TypeError, match=r"give them one by one, gather\(\*aws\)"):
-            await gather([1, 2], limit=1)  # type: ignore[call-overload]
-
-    run_quietly(main())
+async def test_a_list_of_coroutines_is_refused_with_what_was_meant() -> None:
+    with pytest.raises(TypeError, match=r"give them one by one, gather\(\*aws\)"):
+        await gather([1, 2], limit=1)  # type: ignore[call-overload]

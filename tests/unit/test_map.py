@@ -57,10 +57,6 @@ class Stuck:
 # -- results
 
 
-def test_every_result_is_given_once() -> None:
-    assert [0, 1, 4, 9, 16] == sorted(headgate.map(square, range(5), limit=2))
-
-
 def test_an_async_source_is_read_too() -> None:
     async def numbers() -> AsyncIterator[int]:
         for number in range(5):
@@ -240,10 +236,6 @@ def test_a_call_that_is_cancelled_has_failed() -> None:
     with pytest.raises(StrayCancellation, match="raised for the item 1"):
         next(results)
     assert [] == list(results)
-
-
-def test_a_call_that_is_cancelled_is_skipped_as_any_that_has_failed() -> None:
-    assert [0, 2, 3, 4] == list(headgate.map(cancelled_at_1, range(5), limit=1, errors="skip"))
 
 
 def test_closing_twice_is_closing_once() -> None:

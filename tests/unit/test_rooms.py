@@ -15,10 +15,14 @@ ROOMS = (
     *("engine", "run"),
 )
 # Rooms that are told everything, the time as well, so that tables can test them, and what these may not even name.
-PURE = {"model": ("std::net", "std::fs", "arrow"), "schedule": ("tokio", "std::net", "std::fs", "std::thread", "arrow")}
+CLOCKS = ("std::time::Instant::now", "std::time::SystemTime::now", "fastrand")
+PURE = {
+    "model": ("std::net", "std::fs", "arrow"),
+    "schedule": ("tokio", "std::net", "std::fs", "std::thread", "arrow", *CLOCKS),
+}
 ADDRESSES = {f"std::net::{name}" for name in ("IpAddr", "Ipv4Addr", "Ipv6Addr", "SocketAddr")}
 
-COMMENT_OR_TEXT = re.compile(r"""//[^\n]*|r#".*?"#|"(?:\\.|[^"\\])*"|'\\?"'""", re.DOTALL)
+COMMENT_OR_TEXT = re.compile(r"""//[^\n]*|\br(?P<hashes>#*)".*?"(?P=hashes)|"(?:\\.|[^"\\])*"|'\\?"'""", re.DOTALL)
 TESTS_BELOW = re.compile(r"#\[cfg\(test\)\]\s*mod \w+ \{")
 TEST_FILE = re.compile(r"#\[cfg\(test\)\]\s*mod (\w+);")
 USE = re.compile(r"\buse\s+([^;]+);")
@@ -121,6 +125,13 @@ def circles(found: dict[Module, set[Module]]) -> list[Module]:
                 break
             rest = {module: targets - free for module, targets in rest.items() if module not in free}
     return sorted(rest)
+
+
+def test_no_path_goes_round_the_reading_of_paths() -> None:
+    for source in sources():
+        own_name = source.parent.name.replace("-", "_")
+        for module, text in crate(source).items():
+            assert not re.search(rf"\bcrate\s+as\b|\buse\s+(?:::)?{own_name}\b", text), module
 
 
 def shown(modules: list[Module]) -> list[str]:

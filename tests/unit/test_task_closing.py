@@ -10,10 +10,10 @@ import pytest
 
 import headgate
 from headgate import ClosedEarly, TaskResults, amap, as_completed, for_each
-from support.eager import either_factory
+from support.eager import FACTORIES
 from support.faces import a_moment, now_s, one
-from support.maps import collected
-from support.quiet import Spy, run_quietly
+from support.maps import collected, from_afar, wait_that_long
+from support.quiet import Spy
 
 LONGEST_S = 10
 
@@ -60,36 +60,30 @@ every_way_through = pytest.mark.parametrize(
 
 @every_way_through
 @either_form
-def test_a_call_that_waits_for_its_end_through_another_task_ends(through: Through, consume: Consume) -> None:
-    async def main() -> None:
-        async def close(_item: int) -> None:
-            await through(results.aclose())
+async def test_a_call_that_waits_for_its_end_through_another_task_ends(through: Through, consume: Consume) -> None:
+    async def close(_item: int) -> None:
+        await through(results.aclose())
 
-        results = amap(close, range(9), limit=2)
-        with pytest.raises(ClosedEarly):
-            await consume(results)
-        assert 0 == now_s()
-
-    run_quietly(main())
+    results = amap(close, range(9), limit=2)
+    with pytest.raises(ClosedEarly):
+        await consume(results)
+    assert 0 == now_s()
 
 
-def test_a_call_that_waits_for_one_who_was_to_close_it_anyway_ends() -> None:
-    async def main() -> None:
-        async def close_when_told() -> None:
-            await told.wait()
-            await results.aclose()
+async def test_a_call_that_waits_for_one_who_was_to_close_it_anyway_ends() -> None:
+    async def close_when_told() -> None:
+        await told.wait()
+        await results.aclose()
 
-        async def tell(_item: int) -> None:
-            told.set()
-            await closer
+    async def tell(_item: int) -> None:
+        told.set()
+        await closer
 
-        told = asyncio.Event()
-        results = amap(tell, range(9), limit=2)
-        closer = asyncio.create_task(close_when_told())
-        with pytest.raises(ClosedEarly):
-            assert not [result async for result in results]
-
-    run_quietly(main())
+    told = asyncio.Event()
+    results = amap(tell, range(9), limit=2)
+    closer = asyncio.create_task(close_when_told())
+    with pytest.raises(ClosedEarly):
+        assert not [result async for result in results]
 
 
 def contexts(error: BaseException | None) -> list[type[BaseException]]:
@@ -98,192 +92,145 @@ def contexts(error: BaseException | None) -> list[type[BaseException]]:
 
 @pytest.mark.parametrize("error_s", [5, 1000])
 @either_form
-def test_a_call_that_waits_for_the_task_that_waits_for_its_end_is_an_error(consume: Consume, error_s: float) -> None:
-    async def main() -> None:
-        async def wait(item: int) -> None:
-            if item == 1:
-                await asyncio.sleep(error_s)
-                raise ValueError
+async def test_a_call_that_waits_for_the_task_that_waits_for_its_end_is_an_error(
+    consume: Consume, error_s: float
+) -> None:
+    async def wait(item: int) -> None:
+        if item == 1:
+            await asyncio.sleep(error_s)
+            raise ValueError
+        await consumer
+
+    consumer = asyncio.create_task(consume(amap(wait, [0, 1], limit=2)))
+    await asyncio.sleep(10)
+    consumer.cancel()
+    with pytest.raises(RuntimeError, match="waits for the very task that waits for its end") as raised:
+        await consumer
+    # What ended the map is not lost by that.
+    assert (ValueError in contexts(raised.value)) == (error_s < 10)
+    assert 10 == now_s()
+    await a_moment()  # it hears of that, and ends
+
+
+async def test_a_call_that_waits_for_the_task_that_leaves_the_block_is_an_error() -> None:
+    async def wait(item: int) -> None:
+        if item:
             await consumer
 
-        consumer = asyncio.create_task(consume(amap(wait, [0, 1], limit=2)))
-        await asyncio.sleep(10)
-        consumer.cancel()
-        with pytest.raises(RuntimeError, match="waits for the very task that waits for its end") as raised:
-            await consumer
-        # What ended the map is not lost by that.
-        assert (ValueError in contexts(raised.value)) == (error_s < 10)
-        assert 10 == now_s()
-        await a_moment()  # it hears of that, and ends
+    async def leave() -> None:
+        async with amap(wait, [0, 1], limit=2) as results:
+            await anext(results)
 
-    run_quietly(main())
+    consumer = asyncio.create_task(leave())
+    with pytest.raises(RuntimeError, match="waits for the very task that waits for its end"):
+        await consumer
+    assert 0 == consumer.cancelling()
+    await a_moment()  # it hears of that, and ends
 
 
-def test_a_call_that_waits_for_the_task_that_leaves_the_block_is_an_error() -> None:
-    async def main() -> None:
-        async def wait(item: int) -> None:
-            if item:
-                await consumer
-
-        async def leave() -> None:
-            async with amap(wait, [0, 1], limit=2) as results:
-                await anext(results)
-
-        consumer = asyncio.create_task(leave())
-        with pytest.raises(RuntimeError, match="waits for the very task that waits for its end"):
-            await consumer
-        assert 0 == consumer.cancelling()
-        await a_moment()  # it hears of that, and ends
-
-    run_quietly(main())
-
-
-@either_factory
+@pytest.mark.parametrize("factory", [None, *FACTORIES])
 @pytest.mark.parametrize("options", [{}, {"timeout_s": 5}])
-def test_an_eager_call_that_closes_its_own_map_is_refused(factory: Any, options: dict[str, Any]) -> None:
-    async def main() -> None:
-        async def close(_item: int) -> None:
-            await results.aclose()
+async def test_a_call_that_closes_its_own_map_is_refused_also_where_it_is_eager(
+    factory: Any, options: dict[str, Any]
+) -> None:
+    async def close(_item: int) -> None:
+        await results.aclose()
 
-        asyncio.get_running_loop().set_task_factory(factory)
-        results = amap(close, range(9), limit=2, **options)
-        with pytest.raises(RuntimeError, match=r"close it from outside, or call stop\(\)"):
-            await collected(results)
-
-    run_quietly(main())
+    asyncio.get_running_loop().set_task_factory(factory)
+    results = amap(close, range(9), limit=2, **options)
+    with pytest.raises(RuntimeError, match=r"close it from outside, or call stop\(\)"):
+        await collected(results)
 
 
 # -- somebody else closes it
 
 
-def test_who_waits_for_a_result_of_a_map_that_another_task_closes_is_told() -> None:
-    async def main() -> None:
-        async with amap(lambda item: spy.sleep(item, 1 + item * 1000), range(9), limit=2) as results:
-            consumer = asyncio.create_task(iterate(results))
-            await asyncio.sleep(5)
-            await results.aclose()
-            with pytest.raises(ClosedEarly, match="there may have been more"):
-                await consumer
-            assert [] == [result async for result in results]  # who has closed it knows
-        assert (5, [0]) == (now_s(), spy.returned)
-
-    spy = Spy()
-    run_quietly(main())
-
-
-def test_who_asks_next_of_a_map_that_another_task_has_closed_is_told_each_time() -> None:
-    async def main() -> None:
-        results = amap(one, range(9), limit=2)
-        assert 0 == await anext(results)
-        await asyncio.create_task(results.aclose())
-        for _ in range(2):
-            with pytest.raises(ClosedEarly):
-                await anext(results)
+async def test_who_waits_for_a_result_of_a_map_that_another_task_closes_is_told(spy: Spy) -> None:
+    async with amap(lambda item: spy.sleep(item, 1 + item * 1000), range(9), limit=2) as results:
+        consumer = asyncio.create_task(iterate(results))
+        await asyncio.sleep(5)
         await results.aclose()
-
-    run_quietly(main())
-
-
-def test_who_asks_next_of_a_map_that_was_closed_when_all_had_been_given_is_not_told() -> None:
-    async def main() -> None:
-        results = amap(one, range(9), limit=2)
-        assert 9 == len([result async for result in results])
-        await asyncio.create_task(results.aclose())
-        assert [] == [result async for result in results]
-
-    run_quietly(main())
+        with pytest.raises(ClosedEarly, match="there may have been more"):
+            await consumer
+        assert [] == [result async for result in results]  # who has closed it knows
+    assert (5, [0]) == (now_s(), spy.returned)
 
 
-def test_who_begins_a_map_that_another_task_has_closed_is_told() -> None:
-    async def main() -> None:
-        results = amap(one, range(9), limit=2)
-        await asyncio.create_task(results.aclose())
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_who_asks_next_of_a_map_that_another_task_has_closed_is_told_each_time(has_begun: bool) -> None:
+    results = amap(one, range(9), limit=2)
+    if has_begun:
+        assert 0 == await anext(results)
+    await asyncio.create_task(results.aclose())
+    for _ in range(2):
         with pytest.raises(ClosedEarly):
-            await collected(results)
+            await anext(results)
+    await results.aclose()
 
-    run_quietly(main())
+
+async def test_who_asks_next_of_a_map_that_was_closed_when_all_had_been_given_is_not_told() -> None:
+    results = amap(one, range(9), limit=2)
+    assert 9 == len([result async for result in results])
+    await asyncio.create_task(results.aclose())
+    assert [] == [result async for result in results]
 
 
-def test_who_iterates_what_another_ones_cancelled_wait_has_ended_is_told() -> None:
-    async def main() -> None:
-        results = amap(lambda item: spy.sleep(item, 10), count(), limit=2)
-        first, second = (asyncio.create_task(iterate(results)) for _ in range(2))
+async def test_who_iterates_what_another_ones_cancelled_wait_has_ended_is_told(spy: Spy) -> None:
+    results = amap(lambda item: spy.sleep(item, 10), count(), limit=2)
+    first, second = (asyncio.create_task(iterate(results)) for _ in range(2))
+    await asyncio.sleep(1)
+    first.cancel()
+    with pytest.raises(ClosedEarly, match="a wait for it was cancelled"):
+        await second
+    assert first.cancelled()
+
+
+async def test_who_iterates_what_its_own_cancelled_wait_has_ended_is_told(spy: Spy) -> None:
+    results = amap(lambda item: spy.sleep(item, 10), range(9), limit=2)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(results), 1)
+    with pytest.raises(ClosedEarly):
+        assert not [result async for result in results]
+
+
+async def test_who_stops_a_map_cuts_nothing(spy: Spy) -> None:
+    async with amap(lambda item: spy.sleep(item, 10), count(), limit=2) as results:
+        consumer = asyncio.create_task(iterate(results))
         await asyncio.sleep(1)
-        first.cancel()
-        with pytest.raises(ClosedEarly, match="a wait for it was cancelled"):
-            await second
-        assert first.cancelled()
-
-    spy = Spy()
-    run_quietly(main())
+        results.stop()
+        assert [0, 1] == await consumer
 
 
-def test_who_iterates_what_its_own_cancelled_wait_has_ended_is_told() -> None:
-    async def main() -> None:
-        results = amap(lambda item: spy.sleep(item, 10), range(9), limit=2)
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(anext(results), 1)
-        with pytest.raises(ClosedEarly):
-            assert not [result async for result in results]
-
-    spy = Spy()
-    run_quietly(main())
-
-
-def test_who_stops_a_map_cuts_nothing() -> None:
-    async def main() -> None:
-        async with amap(lambda item: spy.sleep(item, 10), count(), limit=2) as results:
-            consumer = asyncio.create_task(iterate(results))
-            await asyncio.sleep(1)
-            results.stop()
-            assert [0, 1] == await consumer
-
-    spy = Spy()
-    run_quietly(main())
-
-
-def test_who_awaits_what_as_completed_has_promised_is_told_that_another_task_has_closed_it() -> None:
-    async def main() -> None:
-        async with as_completed((spy.sleep(n, 10) for n in count()), limit=2) as futures:
-            waiting = asyncio.create_task(next(futures))
-            iterating = asyncio.create_task(anext(futures))
-            await asyncio.sleep(1)
-            await asyncio.create_task(futures.aclose())
-            for told in (waiting, iterating):
-                with pytest.raises(ClosedEarly):
-                    await told
+async def test_who_awaits_what_as_completed_has_promised_is_told_that_another_task_has_closed_it(spy: Spy) -> None:
+    async with as_completed((spy.sleep(n, 10) for n in count()), limit=2) as futures:
+        waiting = asyncio.create_task(next(futures))
+        iterating = asyncio.create_task(anext(futures))
+        await asyncio.sleep(1)
+        await asyncio.create_task(futures.aclose())
+        for told in (waiting, iterating):
             with pytest.raises(ClosedEarly):
-                await next(futures)
-
-    spy = Spy()
-    run_quietly(main())
-
-
-def test_closing_from_another_task_waits_for_the_end() -> None:
-    async def main() -> None:
-        async with amap(lambda item: spy.sleep(item, 1000, last_words_s=5), range(9), limit=2) as results:
-            await asyncio.sleep(1)
-            await asyncio.create_task(results.aclose())
-            assert (2, 6) == (len(spy.cancelled), now_s())
-
-    spy = Spy()
-    run_quietly(main())
+                await told
+        with pytest.raises(ClosedEarly):
+            await next(futures)
 
 
-def test_who_closes_and_is_cancelled_need_not_wait_on_where_the_end_of_the_block_does() -> None:
-    async def main() -> None:
-        async with amap(lambda item: spy.sleep(item, 1000, last_words_s=5), range(9), limit=2) as results:
-            await asyncio.sleep(1)
-            closer = asyncio.create_task(results.aclose())
-            await a_moment()
-            closer.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await closer
-            assert (0, 1) == (len(spy.cancelled), now_s())
+async def test_closing_from_another_task_waits_for_the_end(spy: Spy) -> None:
+    async with amap(lambda item: spy.sleep(item, 1000, last_words_s=5), range(9), limit=2) as results:
+        await asyncio.sleep(1)
+        await asyncio.create_task(results.aclose())
         assert (2, 6) == (len(spy.cancelled), now_s())
 
-    spy = Spy()
-    run_quietly(main())
+
+async def test_who_closes_and_is_cancelled_need_not_wait_on_where_the_end_of_the_block_does(spy: Spy) -> None:
+    async with amap(lambda item: spy.sleep(item, 1000, last_words_s=5), range(9), limit=2) as results:
+        await asyncio.sleep(1)
+        closer = asyncio.create_task(results.aclose())
+        await a_moment()
+        closer.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closer
+        assert (0, 1) == (len(spy.cancelled), now_s())
+    assert (2, 6) == (len(spy.cancelled), now_s())
 
 
 def test_a_loop_over_a_map_that_another_thread_closes_is_told() -> None:
@@ -311,6 +258,28 @@ def test_a_loop_over_a_map_that_this_thread_has_closed_ends() -> None:
     next(results)
     results.close()
     assert [] == list(results)
+
+
+async def test_what_a_source_gives_when_it_has_just_let_go_of_the_map_is_cancelled_too() -> None:
+    held: list[Any] = []
+
+    def source() -> Iterator[int]:
+        yield 0
+        yield 1
+        held.clear()
+        yield 1000
+
+    held.append(amap(wait_that_long, source(), limit=1, buffer=5))
+    await anext(held[0])
+    await asyncio.sleep(10)
+    assert not held
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_map_that_was_closed_before_it_began_has_no_results(*, is_async: bool) -> None:
+    results = amap(one, from_afar(1) if is_async else [1], limit=2)
+    await results.aclose()
+    assert [] == [result async for result in results]
 
 
 # -- how a source is closed
@@ -344,25 +313,20 @@ class Source:
         lambda _source: asyncio.sleep(1),
     ],
 )
-def test_a_source_may_be_closed_by_any_function(aclose: Callable[[Source], Any]) -> None:
-    async def main() -> int:
-        source = Source(aclose)
-        async with amap(one, source, limit=2) as results:
-            assert 0 == await anext(results)
-        return source.closed
-
-    assert 1 == run_quietly(main())
+async def test_a_source_may_be_closed_by_any_function(aclose: Callable[[Source], Any]) -> None:
+    source = Source(aclose)
+    async with amap(one, source, limit=2) as results:
+        assert 0 == await anext(results)
+    assert 1 == source.closed
 
 
 @pytest.mark.parametrize("aclose", [lambda _source: None, lambda _source: asyncio.sleep(1)])
-def test_a_source_that_has_ended_may_be_closed_by_any_function(aclose: Callable[[Source], Any]) -> None:
+async def test_a_source_that_has_ended_may_be_closed_by_any_function(aclose: Callable[[Source], Any]) -> None:
     class Short(Source):
         async def __anext__(self) -> int:
             if (number := next(self._numbers)) == 3:
                 raise StopAsyncIteration
             return number
 
-    async def main() -> int:
-        return (await for_each(one, Short(aclose), limit=2)).succeeded
-
-    assert 3 == run_quietly(main())
+    source = Short(aclose)
+    assert (3, 1) == ((await for_each(one, source, limit=2)).succeeded, source.closed)

@@ -167,17 +167,20 @@ ENDED: list[Callable[[], object]] = [
 ]
 
 
-@pytest.mark.parametrize("call", ENDED)
-@pytest.mark.parametrize("is_traced", [False, True])
-def test_what_has_ended_holds_nothing_any_more(call: Callable[[], object], is_traced: bool) -> None:
-    held.clear()
+@pytest.fixture(params=["not traced", "traced"])
+def _tracing(request: pytest.FixtureRequest) -> Iterator[None]:
     before = sys.gettrace()
-    if is_traced:
+    if request.param == "traced":
         sys.settrace(lambda *_: None)
-    try:
-        error = error_of(call)
-    finally:
-        sys.settrace(before)
+    yield
+    sys.settrace(before)
+
+
+@pytest.mark.usefixtures("_tracing")
+@pytest.mark.parametrize("call", ENDED)
+def test_what_has_ended_holds_nothing_any_more(call: Callable[[], object]) -> None:
+    held.clear()
+    error = error_of(call)
     assert any(each() is not None for each in held)
     clear_locals(error)
     assert [None] * len(held) == [each() for each in held]
@@ -265,24 +268,18 @@ SUSPENDED_GENERATORS = [catch_and_generate, catch_and_generate_while_handling, c
 SUSPENDED_COROUTINES = [catch_and_wait, catch_and_wait_at_the_end, of_an_async_generator, of_an_async_for]
 
 
+@pytest.mark.usefixtures("_tracing")
 @pytest.mark.parametrize("function", SUSPENDED_GENERATORS)
-@pytest.mark.parametrize("is_traced", [False, True])
 def test_a_generator_that_has_caught_the_error_goes_on(
-    function: Callable[[list[Exception]], Generator[str, None, None]], is_traced: bool
+    function: Callable[[list[Exception]], Generator[str, None, None]],
 ) -> None:
     errors: list[Exception] = []
-    before = sys.gettrace()
-    if is_traced:
-        sys.settrace(lambda *_: None)
-    try:
-        generator = function(errors)
-        assert "caught" == next(generator)
-        clear_locals(errors[0])
-        assert "went on with Held" == next(generator)
-        clear_locals(errors[0])
-        list(generator)
-    finally:
-        sys.settrace(before)
+    generator = function(errors)
+    assert "caught" == next(generator)
+    clear_locals(errors[0])
+    assert "went on with Held" == next(generator)
+    clear_locals(errors[0])
+    list(generator)
 
 
 @pytest.mark.parametrize("function", SUSPENDED_COROUTINES)
@@ -331,7 +328,7 @@ def test_what_has_caught_the_error_and_runs_on_another_thread_goes_on() -> None:
 
 def test_errors_that_are_causes_of_one_another_are_cleared_once() -> None:
     held.clear()
-    error, other = error_of(fail), error_of(fail)
-    error.__cause__, other.__cause__ = other, error
+    error, other, third = (error_of(fail) for _ in range(3))
+    error.__cause__, other.__cause__, third.__cause__ = other, third, other
     clear_locals(error)
-    assert [None, None] == [each() for each in held]
+    assert [None] * 3 == [each() for each in held]

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from headgate import TaskResults, TaskStatistics, amap, as_completed, for_each
+from headgate import ConcurrencyLimit, TaskResults, TaskStatistics, amap, as_completed, for_each
 from support.eager import either_factory
 from support.faces import one
 from support.maps import collected
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
 OPTIONS: list[dict[str, Any]] = [{}, {"timeout_s": 50}, {"ordered": True}]
+shared = ConcurrencyLimit(1)
 
 
 @contextmanager
@@ -51,16 +52,13 @@ def test_a_create_task_that_was_wrapped_on_a_class_is_called(owner: Any, options
         assert 5 == run_on_virtual_clock(main())
 
 
-def test_a_create_task_that_was_wrapped_on_the_loop_is_called() -> None:
-    async def main() -> None:
-        with create_task_wrapped(asyncio.get_running_loop()) as made:
-            assert 5 == len([_ async for _ in as_completed([one(n) for n in range(5)], limit=2)])
-            assert 5 == len(made)
-
-    run_on_virtual_clock(main())
+async def test_a_create_task_that_was_wrapped_on_the_loop_is_called() -> None:
+    with create_task_wrapped(asyncio.get_running_loop()) as made:
+        assert 5 == len([_ async for _ in as_completed([one(n) for n in range(5)], limit=2)])
+        assert 5 == len(made)
 
 
-def test_a_create_task_that_passes_itself_off_as_a_method_is_called() -> None:
+async def test_a_create_task_that_passes_itself_off_as_a_method_is_called() -> None:
     class Proxy:
         """Gives every attribute of what it stands for, as those of wrapt do."""
 
@@ -74,50 +72,40 @@ def test_a_create_task_that_passes_itself_off_as_a_method_is_called() -> None:
             made.append("made")
             return self._wrapped(*args, **options)
 
-    async def main() -> None:
-        loop: Any = asyncio.get_running_loop()
-        loop.create_task = Proxy(loop.create_task)
-        assert 5 == len(await collected(amap(one, range(5), limit=2)))
-        assert 5 == len(made)
-
     made: list[str] = []
-    run_on_virtual_clock(main())
+    loop: Any = asyncio.get_running_loop()
+    loop.create_task = Proxy(loop.create_task)
+    assert 5 == len(await collected(amap(one, range(5), limit=2)))
+    assert 5 == len(made)
 
 
 @either_factory
 @pytest.mark.parametrize("options", OPTIONS)
-def test_an_eager_call_is_running_in_the_figures_that_it_sees(
+async def test_an_eager_call_is_running_in_the_figures_that_it_sees(
     factory: Callable[..., Any], options: dict[str, Any]
 ) -> None:
-    async def main() -> list[TaskStatistics]:
-        async def look(item: int) -> int:
-            seen.append(results.statistics())
-            await asyncio.sleep(item)
-            return item
-
-        asyncio.get_running_loop().set_task_factory(factory)
-        results: TaskResults[int] = amap(look, [9, 9, 0], limit=2, **options)
-        await collected(results)
-        return seen
-
     seen: list[TaskStatistics] = []
-    assert [(1, 1, 0), (2, 2, 0), (3, 2, 1)] == [
-        (now.taken, now.running, now.succeeded) for now in run_on_virtual_clock(main())
-    ]
+
+    async def look(item: int) -> int:
+        seen.append(results.statistics())
+        await asyncio.sleep(item)
+        return item
+
+    asyncio.get_running_loop().set_task_factory(factory)
+    results: TaskResults[int] = amap(look, [9, 9, 0], limit=2, **options)
+    await collected(results)
+    assert [(1, 1, 0), (2, 2, 0), (3, 2, 1)] == [(now.taken, now.running, now.succeeded) for now in seen]
 
 
 @either_factory
-def test_an_eager_call_may_stop_its_own_map(factory: Callable[..., Any]) -> None:
-    async def main() -> list[int]:
-        async def stop(item: int) -> int:
-            assert [] == results.stop()
-            return item
+async def test_an_eager_call_may_stop_its_own_map(factory: Callable[..., Any]) -> None:
+    async def stop(item: int) -> int:
+        assert [] == results.stop()
+        return item
 
-        asyncio.get_running_loop().set_task_factory(factory)
-        results: TaskResults[int] = amap(stop, range(9), limit=2)
-        return await collected(results)
-
-    assert [0] == run_on_virtual_clock(main())
+    asyncio.get_running_loop().set_task_factory(factory)
+    results: TaskResults[int] = amap(stop, range(9), limit=2)
+    assert [0] == await collected(results)
 
 
 class NoMoreTasks:
@@ -133,16 +121,16 @@ class NoMoreTasks:
         return asyncio.Task(coroutine, loop=loop, **options)
 
 
-@pytest.mark.parametrize("options", OPTIONS)
-def test_an_item_for_which_no_task_can_be_made_is_none_that_has_succeeded(options: dict[str, Any]) -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_task_factory(NoMoreTasks(2))
-        results = amap(asyncio.sleep, [1, 1, 1, 1], limit=1, **options)
-        with pytest.raises(OSError, match="no more tasks"):
-            await collected(results)
-        loop.set_task_factory(None)
-        now = results.statistics()
-        assert (3, 2, 0, 0, 1) == (now.taken, now.succeeded, now.failed, now.cancelled, now.unstarted)
-
-    run_on_virtual_clock(main())
+@pytest.mark.parametrize("options", [*OPTIONS, {"limit": shared}])
+async def test_an_item_for_which_no_task_can_be_made_is_none_that_has_succeeded_and_keeps_no_slot(
+    options: dict[str, Any],
+) -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(NoMoreTasks(2))
+    results = amap(asyncio.sleep, [1, 1, 1, 1], **({"limit": 1} | options))
+    with pytest.raises(OSError, match="no more tasks"):
+        await collected(results)
+    loop.set_task_factory(None)
+    now = results.statistics()
+    assert (3, 2, 0, 0, 1) == (now.taken, now.succeeded, now.failed, now.cancelled, now.unstarted)
+    assert 0 == shared.in_use

@@ -1,21 +1,17 @@
 """What users' own objects may do wrong: it ends the work with their error, and never hangs it or loses results."""
 
 import asyncio
-import gc
 import threading
-import weakref
 from collections import UserList
-from collections.abc import AsyncIterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 import headgate
-from headgate import ConcurrencyLimit, Rate, Retry, TaskOutcome, amap, as_completed, gather
+from headgate import ConcurrencyLimit, Rate, Retry, amap, as_completed, gather
 from support.maps import all_of
-from support.quiet import run_quietly
 from support.virtual_clock import run_on_virtual_clock
 
 LONGEST_S = 20
@@ -39,23 +35,6 @@ async def fail(item: int) -> int:
 def test_an_error_that_refuses_notes_is_raised_without(options: dict[str, Any]) -> None:
     with pytest.raises(FrozenError):
         all_of(fail, range(5), **{"limit": 2, **options})
-
-
-def test_an_error_that_refuses_notes_is_collected_like_any_other() -> None:
-    outcomes = all_of(fail, range(3), limit=2, errors="yield", retry=Retry(2))
-    assert [FrozenError(0), FrozenError(1), FrozenError(2)] == sorted(
-        (outcome.error for outcome in outcomes), key=lambda error: error.item
-    )
-
-
-def test_an_error_that_refuses_notes_is_raised_by_a_retry_alone() -> None:
-    with pytest.raises(FrozenError):
-        run_on_virtual_clock(Retry(2).call(fail, 1))
-
-
-def test_an_error_that_refuses_notes_is_raised_by_the_sync_map() -> None:
-    with pytest.raises(FrozenError):
-        list(headgate.map(fail, range(3), limit=2, ordered=True))
 
 
 def test_an_error_that_is_raised_again_and_again_gathers_no_notes() -> None:
@@ -89,31 +68,6 @@ def test_a_key_whose_hash_changes_is_an_error() -> None:
         all_of(change, [Changeable(), Changeable()], limit=2, key=lambda key: key, per_key=1)
 
 
-shared = ConcurrencyLimit(1)
-
-
-@pytest.mark.parametrize("limit", [1, shared])
-def test_a_task_factory_that_fails_is_an_error_and_keeps_no_slot(limit: int | ConcurrencyLimit) -> None:
-    async def main() -> None:
-        def refuse(_loop: Any, _coroutine: Any, **_options: Any) -> Any:
-            if count.pop():
-                return asyncio.Task(_coroutine, loop=_loop)
-            _coroutine.close()
-            raise OSError("no more tasks")
-
-        count = [False, True]
-        asyncio.get_running_loop().set_task_factory(refuse)
-        try:
-            async with amap(asyncio.sleep, [0, 0, 0], limit=limit) as results:
-                with pytest.raises(OSError, match="no more tasks"):
-                    assert not [result async for result in results]
-            assert 0 == shared.in_use
-        finally:
-            asyncio.get_running_loop().set_task_factory(None)
-
-    run_on_virtual_clock(main())
-
-
 def test_a_backoff_that_changes_the_rate_does_not_disturb_what_waits_for_it() -> None:
     rate = Rate(1, per_s=10, burst=2)
 
@@ -135,7 +89,7 @@ def test_a_backoff_that_changes_the_rate_does_not_disturb_what_waits_for_it() ->
     assert {0: None, 2: ValueError} == {outcome.item: outcome.error and type(outcome.error) for outcome in outcomes}
 
 
-def test_what_comes_after_an_error_that_will_be_raised_is_not_started_any_more() -> None:
+async def test_what_comes_after_an_error_that_will_be_raised_is_not_started_any_more() -> None:
     async def work(item: int) -> int:
         started.append(item)
         await asyncio.sleep(100 if item == 0 else 1)
@@ -145,86 +99,17 @@ def test_what_comes_after_an_error_that_will_be_raised_is_not_started_any_more()
 
     started: list[int] = []
     cancelled_at_s: list[float] = []
-
-    async def main() -> None:
-        async with amap(
-            work, range(99), limit=3, buffer=20, ordered=True, key=lambda item: item % 2, per_key=1
-        ) as all_:
-            assert 0 == await anext(all_)
-            cancelled_at_s.append(asyncio.get_running_loop().time())
-            with pytest.raises(ValueError, match="raised for the item 1"):
-                await anext(all_)
-
-    run_on_virtual_clock(main())
+    async with amap(work, range(99), limit=3, buffer=20, ordered=True, key=lambda item: item % 2, per_key=1) as all_:
+        assert 0 == await anext(all_)
+        cancelled_at_s.append(asyncio.get_running_loop().time())
+        with pytest.raises(ValueError, match="raised for the item 1"):
+            await anext(all_)
     assert ([0, 1], [100]) == (started, cancelled_at_s)
 
 
-variable: ContextVar[str] = ContextVar("variable", default="caller")
-
-
-def test_what_an_async_source_sets_is_not_seen_by_the_calls() -> None:
-    async def source() -> AsyncIterator[int]:
-        for item in range(3):
-            variable.set("source")
-            await asyncio.sleep(0)
-            yield item
-
-    async def work(item: int) -> str:
-        if item not in failed:
-            failed.add(item)
-            raise ValueError
-        return variable.get()
-
-    failed: set[int] = {0}
-    assert ["caller"] * 3 == all_of(work, source(), limit=2, retry=Retry(2))
-
-
-class Held:
-    """Something large that a failed call holds."""
-
-
-def test_a_collected_error_keeps_nothing_of_the_failed_call_alive() -> None:
-    async def raise_from(_item: str) -> None:
-        held = Held()
-        alive.append(weakref.ref(held))
-        try:
-            raise KeyError  # noqa: TRY301 - it is the cause
-        except KeyError as error:
-            raise ValueError from error
-
-    async def wait(_item: str) -> None:
-        held = Held()
-        alive.append(weakref.ref(held))
-        await asyncio.sleep(100)
-
-    async def raise_group(_item: str) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(raise_from(""))
-
-    alive: list[weakref.ref[Held]] = []
-    outcomes: list[TaskOutcome[str, None]] = []
-    for function in (raise_from, wait, raise_group):
-        outcomes += all_of(function, ["a"], limit=1, errors="yield", timeout_s=5)
-    gc.collect()
-    assert 3 == len(outcomes)
-    assert [None] * 3 == [held() for held in alive]
-
-
-def test_a_future_is_no_iterable() -> None:
-    async def main() -> None:
-        future = asyncio.get_running_loop().create_future()
-        with pytest.raises(TypeError, match="items is one piece of work, a Future"):
-            amap(fail, future, limit=1)
-
-    run_on_virtual_clock(main())
-
-
-def test_the_coroutines_of_any_collection_are_closed() -> None:
-    async def main() -> None:
-        async with as_completed(UserList([asyncio.sleep(1), fail(2), fail(3)]), limit=1) as futures:
-            await anext(futures)
-
-    run_quietly(main())
+async def test_the_coroutines_of_any_collection_are_closed() -> None:
+    async with as_completed(UserList([asyncio.sleep(1), fail(2), fail(3)]), limit=1) as futures:
+        await anext(futures)
 
 
 class Lazy(Sequence[Any]):
@@ -241,14 +126,11 @@ class Lazy(Sequence[Any]):
         return asyncio.sleep(index)
 
 
-def test_leaving_makes_no_coroutines_of_a_collection_that_makes_them_when_asked() -> None:
-    async def main() -> int:
-        coroutines = Lazy()
-        async with as_completed(coroutines, limit=2) as futures:
-            await anext(futures)
-        return coroutines.made
-
-    assert run_on_virtual_clock(main()) < 10
+async def test_leaving_makes_no_coroutines_of_a_collection_that_makes_them_when_asked() -> None:
+    coroutines = Lazy()
+    async with as_completed(coroutines, limit=2) as futures:
+        await anext(futures)
+    assert coroutines.made < 10
 
 
 def test_a_future_of_another_event_loop_is_refused_by_gather() -> None:

@@ -14,7 +14,7 @@ import pytest
 import headgate
 from headgate import ConcurrencyLimit, Rate, Retry, TaskOutcome, amap, as_completed, for_each, gather
 from support.faces import one
-from support.maps import all_of, collected, wait_that_long
+from support.maps import all_of, collected, from_afar, wait_that_long
 from support.virtual_clock import run_on_virtual_clock
 
 OPTIONS: list[dict[str, Any]] = [
@@ -52,12 +52,6 @@ def no_garbage_is_made(*kinds: str) -> Iterator[None]:
         gc.enable()
     ours = {kind.__name__ for kind in found if kind.__module__.startswith("headgate.") or kind.__name__ in kinds}
     assert set() == ours
-
-
-async def from_afar(count: int) -> AsyncIterator[int]:
-    for number in range(count):
-        await asyncio.sleep(0)
-        yield number
 
 
 async def fail(item: int) -> int:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from headgate import CompletedFutures, ConcurrencyLimit, Rate, Retry, TaskStatistics, amap, as_completed
+from headgate import CompletedFutures, ConcurrencyLimit, Rate, Retry, amap, as_completed
 from support.faces import now_s
 from support.maps import all_of, collected
-from support.quiet import Spy, run_quietly
+from support.quiet import Spy
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
 
@@ -73,13 +73,10 @@ def test_what_was_pulled_begins_before_the_next_item_is_pulled(
     assert one_by_one(5) == source.events
 
 
-def test_what_as_completed_was_given_begins_before_the_next_one_is_pulled() -> None:
-    async def main() -> None:
-        async with as_completed((source.call(number) for number in source), limit=9) as futures:
-            assert [0, 1, 2, 3, 4] == [future.result() async for future in futures]
-
+async def test_what_as_completed_was_given_begins_before_the_next_one_is_pulled() -> None:
     source = SlowSource(0.6, 5)
-    run_quietly(main())
+    async with as_completed((source.call(number) for number in source), limit=9) as futures:
+        assert [0, 1, 2, 3, 4] == [future.result() async for future in futures]
     assert one_by_one(5) == source.events
 
 
@@ -107,29 +104,14 @@ def test_no_call_runs_out_of_time_because_the_source_blocks(seconds: float, opti
     assert list(range(50)) == sorted(all_of(source.call, source, limit=100, timeout_s=0.5, **options))
 
 
-def test_no_call_runs_out_of_time_because_the_source_of_another_map_blocks() -> None:
-    async def run(source: SlowSource) -> None:
-        assert list(range(5)) == await collected(amap(source.call, source, limit=9, timeout_s=0.5, ordered=True))
-
-    async def main() -> None:
-        async with asyncio.TaskGroup() as group:
-            for call_s in (0.1, 0.3):
-                group.create_task(run(SlowSource(0.6, 5, call_s=call_s)))
-
-    run_on_virtual_clock(main())
-
-
-def test_no_call_runs_out_of_time_because_the_source_of_a_map_without_options_blocks() -> None:
-    async def main() -> None:
-        source = SlowSource(0.6, 5)
-        async with asyncio.TaskGroup() as group:
-            limited = group.create_task(
-                collected(amap(asyncio.sleep, [0.1, 0.2, 0.3], limit=9, timeout_s=0.5, errors="yield"))
-            )
-            group.create_task(collected(amap(source.call, source, limit=9)))
-        assert [None] * 3 == [outcome.error for outcome in limited.result()]
-
-    run_on_virtual_clock(main())
+async def test_no_call_runs_out_of_time_because_the_source_of_a_map_without_options_blocks() -> None:
+    source = SlowSource(0.6, 5)
+    async with asyncio.TaskGroup() as group:
+        limited = group.create_task(
+            collected(amap(asyncio.sleep, [0.1, 0.2, 0.3], limit=9, timeout_s=0.5, errors="yield"))
+        )
+        group.create_task(collected(amap(source.call, source, limit=9)))
+    assert [None] * 3 == [outcome.error for outcome in limited.result()]
 
 
 def test_an_attempt_that_is_tried_again_has_all_of_its_time_too() -> None:
@@ -145,95 +127,59 @@ def test_an_attempt_that_is_tried_again_has_all_of_its_time_too() -> None:
     assert list(range(10)) == sorted(all_of(call, source, limit=3, timeout_s=0.5, retry=Retry(2, 0)))
 
 
-def test_a_call_that_takes_too_long_runs_out_of_time_also_when_the_source_blocks() -> None:
-    async def main() -> tuple[list[str], float]:
-        source = SlowSource(0.3, 3)
-        outcomes = await collected(
-            amap(lambda number: asyncio.sleep(0 if number else 100), source, limit=9, timeout_s=0.5, errors="yield")
-        )
-        assert [0.5] == [round(outcome.elapsed_s, 6) for outcome in outcomes if outcome.error]
-        return [type(outcome.error).__name__ for outcome in outcomes], now_s()
-
-    kinds, at_s = run_on_virtual_clock(main())
+async def test_a_call_that_takes_too_long_runs_out_of_time_also_when_the_source_blocks() -> None:
+    source = SlowSource(0.3, 3)
+    outcomes = await collected(
+        amap(lambda number: asyncio.sleep(0 if number else 100), source, limit=9, timeout_s=0.5, errors="yield")
+    )
+    assert [0.5] == [round(outcome.elapsed_s, 6) for outcome in outcomes if outcome.error]
+    kinds, at_s = [type(outcome.error).__name__ for outcome in outcomes], now_s()
     assert ["NoneType", "NoneType", "TimeoutError"] == sorted(kinds)
     assert 1.4 == pytest.approx(at_s)
-
-
-def test_a_result_is_there_before_a_slow_source_has_filled_the_limit() -> None:
-    async def main() -> float:
-        source = SlowSource(1, 100)
-        async with amap(source.call, source, limit=100) as results:
-            await anext(results)
-        return now_s()
-
-    assert run_on_virtual_clock(main()) < 6
 
 
 # -- the end, while the source is to be pulled on
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_stop_ends_it_also_where_a_slow_source_is_to_be_pulled_on(options: dict[str, Any]) -> None:
-    async def main() -> TaskStatistics:
-        async with amap(source.call, source, **({"limit": 9} | options)) as results:
-            assert [] == results.stop()
-            assert 1 == len([result async for result in results])
-        return results.statistics()
-
+async def test_stop_ends_it_also_where_a_slow_source_is_to_be_pulled_on(options: dict[str, Any]) -> None:
     source = SlowSource(1, 9)
-    assert (1, 1, 0) == ((now := run_on_virtual_clock(main())).taken, now.succeeded, now.running)
+    async with amap(source.call, source, **({"limit": 9} | options)) as results:
+        assert [] == results.stop()
+        assert 1 == len([result async for result in results])
+    assert (1, 1, 0) == ((now := results.statistics()).taken, now.succeeded, now.running)
     assert one_by_one(1) == source.events
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_a_block_that_is_left_where_a_slow_source_is_to_be_pulled_on_pulls_nothing_more(
+async def test_a_block_that_is_left_where_a_slow_source_is_to_be_pulled_on_pulls_nothing_more(
     options: dict[str, Any],
 ) -> None:
-    async def main() -> None:
-        async with amap(source.call, source, **({"limit": 9} | options)):
-            pass
-        await asyncio.sleep(10)
-
     source = SlowSource(1, 9)
-    run_on_virtual_clock(main())
+    async with amap(source.call, source, **({"limit": 9} | options)):
+        pass
+    await asyncio.sleep(10)
     assert ["pulled 0"] == source.events
 
 
-def test_a_loop_that_is_let_go_of_where_a_slow_source_is_to_be_pulled_on_pulls_nothing_more() -> None:
-    async def main() -> int:
-        async for _ in amap(source.call, source, limit=9):
-            break
-        pulled = len(source.events)
-        await asyncio.sleep(10)
-        return len(source.events) - pulled
-
+async def test_a_loop_that_is_let_go_of_where_a_slow_source_is_to_be_pulled_on_pulls_nothing_more() -> None:
     source = SlowSource(1, 99)
-    assert 0 == run_on_virtual_clock(main())
+    async for _ in amap(source.call, source, limit=9):
+        break
+    pulled = len(source.events)
+    await asyncio.sleep(10)
+    assert 0 == (len(source.events) - pulled)
 
 
-def test_a_plain_for_may_promise_as_many_from_a_slow_source_as_from_any() -> None:
-    async def main() -> list[int]:
-        futures: CompletedFutures[int] = as_completed((source.call(number) for number in source), limit=4)
-        promised = [next(futures) for _ in range(5)]
-        with pytest.raises(RuntimeError, match="none is awaited"):
-            promised.append(next(futures))
-        return [await awaitable for awaitable in promised] + [await awaitable for awaitable in futures]
-
+async def test_a_plain_for_may_promise_as_many_from_a_slow_source_as_from_any() -> None:
     source = SlowSource(1, 9)
-    assert list(range(9)) == sorted(run_quietly(main()))
-
-
-def test_the_bounds_hold_with_a_slow_source() -> None:
-    async def main() -> None:
-        async with as_completed((spy.sleep(number, 3) for number in SlowSource(1, 20)), limit=3, buffer=1) as futures:
-            async for _ in futures:
-                assert spy.running <= 3
-                await asyncio.sleep(5)
-                assert len(spy.made) - len(spy.returned) <= 4
-
-    spy = Spy()
-    run_quietly(main())
-    assert (20, 3) == (len(spy.returned), spy.peak)
+    futures: CompletedFutures[int] = as_completed((source.call(number) for number in source), limit=4)
+    promised = [next(futures) for _ in range(5)]
+    with pytest.raises(RuntimeError, match="none is awaited"):
+        promised.append(next(futures))
+    assert list(range(9)) == sorted(
+        [await awaitable for awaitable in promised] + [await awaitable for awaitable in futures]
+    )
 
 
 # -- an interrupt
@@ -242,29 +188,26 @@ def test_the_bounds_hold_with_a_slow_source() -> None:
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("options", OPTIONS)
-def test_an_interrupt_in_a_source_ends_what_runs_at_once(
+async def test_an_interrupt_in_a_source_ends_what_runs_at_once(
     kind: type[BaseException], options: dict[str, Any], *, is_async: bool
 ) -> None:
-    async def main() -> float:
-        def numbers() -> Iterator[int]:
-            yield 0
-            raise kind
+    def numbers() -> Iterator[int]:
+        yield 0
+        raise kind
 
-        async def numbers_async() -> AsyncIterator[int]:
-            for number in numbers():
-                yield number
+    async def numbers_async() -> AsyncIterator[int]:
+        for number in numbers():
+            yield number
 
-        source = numbers_async() if is_async else numbers()
-        with pytest.raises(kind):
-            await collected(amap(lambda _: asyncio.sleep(1000), source, **({"limit": 9} | options)))
-        return now_s()
-
-    assert 0 == run_on_virtual_clock(main())
+    source = numbers_async() if is_async else numbers()
+    with pytest.raises(kind):
+        await collected(amap(lambda _: asyncio.sleep(1000), source, **({"limit": 9} | options)))
+    assert 0 == now_s()
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("has_left", [False, True])
-def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_who_waits_for_what_runs(
+async def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_who_waits_for_what_runs(
     kind: type[BaseException], *, has_left: bool
 ) -> None:
     def numbers() -> Iterator[int]:
@@ -285,13 +228,10 @@ def test_an_interrupt_in_a_source_comes_before_a_cancellation_of_who_waits_for_w
             else:
                 await collected(results)
 
-    async def main() -> float:
-        with pytest.raises(kind):
-            await consume()
-        return now_s()
-
+    with pytest.raises(kind):
+        await consume()
     # One ends after 11 seconds, the other has ten for its clean-up from then on.
-    assert 21 == run_on_virtual_clock(main())
+    assert 21 == now_s()
 
 
 def test_an_interrupt_in_a_source_is_not_lost_with_what_was_not_collected() -> None:
@@ -307,19 +247,15 @@ def test_an_interrupt_in_a_source_is_not_lost_with_what_was_not_collected() -> N
         run_on_virtual_clock(main())
 
 
-def test_an_interrupt_in_what_makes_coroutines_ends_what_runs_at_once() -> None:
+async def test_an_interrupt_in_what_makes_coroutines_ends_what_runs_at_once(spy: Spy) -> None:
     def coroutines(spy: Spy) -> Iterator[Any]:
         yield spy.sleep(0, 1000)
         raise KeyboardInterrupt
 
-    async def main() -> None:
-        futures = as_completed(coroutines(spy), limit=1)
-        ask: Callable[[], Any] = lambda: next(futures)  # noqa: E731
-        ask().close()
-        ask().close()  # was promised, before anybody knew
-        with pytest.raises(KeyboardInterrupt):
-            await anext(futures)
-        assert (0, 0) == (spy.running, now_s())
-
-    spy = Spy()
-    run_quietly(main())
+    futures = as_completed(coroutines(spy), limit=1)
+    ask: Callable[[], Any] = lambda: next(futures)  # noqa: E731
+    ask().close()
+    ask().close()  # was promised, before anybody knew
+    with pytest.raises(KeyboardInterrupt):
+        await anext(futures)
+    assert (0, 0) == (spy.running, now_s())

@@ -67,7 +67,10 @@ impl Lanes {
     }
 
     pub(super) fn put(&self, place: PlaceIndex, row: Row) {
-        self.at(place, |place| place.row = Some(row));
+        self.at(place, |place| {
+            place.row = Some(row);
+            place.started = None;
+        });
     }
 
     /// Looks at a lane's row as its attempt begins.
@@ -111,6 +114,7 @@ impl Lanes {
         let Some(index) = self.parked.borrow_mut().pop() else { return Err(row) };
         self.at(index, |place| {
             place.row = Some(row);
+            place.started = None;
             if let Some(waker) = place.waker.take() {
                 waker.wake();
             }
@@ -128,6 +132,13 @@ impl Lanes {
     /// Ends all lanes that have a row in flight; how many did. The rows are given up.
     pub(super) fn abandon(&self) -> u64 {
         self.places.borrow_mut().iter_mut().filter_map(Place::abort).count() as u64
+    }
+
+    /// Ends all lanes, whatever they are at.
+    pub(super) fn end_all(&self) {
+        for task in self.places.borrow().iter().filter_map(|place| place.task.as_ref()) {
+            task.abort();
+        }
     }
 
     /// Ends all lanes that wait for a row.

@@ -9,10 +9,13 @@ mod share;
 pub mod shared;
 mod worker;
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
+
+use rustls::ClientConfig;
 
 use self::machine::OpenFiles;
 use self::shared::Shared;
@@ -21,9 +24,12 @@ use crate::http::dial::connect::Connector;
 use crate::http::dial::resolve::Resolver;
 use crate::http::dial::tls::TlsConfigs;
 use crate::http::request::Defaults;
+use crate::message;
 use crate::model::error::JobError;
 use crate::model::memory::MemoryBudget;
+use crate::model::message::OptionName;
 use crate::model::options::{EngineOptions, RequestOptions};
+use crate::model::status_set::StatusSet;
 use crate::queue::rows::RowReceiver;
 use crate::schedule::hosts::{HostTable, MAX_HOSTS};
 use crate::stats::worker::WorkerStats;
@@ -47,6 +53,8 @@ struct Inner {
     memory: MemoryBudget,
     /// As it was before the first connection.
     files: OpenFiles,
+    /// Closed when the last thread has ended.
+    threads: async_channel::Receiver<Infallible>,
     /// Rows that may be in flight, over all runs that have not ended.
     concurrency: Arc<AtomicUsize>,
     runs: AtomicU64,
@@ -56,10 +64,10 @@ struct Inner {
 #[derive(Debug)]
 pub struct Work<'a> {
     pub shared: Arc<Shared>,
-    pub request: &'a RequestOptions,
+    pub tls: Arc<ClientConfig>,
+    pub fail_on: &'a StatusSet,
     pub defaults: Defaults,
-    /// Rows in flight at the most; at least 1.
-    pub concurrency: usize,
+    pub room: &'a Room,
 }
 
 /// A run's hold on the workers.
@@ -89,24 +97,32 @@ impl Engine {
     /// Starts the workers' threads.
     ///
     /// # Errors
-    /// `Internal`: the system refuses a thread or what an event loop needs.
+    /// `Usage`: no threads. `Internal`: the system refuses a thread or what an event loop needs.
     pub fn start(options: &EngineOptions) -> Result<Self, JobError> {
+        if options.threads == Some(0) {
+            return Err(JobError::usage(message!(OptionName::Threads.set(0_u64), ": at least 1 thread must work")));
+        }
         let files = machine::raise_open_files()?;
         let common = Common {
             connector: Arc::new(Connector { resolver: Resolver::new(options.dns) }),
             hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))),
         };
         let mut workers = Vec::new();
+        let (alive, threads) = async_channel::bounded(1);
         for index in 0..options.threads.unwrap_or_else(machine::cores) {
             let (orders, received) = async_channel::bounded(MAX_WAITING_ORDERS);
-            let common = common.clone();
+            let (common, alive) = (common.clone(), alive.clone());
             let (started, has_started) = async_channel::bounded(1);
-            spawn(format!("headgate-work-{index}"), move || match runtime() {
-                Ok(runtime) => {
-                    drop(started);
-                    worker::run(&runtime, common, &received);
+            spawn(format!("headgate-work-{index}"), move || {
+                // Dropped last, when all connections of the thread are closed.
+                let _alive = alive;
+                match runtime() {
+                    Ok(runtime) => {
+                        drop(started);
+                        worker::run(&runtime, common, &received);
+                    }
+                    Err(error) => drop(started.send_blocking(error)),
                 }
-                Err(error) => drop(started.send_blocking(error)),
             })?;
             if let Ok(error) = has_started.recv_blocking() {
                 return Err(error);
@@ -118,6 +134,7 @@ impl Engine {
             tls: TlsConfigs::default(),
             memory: MemoryBudget::new(options.body_memory_bytes),
             files,
+            threads,
             concurrency: Arc::default(),
             runs: AtomicU64::new(0),
         };
@@ -129,16 +146,30 @@ impl Engine {
         self.inner.workers.len()
     }
 
-    /// What the bodies of all runs draw on.
-    pub fn memory(&self) -> &MemoryBudget {
-        &self.inner.memory
+    /// What the bodies of one more run draw on.
+    pub fn memory(&self) -> MemoryBudget {
+        self.inner.memory.for_another_run()
     }
 
-    /// Makes room for so many rows in flight.
+    /// How TLS connections are made for requests with these options.
+    ///
+    /// # Errors
+    /// `Usage`: the file of `cacert` cannot be read, or has no certificate.
+    pub fn tls(&self, request: &RequestOptions) -> Result<Arc<ClientConfig>, JobError> {
+        self.inner.tls.get(request)
+    }
+
+    /// Tells when the engine's threads have ended.
+    pub fn threads_ended(&self) -> ThreadsEnded {
+        ThreadsEnded(self.inner.threads.clone())
+    }
+
+    /// Makes room for so many rows in flight, at least one.
     ///
     /// # Errors
     /// `Usage`: this process may not have so many files open.
     pub fn reserve(&self, rows: usize) -> Result<Room, JobError> {
+        let rows = rows.max(1);
         let concurrency = self.inner.concurrency.clone();
         let others = concurrency.fetch_add(rows, Ordering::Relaxed);
         let room = Room { concurrency, rows };
@@ -149,10 +180,10 @@ impl Engine {
     /// Gives each worker its share of a run.
     ///
     /// # Errors
-    /// `Usage`: the file of `cacert` cannot be read, or has no certificate. `Internal`: a worker has died.
+    /// `Internal`: a worker has died.
     pub fn assign(&self, work: Work<'_>) -> Result<Assigned, JobError> {
-        let Work { shared, request, defaults, concurrency } = work;
-        let tls = self.inner.tls.get(request)?;
+        let Work { shared, tls, fail_on, defaults, room } = work;
+        let concurrency = room.rows;
         let run = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let count = self.workers().min(concurrency);
         let mut assigned = Assigned { stats: Vec::new(), run, workers: Vec::new() };
@@ -161,7 +192,7 @@ impl Engine {
             let begin = Begin {
                 shared: shared.clone(),
                 defaults: defaults.clone(),
-                fail_on: request.fail_on.clone(),
+                fail_on: fail_on.clone(),
                 tls: tls.clone(),
                 // The shares add up to the concurrency exactly.
                 lanes: concurrency / count + usize::from(index < concurrency % count),
@@ -184,25 +215,22 @@ impl Assigned {
     /// Cancels a row, wherever it is: it fails as `cancelled`. One that has ended, or was not read yet, is left alone.
     pub fn cancel(&self, rows: &RowReceiver, ordinal: u64) {
         // A row goes from the queue to a worker and never back: whoever looks in this order does not miss it.
-        match rows.remove(ordinal) {
-            Some(row) => {
-                if let Some(worker) = self.workers.first() {
-                    give(worker, Order::EndCancelled(self.run, row));
-                }
-            }
-            None => {
-                for worker in &self.workers {
-                    give(worker, Order::Cancel(self.run, ordinal));
-                }
+        if !rows.cancel(ordinal) {
+            for worker in self.workers.iter().filter_map(async_channel::WeakSender::upgrade) {
+                let _ = worker.send_blocking(Order::Cancel(self.run, ordinal));
             }
         }
     }
 }
 
-/// Gives an order, if the worker is still there.
-fn give(worker: &async_channel::WeakSender<Order>, order: Order) {
-    if let Some(worker) = worker.upgrade() {
-        let _ = worker.send_blocking(order);
+/// See [`Engine::threads_ended`]. It holds no engine.
+#[derive(Debug)]
+pub struct ThreadsEnded(async_channel::Receiver<Infallible>);
+
+impl ThreadsEnded {
+    /// Waits until the last handle of the engine is gone, and its threads have ended: then all connections are closed.
+    pub fn wait(&self) {
+        while self.0.recv_blocking().is_ok() {}
     }
 }
 

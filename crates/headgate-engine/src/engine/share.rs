@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::task::spawn_local;
-use tokio::time::sleep_until;
+use tokio::task::{AbortHandle, spawn_local};
+use tokio::time::{MissedTickBehavior, sleep_until};
 
 use crate::engine::failure::PanicGuard;
 use crate::engine::gathered::Gathered;
@@ -25,7 +25,7 @@ use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::outcome::{Answer, Outcome};
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
-use crate::schedule::{Ended, Next, Schedule, Verdict};
+use crate::schedule::{AttemptEnd, Next, Schedule, Verdict};
 use crate::stats::lanes::Wait;
 use crate::stats::worker::{SlowRow, Waiting, WorkerStats};
 
@@ -78,8 +78,9 @@ impl Share {
 
     /// Works until the rows end or the phase says so, and hands over what there is.
     pub(super) async fn run(self: Rc<Self>) {
-        let _guard = EndRowsOnPanic { shared: &self.shared, _panic: self.shared.failure.on_panic("worker") };
         let house = spawn_local(self.clone().keep_house());
+        let _guard =
+            EndOnPanic { share: &self, house: house.abort_handle(), _panic: self.shared.failure.on_panic("worker") };
         self.drive().await;
         let abandoned = self.lanes.abandon();
         self.stats().figures.abandoned = abandoned;
@@ -113,7 +114,7 @@ impl Share {
                     continue;
                 }
                 Next::Fail(row, failure) => {
-                    self.end(self.unanswered(row, None, failure)).await;
+                    self.end_without_lane(self.unanswered(row, None, failure)).await;
                     continue;
                 }
                 Next::PassOver(rows) => {
@@ -161,7 +162,7 @@ impl Share {
 
     /// Cancels a row that was drawn or is in flight here.
     pub(super) fn cancel(&self, ordinal: u64) {
-        if self.schedule.borrow_mut().cancel_drawn(ordinal) {
+        if self.schedule.borrow_mut().cancel(ordinal) {
             self.changed.notify_one();
         } else if let Some((row, started)) = self.lanes.cancel(ordinal) {
             let failure = Failure::new(ErrorKind::Cancelled, "it was cancelled while it was in flight");
@@ -174,14 +175,8 @@ impl Share {
         loop {
             let outcome = self.cancelled.borrow_mut().pop();
             let Some(outcome) = outcome else { return };
-            self.end(outcome).await;
+            self.end_without_lane(outcome).await;
         }
-    }
-
-    /// A row that is in the hands of nobody any more was cancelled.
-    pub(super) fn cancel_row(&self, row: Row) {
-        self.schedule.borrow_mut().cancel(row);
-        self.changed.notify_one();
     }
 
     /// Has a lane make an attempt at a row: one that waits, or a new one.
@@ -199,7 +194,9 @@ impl Share {
         let mut started = Instant::now();
         loop {
             let outcome = self.attempt(guard.place, started, &mut state).await;
-            self.end(outcome).await;
+            if self.record(outcome) {
+                self.waiting(Wait::Sink, self.flush(true)).await;
+            }
             // Rows that end without I/O must not keep the others from theirs.
             tokio::task::consume_budget().await;
             // From here to the next wait the lane has no place; nobody else sees that.
@@ -324,12 +321,17 @@ impl Share {
         }
     }
 
-    /// A row has its outcome. Waits where a batch is full and the sink is behind.
-    async fn end(&self, outcome: Outcome) {
-        let failed = self.schedule.borrow().ended(Ended::of(&outcome)) == Verdict::Failed;
+    /// A row has its outcome. Whether a batch is full.
+    fn record(&self, outcome: Outcome) -> bool {
+        let failed = self.schedule.borrow().ended(AttemptEnd::of(&outcome)) == Verdict::Failed;
         self.stats().figures.record(&outcome, failed);
-        if self.gathered.push(outcome, failed) {
-            self.waiting(Wait::Sink, self.flush(true)).await;
+        self.gathered.push(outcome, failed)
+    }
+
+    /// A row has its outcome that no lane has brought. Waits where a batch is full and the sink is behind.
+    async fn end_without_lane(&self, outcome: Outcome) {
+        if self.record(outcome) {
+            self.flush(true).await;
         }
     }
 
@@ -346,7 +348,9 @@ impl Share {
     }
 
     async fn keep_house(self: Rc<Self>) {
+        let _panic = DrainOnPanic::new(self.clone(), "worker");
         let mut interval = tokio::time::interval(FLUSH_EVERY);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             interval.tick().await;
             self.name_slow_row();
@@ -373,16 +377,40 @@ impl Share {
     }
 }
 
-/// A source that waits for the rows of a worker that panicked would wait for ever.
-struct EndRowsOnPanic<'a> {
-    shared: &'a Shared,
+/// A run of which a worker's part has panicked would never end: its source would wait, and its lanes keep the sink waiting.
+struct EndOnPanic<'a> {
+    share: &'a Share,
+    house: AbortHandle,
     _panic: PanicGuard,
 }
 
-impl Drop for EndRowsOnPanic<'_> {
+impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.shared.end_rows();
+            self.share.shared.end_rows();
+            self.share.lanes.end_all();
+            self.house.abort();
+        }
+    }
+}
+
+/// What panics beside it ends the share in an orderly way.
+struct DrainOnPanic {
+    share: Rc<Share>,
+    _panic: PanicGuard,
+}
+
+impl DrainOnPanic {
+    fn new(share: Rc<Share>, part: &'static str) -> Self {
+        let panic = share.shared.failure.on_panic(part);
+        Self { share, _panic: panic }
+    }
+}
+
+impl Drop for DrainOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.share.drain(Instant::now());
         }
     }
 }
@@ -391,13 +419,13 @@ impl Drop for EndRowsOnPanic<'_> {
 struct LaneGuard {
     share: Rc<Share>,
     place: PlaceIndex,
-    _panic: PanicGuard,
+    _panic: DrainOnPanic,
 }
 
 impl LaneGuard {
     fn new(share: Rc<Share>, row: Row) -> Self {
         share.stats().lanes.start(Instant::now());
-        let panic = share.shared.failure.on_panic("lane");
+        let panic = DrainOnPanic::new(share.clone(), "lane");
         let place = share.lanes.enter(row);
         Self { share, place, _panic: panic }
     }
@@ -405,9 +433,6 @@ impl LaneGuard {
 
 impl Drop for LaneGuard {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.share.drain(Instant::now());
-        }
         if !self.share.lanes.leave(self.place) {
             self.share.schedule.borrow_mut().free_place();
         }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{LocalOptions, LocalRuntime, RuntimeMetrics};
 use tokio::sync::Notify;
 use tokio::task::spawn_local;
+use tokio::time::MissedTickBehavior;
 
 use crate::engine::share::Share;
 use crate::engine::shared::Shared;
@@ -17,11 +18,10 @@ use crate::http::dial::connect::Connector;
 use crate::http::request::{Defaults, Preparer};
 use crate::http::site::SiteMaker;
 use crate::model::error::JobError;
-use crate::model::row::Row;
 use crate::model::status_set::StatusSet;
 use crate::schedule::Schedule;
 use crate::schedule::hosts::HostTable;
-use crate::stats::worker::{BusyClock, WorkerStats};
+use crate::stats::worker::WorkerStats;
 
 /// How often connections are looked for that have been idle for too long.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -34,8 +34,6 @@ pub(super) enum Order {
     Begin(RunNumber, Box<Begin>),
     /// Cancel this row if you have it.
     Cancel(RunNumber, u64),
-    /// This row was cancelled before anybody had it: see that it has its outcome.
-    EndCancelled(RunNumber, Row),
 }
 
 /// A share of a run.
@@ -90,6 +88,8 @@ struct Worker {
 impl Worker {
     async fn serve(self: &Rc<Self>, orders: &async_channel::Receiver<Order>) {
         let mut sweeps = tokio::time::interval(SWEEP_EVERY);
+        // An engine that was idle for an hour has missed many, and needs one.
+        sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let has_work = !self.shares.borrow().is_empty() || self.client.pool.borrow().has_idle();
             tokio::select! {
@@ -107,17 +107,12 @@ impl Worker {
     }
 
     fn obey(self: &Rc<Self>, order: Order) {
-        let share = |run| self.shares.borrow().get(&run).map(|(share, _)| share.clone());
         match order {
             Order::Begin(run, begin) => self.begin(run, *begin),
             Order::Cancel(run, ordinal) => {
-                if let Some(share) = share(run) {
+                let share = self.shares.borrow().get(&run).map(|(share, _)| share.clone());
+                if let Some(share) = share {
                     share.cancel(ordinal);
-                }
-            }
-            Order::EndCancelled(run, row) => {
-                if let Some(share) = share(run) {
-                    share.cancel_row(row);
                 }
             }
         }
@@ -125,14 +120,15 @@ impl Worker {
 
     fn begin(self: &Rc<Self>, run: RunNumber, begin: Begin) {
         let Begin { shared, defaults, fail_on, tls, lanes, stats } = begin;
-        stats.lock().unwrap_or_else(PoisonError::into_inner).busy = Some(BusyClock::start(self.metrics.clone()));
+        stats.lock().unwrap_or_else(PoisonError::into_inner).busy.start(self.metrics.clone());
+        let own_stats = stats.clone();
         let sites = SiteMaker { pool: self.client.pool.clone(), hosts: self.hosts.clone(), tls };
         let preparer = Preparer::new(defaults, sites);
         let schedule = Schedule::new(lanes, fail_on);
         match Share::new(shared.clone(), self.client.clone(), preparer, schedule, stats) {
             Ok(share) => {
                 let share = Rc::new(share);
-                let registered = Registered { worker: self.clone(), run };
+                let registered = Registered { worker: self.clone(), run, stats: own_stats };
                 self.shares.borrow_mut().insert(run, (share.clone(), lanes));
                 let lanes = self.shares.borrow().values().map(|(_, lanes)| lanes).sum();
                 self.client.pool.borrow_mut().allow(lanes);
@@ -153,10 +149,13 @@ impl Worker {
 struct Registered {
     worker: Rc<Worker>,
     run: RunNumber,
+    stats: Arc<Mutex<WorkerStats>>,
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
+        // What the worker does from now on is for others.
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).busy.stop();
         self.worker.shares.borrow_mut().remove(&self.run);
         self.worker.share_ended.notify_one();
     }

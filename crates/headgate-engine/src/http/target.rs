@@ -12,6 +12,11 @@ use url::Url;
 
 use crate::model::origin::{HostName, Origin};
 
+/// The longest name that there can be (RFC 1035 section 2.3.4), the dot at its end included.
+const MAX_NAME_BYTES: usize = 254;
+/// Text before a path that is longer is not what anybody writes for a host.
+const MAX_PREFIX_BYTES: usize = 512;
+
 /// Where one request goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -26,7 +31,7 @@ pub fn authority_end(text: &str) -> Option<usize> {
     // Not where the text is only forgiven to be a URL (`http:/host`, `http:///host`): there it ends elsewhere.
     let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"))?;
     let length = rest.find(['/', '?', '#', '\\']).filter(|length| *length > 0)?;
-    Some(text.len() - rest.len() + length)
+    Some(text.len() - rest.len() + length).filter(|end| *end <= MAX_PREFIX_BYTES)
 }
 
 /// What follows the authority, where it stays as it is when parsed in full. A property test holds the two ways together.
@@ -92,6 +97,9 @@ pub fn parse(text: &str) -> Result<Target, String> {
         other => return Err(format!("scheme `{other}` is not supported: only http and https are")),
     };
     let name = match url.host() {
+        Some(url::Host::Domain(name)) if name.len() > MAX_NAME_BYTES => {
+            return Err(format!("the host name is longer than {MAX_NAME_BYTES} bytes"));
+        }
         Some(url::Host::Domain(name)) => HostName::Domain(name.into()),
         Some(url::Host::Ipv4(address)) => HostName::V4(address),
         Some(url::Host::Ipv6(address)) => HostName::V6(address),
@@ -155,6 +163,7 @@ mod tests {
             ("not a URL: invalid port number", "http://example.com:99999/"),
             ("not a URL: empty host", "http:///"),
             ("port 0 cannot be connected to", "http://example.com:0/"),
+            ("the host name is longer than 254 bytes", &format!("http://{}/", "a".repeat(255))),
         ] {
             assert_eq!(Err(reason.to_owned()), parse(text), "{text}");
         }

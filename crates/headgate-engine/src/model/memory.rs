@@ -1,92 +1,116 @@
-//! One budget of bytes for all response bodies in memory, whichever worker holds them.
+//! One budget of bytes for all response bodies in memory, whichever worker holds them, and whichever run of an engine.
 //!
 //! A body asks for its bytes as they arrive and gives them back when the sink has written it. When the budget is
 //! used up, bodies wait; the connection is not read meanwhile, so the server waits too. Were all bodies half read
-//! and all waiting, nothing would ever be given back; therefore one body at a time may overdraw: it goes on
-//! without waiting until it is whole. The next one may when what is set aside is within the budget again, that is, when
-//! the sink has written as much as was overdrawn. So the memory is bounded by the budget plus one body of the
-//! largest size allowed, and there is always one that can finish.
+//! and all waiting, nothing would ever be given back; therefore one body of each run at a time may overdraw: it goes on
+//! without waiting until it is whole. The next one may when the sink has written that one. So the memory is bounded by the
+//! budget plus one body of the largest size allowed for each run; there is always one that can finish, and a run whose sink
+//! stands still leaves the others alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// In [`Shared::used`]: a body overdraws. Beside the number, so that both are decided on at once.
-const OVERDRAWN: u64 = 1 << 63;
+/// In [`Run::overdrawn`]: a body still overdraws. Beside the number, so that both are decided on at once.
+const GOES_ON: u64 = 1 << 63;
 
-/// The budget; cloned, it is the same one.
+/// The budget as one run draws on it; cloned, it is the same one.
 #[derive(Debug, Clone)]
 pub struct MemoryBudget {
-    shared: Arc<Shared>,
+    run: Arc<Run>,
+}
+
+/// What all runs have in common.
+#[derive(Debug)]
+struct Common {
+    limit: u64,
+    /// Bytes set aside: never more than the limit.
+    used: AtomicU64,
+    released: Notify,
 }
 
 #[derive(Debug)]
-struct Shared {
-    limit: u64,
-    /// Bytes set aside, and [`OVERDRAWN`].
-    used: AtomicU64,
-    released: Notify,
+struct Run {
+    common: Arc<Common>,
+    /// Bytes set aside beyond the limit, all of one body, and [`GOES_ON`].
+    overdrawn: AtomicU64,
 }
 
 /// Bytes set aside from a [`MemoryBudget`]; dropping it gives them back.
 #[derive(Debug, Default)]
 pub struct Reservation {
-    shared: Option<Arc<Shared>>,
+    run: Option<Arc<Run>>,
+    /// Within the limit.
     bytes: u64,
+    /// Beyond it.
+    overdrawn: u64,
     overdraws: bool,
 }
 
 impl MemoryBudget {
     pub fn new(limit: u64) -> Self {
-        Self { shared: Arc::new(Shared { limit, used: AtomicU64::new(0), released: Notify::new() }) }
+        Self::of(Arc::new(Common { limit, used: AtomicU64::new(0), released: Notify::new() }))
+    }
+
+    /// The same budget for another run.
+    #[must_use]
+    pub fn for_another_run(&self) -> Self {
+        Self::of(self.run.common.clone())
+    }
+
+    fn of(common: Arc<Common>) -> Self {
+        Self { run: Arc::new(Run { common, overdrawn: AtomicU64::new(0) }) }
     }
 
     /// An empty reservation, to be grown.
     pub fn reservation(&self) -> Reservation {
-        Reservation { shared: Some(self.shared.clone()), bytes: 0, overdraws: false }
+        Reservation { run: Some(self.run.clone()), ..Reservation::default() }
     }
 
+    /// What is set aside: by all runs within the limit, and by this one beyond it.
     pub fn used(&self) -> u64 {
-        self.shared.used.load(Ordering::Relaxed) & !OVERDRAWN
+        let overdrawn = self.run.overdrawn.load(Ordering::Relaxed) & !GOES_ON;
+        self.run.common.used.load(Ordering::Relaxed) + overdrawn
     }
 }
 
-impl Shared {
-    /// What `used` becomes when `bytes` more are set aside, if they may be.
-    fn grown(&self, used: u64, bytes: u64) -> Option<u64> {
-        let is_overdrawn = used & OVERDRAWN != 0;
-        let used_bytes = used & !OVERDRAWN;
-        if used_bytes.saturating_add(bytes) <= self.limit {
-            Some(used + bytes)
-        } else if !is_overdrawn && used_bytes <= self.limit {
-            Some((used + bytes) | OVERDRAWN)
-        } else {
-            None
-        }
+impl Run {
+    fn take(&self, bytes: u64) -> bool {
+        let room = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.common.limit);
+        self.common.used.try_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64, overdrawn: u64) {
+        self.common.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.overdrawn.fetch_sub(overdrawn, Ordering::Relaxed);
+        self.common.released.notify_waiters();
     }
 }
 
 impl Reservation {
     /// Sets aside `bytes` more if there is room now.
     pub fn try_grow(&mut self, bytes: u64) -> bool {
-        let Some(shared) = &self.shared else { return true };
+        let Some(run) = &self.run else { return true };
         if self.overdraws {
-            shared.used.fetch_add(bytes, Ordering::Relaxed);
+            run.overdrawn.fetch_add(bytes, Ordering::Relaxed);
+            self.overdrawn += bytes;
+        } else if run.take(bytes) {
+            self.bytes += bytes;
         } else {
-            let grow = |used| shared.grown(used, bytes);
-            let Ok(before) = shared.used.try_update(Ordering::Relaxed, Ordering::Relaxed, grow) else { return false };
-            self.overdraws = (before & !OVERDRAWN).saturating_add(bytes) > shared.limit;
+            let begun = run.overdrawn.compare_exchange(0, bytes | GOES_ON, Ordering::Relaxed, Ordering::Relaxed);
+            self.overdraws = begun.is_ok();
+            self.overdrawn += if self.overdraws { bytes } else { 0 };
+            return self.overdraws;
         }
-        self.bytes += bytes;
         true
     }
 
     /// Sets aside `bytes` more, waiting until there is room. Cancel safe: nothing is set aside until it returns.
     pub async fn grow(&mut self, bytes: u64) {
-        let Some(shared) = self.shared.clone() else { return };
+        let Some(run) = self.run.clone() else { return };
         loop {
-            let released = shared.released.notified();
+            let released = run.common.released.notified();
             tokio::pin!(released);
             released.as_mut().enable();
             if self.try_grow(bytes) {
@@ -98,33 +122,35 @@ impl Reservation {
 
     /// The body is whole: it needs no more. Its bytes stay set aside.
     pub fn settle(&mut self) {
-        if let (true, Some(shared)) = (std::mem::take(&mut self.overdraws), &self.shared) {
-            shared.used.fetch_and(!OVERDRAWN, Ordering::Relaxed);
-            shared.released.notify_waiters();
+        if let (true, Some(run)) = (std::mem::take(&mut self.overdraws), &self.run) {
+            run.overdrawn.fetch_and(!GOES_ON, Ordering::Relaxed);
+            run.common.released.notify_waiters();
         }
     }
 
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes + self.overdrawn
     }
 
-    /// Gives back what is set aside beyond `bytes`.
+    /// Gives back what is set aside beyond `bytes`, first what is beyond the limit.
     pub fn shrink_to(&mut self, bytes: u64) {
-        let excess = self.bytes.saturating_sub(bytes);
-        if let (Some(shared), true) = (&self.shared, excess > 0) {
-            self.bytes -= excess;
-            shared.used.fetch_sub(excess, Ordering::Relaxed);
-            shared.released.notify_waiters();
+        let excess = self.bytes().saturating_sub(bytes);
+        if let (Some(run), true) = (&self.run, excess > 0) {
+            let overdrawn = excess.min(self.overdrawn);
+            self.overdrawn -= overdrawn;
+            self.bytes -= excess - overdrawn;
+            run.give_back(excess - overdrawn, overdrawn);
         }
     }
 
-    /// Takes over the bytes of `other`.
+    /// Takes over the bytes of `other`, of the same run.
     pub fn absorb(&mut self, mut other: Reservation) {
         other.settle();
-        if self.shared.is_none() {
-            self.shared.clone_from(&other.shared);
+        if self.run.is_none() {
+            self.run.clone_from(&other.run);
         }
         self.bytes += std::mem::take(&mut other.bytes);
+        self.overdrawn += std::mem::take(&mut other.overdrawn);
     }
 }
 
@@ -167,6 +193,26 @@ mod tests {
         assert_eq!(120, budget.used());
     }
 
+    #[test]
+    fn a_run_whose_bodies_stay_leaves_another_one_body_at_a_time() {
+        let budget = MemoryBudget::new(100);
+        let other = budget.for_another_run();
+        let (mut first, mut second) = (budget.reservation(), budget.reservation());
+        assert!(first.try_grow(100) && second.try_grow(50), "the second overdraws");
+        second.settle();
+        for _ in 0..3 {
+            let (mut body, mut next) = (other.reservation(), other.reservation());
+            assert!(body.try_grow(30) && body.try_grow(30));
+            assert!(!next.try_grow(1), "one at a time");
+            body.settle();
+            assert!(!next.try_grow(1), "until it is written");
+        }
+        drop(first);
+        let (mut body, mut next) = (other.reservation(), other.reservation());
+        assert!(body.try_grow(60) && next.try_grow(40), "within the limit there is room for all");
+        assert_eq!((150, 100), (budget.used(), other.used()));
+    }
+
     #[tokio::test]
     async fn a_waiting_body_goes_on_when_another_is_written() {
         let budget = MemoryBudget::new(10);
@@ -176,7 +222,7 @@ mod tests {
         second.settle();
         let waiting = async {
             third.grow(5).await;
-            third.bytes
+            third.bytes()
         };
         let (granted, ()) = tokio::join!(waiting, async { drop((first, second)) });
         assert_eq!(5, granted);

@@ -1,5 +1,6 @@
 //! The words of the engine as plain data: a row, what became of it, what was asked. It knows no Arrow, and of HTTP only
-//! the names.
+//! the names. Two things do more than say what is so, because they go wherever the data goes: [`memory`], the budget that
+//! bodies draw on and wait for, and [`clock`], which is read once for a run.
 
 pub mod clock;
 pub mod error;

@@ -43,6 +43,8 @@ pub struct RowExtra {
     /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are
     /// no object): the row becomes an `invalid_request` with this message, the job goes on.
     pub defect: Option<Box<str>>,
+    /// Whoever asked for it wants it no more: it fails as `cancelled`.
+    pub cancelled: bool,
 }
 
 impl RowExtra {
@@ -57,6 +59,14 @@ impl RowExtra {
 impl Row {
     pub fn new(ordinal: u64, url: impl Into<Box<str>>) -> Self {
         Self { ordinal, url: url.into(), extra: None }
+    }
+
+    pub fn cancel(&mut self) {
+        self.extra.get_or_insert_default().cancelled = true;
+    }
+
+    pub fn is_cancelled(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.cancelled)
     }
 
     /// About the memory it takes.

@@ -143,16 +143,15 @@ impl RowReceiver {
         Ok(rows)
     }
 
-    /// Takes this row out of its turn, if it is queued.
-    pub fn remove(&self, ordinal: u64) -> Option<Row> {
+    /// Marks this row as cancelled, if it is queued: whoever takes it in its turn sees to that it fails. Whether it is.
+    pub fn cancel(&self, ordinal: u64) -> bool {
         let mut state = self.shared.state();
-        let place = state.rows.iter().position(|row| row.ordinal == ordinal)?;
-        let row = state.rows.remove(place)?;
-        state.bytes -= row.bytes();
-        if state.source_waits && state.is_half_empty() {
-            self.shared.room.notify_one();
-        }
-        Some(row)
+        let Some(row) = state.rows.iter_mut().find(|row| row.ordinal == ordinal) else { return false };
+        let bytes_before = row.bytes();
+        row.cancel();
+        let added = row.bytes() - bytes_before;
+        state.bytes += added;
+        true
     }
 
     /// Nobody wants rows any more: those that wait are dropped, and the source learns of it.
@@ -160,6 +159,8 @@ impl RowReceiver {
         let mut state = self.shared.state();
         state.rows.clear();
         state.bytes = 0;
+        // Under the same lock: no batch comes in between.
+        state.closed = true;
         drop(state);
         self.shared.close();
     }

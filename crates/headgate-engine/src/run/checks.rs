@@ -11,9 +11,6 @@ use crate::model::options::{JobOptions, RequestOptions, RunOptions};
 const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
 
 pub(super) fn check(options: &JobOptions) -> Result<(), JobError> {
-    if options.engine.threads == Some(0) {
-        return Err(JobError::usage(message!(OptionName::Threads.set(0_u64), ": at least 1 thread must work")));
-    }
     check_run(&options.run)?;
     check_request(&options.request)
 }

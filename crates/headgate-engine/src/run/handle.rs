@@ -13,6 +13,7 @@ use crate::queue::rows::RowReceiver;
 use crate::stats::bottleneck::merging;
 use crate::stats::monitor::Monitor;
 use crate::stats::report::{Snapshot, Summary};
+use crate::stats::usage::Moment;
 
 /// How long an aborted run may take to write what it has received.
 const LONGEST_ABORT: Duration = Duration::from_secs(1);
@@ -49,7 +50,8 @@ impl Run {
     /// Waits for the run to end, for `timeout` at the most. Whether it has ended. After [`Run::abort`] it has after a second,
     /// even if the output cannot be written because nobody reads it.
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.done.wait(timeout) || self.aborted.get().is_some_and(|aborted| aborted.elapsed() >= LONGEST_ABORT)
+        let given_up_at = || self.aborted.get().map(|aborted| *aborted + LONGEST_ABORT);
+        self.done.wait(timeout, given_up_at) || given_up_at().is_some_and(|at| at <= Instant::now())
     }
 
     /// Starts nothing new; what is in flight has the grace that was asked for.
@@ -61,6 +63,7 @@ impl Run {
     pub fn abort(&self) {
         let _ = self.aborted.set(Instant::now());
         self.stop.at(Instant::now());
+        self.done.look_again();
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -73,12 +76,12 @@ impl Run {
         snapshot
     }
 
-    /// What was done, up to now or to the end.
+    /// What was done, up to now or to the end. CPU time and memory are those of the whole process.
     pub fn summary(&self) -> Summary {
-        let ended = self.done.at().unwrap_or_else(Instant::now);
+        let ended = self.done.at().unwrap_or_else(Moment::now);
         let interrupted = self.stop.was_asked_for();
         let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut summary = monitor.summary(ended);
+        let mut summary = monitor.summary(&ended);
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
         summary.output.clone_from(&self.output);
         summary.interrupted = interrupted;

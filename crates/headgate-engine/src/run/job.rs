@@ -34,7 +34,8 @@ impl Run {
     /// As [`Run::job`].
     pub fn job_with(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(options)?;
-        Self::job_on(&own_engine(options)?, options, storage)
+        let plan = plan(options, storage)?;
+        begin(&own_engine(options)?, true, plan, options)
     }
 
     /// [`Run::job`] on an engine that is there. What `options` say of an engine is of no effect.
@@ -43,11 +44,7 @@ impl Run {
     /// As [`Run::job`].
     pub fn job_on(engine: &Engine, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(options)?;
-        let plan = match &options.sink.output {
-            Output::Directory(path) if options.sink.format != Format::None => Plan::durable(path, options, storage)?,
-            _ => Plan::passing(options)?,
-        };
-        begin(engine, plan, options)
+        begin(engine, false, plan(options, storage)?, options)
     }
 
     /// Asks rows again that a job gave up, and replaces their results.
@@ -65,7 +62,14 @@ impl Run {
     pub fn retry_with(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(&options.job)?;
         let Retry { job, source, options } = OpenRetry::open(options, storage)?;
-        begin(&own_engine(&options)?, Plan::retrying(job, source), &options)
+        begin(&own_engine(&options)?, true, Plan::retrying(job, source), &options)
+    }
+}
+
+fn plan(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Plan, JobError> {
+    match &options.sink.output {
+        Output::Directory(path) if options.sink.format != Format::None => Plan::durable(path, options, storage),
+        _ => Plan::passing(options),
     }
 }
 
@@ -75,7 +79,7 @@ fn own_engine(options: &JobOptions) -> Result<Engine, JobError> {
     Engine::start(&EngineOptions { threads: Some(threads), ..options.engine.clone() })
 }
 
-fn begin(engine: &Engine, plan: Plan, options: &JobOptions) -> Result<Run, JobError> {
+fn begin(engine: &Engine, own_engine: bool, plan: Plan, options: &JobOptions) -> Result<Run, JobError> {
     let Plan { source, size, kept, done, output } = plan;
     // More connections than rows are never open.
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
@@ -98,6 +102,7 @@ fn begin(engine: &Engine, plan: Plan, options: &JobOptions) -> Result<Run, JobEr
         tick: SINK_TICK.min(options.sink.commit_every).max(SHORTEST_TICK),
         request: options.request.clone(),
         run: options.run.clone(),
+        own_engine,
         notes: notes.into_iter().flatten().collect(),
     };
     launch.begin(engine, room, |window| output.begin(options, window))

@@ -50,6 +50,8 @@ pub(super) struct Launch {
     pub(super) tick: Duration,
     pub(super) request: RequestOptions,
     pub(super) run: RunOptions,
+    /// The engine is there for this run alone, and ends with it.
+    pub(super) own_engine: bool,
     pub(super) notes: Vec<Message>,
 }
 
@@ -72,6 +74,7 @@ impl Launch {
         begin: impl FnOnce(&Arc<Window>) -> Result<Begun, JobError>,
     ) -> Result<Run, JobError> {
         let defaults = Defaults::new(&self.request)?;
+        let tls = engine.tls(&self.request)?;
         let setting = Setting {
             concurrency: self.run.concurrency,
             cores: machine::cores(),
@@ -96,10 +99,7 @@ impl Launch {
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
                 let limits = AttemptLimits {
-                    response: ResponseLimits {
-                        max_body_bytes: self.request.max_body_bytes,
-                        memory: engine.memory().clone(),
-                    },
+                    response: ResponseLimits { max_body_bytes: self.request.max_body_bytes, memory: engine.memory() },
                     timeout: self.request.timeout,
                     connect_timeout: self.request.connect_timeout,
                 };
@@ -116,9 +116,10 @@ impl Launch {
                 };
                 let assigned = engine.assign(Work {
                     shared: Arc::new(shared),
-                    request: &self.request,
+                    tls,
+                    fail_on: &self.request.fail_on,
                     defaults,
-                    concurrency: self.run.concurrency,
+                    room: &room,
                 })?;
                 let input_rows = Arc::<OnceLock<u64>>::default();
                 match self.source {
@@ -144,7 +145,8 @@ impl Launch {
                     failure: failure.clone(),
                     done: done.clone(),
                     _room: room,
-                    _engine: engine.clone(),
+                    engine: engine.clone(),
+                    own_engine: self.own_engine,
                 })?;
                 (Some(assigned), state)
             }

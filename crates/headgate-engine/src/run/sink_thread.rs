@@ -1,7 +1,7 @@
 //! The sink's thread: takes what the workers have, until they end or it fails.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::stop::Stop;
@@ -11,29 +11,54 @@ use crate::engine::{Engine, Room, runtime, spawn};
 use crate::model::error::JobError;
 use crate::queue::window::Window;
 use crate::sink::{Ending, Sink};
+use crate::stats::usage::Moment;
 
 /// Set once, when everything has ended.
 #[derive(Debug, Default)]
 pub(super) struct Done {
-    at: Mutex<Option<Instant>>,
+    at: Mutex<Option<Moment>>,
     changed: Condvar,
 }
 
 impl Done {
     pub(super) fn set(&self) {
-        self.at.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+        self.lock().get_or_insert_with(Moment::now);
         self.changed.notify_all();
     }
 
-    pub(super) fn at(&self) -> Option<Instant> {
-        *self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The moment at which it was set.
+    pub(super) fn at(&self) -> Option<Moment> {
+        *self.lock()
     }
 
-    /// Waits for `timeout` at the most; whether it is set.
-    pub(super) fn wait(&self, timeout: Duration) -> bool {
-        let at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(at, timeout, |at| at.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
+    /// Waits for `timeout` at the most, or until `give_up` says that it need not be waited for any more; whether it is set.
+    pub(super) fn wait(&self, timeout: Duration, give_up: impl Fn() -> Option<Instant>) -> bool {
+        let until = Instant::now().checked_add(timeout);
+        let mut at = self.lock();
+        while at.is_none() {
+            let now = Instant::now();
+            let Some(left) = until.into_iter().chain(give_up()).min().map(|until| until.saturating_duration_since(now))
+            else {
+                at = self.changed.wait(at).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if left.is_zero() {
+                return false;
+            }
+            at = self.changed.wait_timeout(at, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Has whoever waits look again.
+    pub(super) fn look_again(&self) {
+        // Under the lock, so that nobody misses it between a look and the wait.
+        let _at = self.lock();
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Moment>> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -50,29 +75,45 @@ pub(super) struct SinkThread {
     pub(super) done: Arc<Done>,
     /// What the run takes of the engine, given back with its end.
     pub(super) _room: Room,
-    /// An engine that nobody else has ends with the run, and its idle connections with it.
-    pub(super) _engine: Engine,
+    pub(super) engine: Engine,
+    /// The engine ends with the run.
+    pub(super) own_engine: bool,
 }
 
-pub(super) fn start(mut thread: SinkThread) -> Result<(), JobError> {
+pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
     spawn("headgate-sink".into(), move || {
-        let ending = SetAtTheEnd(thread.done.clone());
+        // In this order at the end, or when something panics: whoever still sends or waits learns of it, the failure is told,
+        // the lock of a job goes with its sink, connections are closed, the run has ended.
+        let _ended = SetAtTheEnd(thread.done.clone());
         let failure = thread.failure.clone();
-        let _guard = failure.on_panic("sink");
-        let ended = thread.run();
-        // Whoever still sends learns that nobody takes.
-        thread.outcomes.close();
-        thread.window.close();
-        if !matches!(ended, Ok(ControlFlow::Continue(()))) {
-            thread.stop.at(Instant::now());
+        let _panic = failure.on_panic("sink");
+        let threads = thread.own_engine.then(|| thread.engine.threads_ended());
+        let mut thread = Stopping { thread, all_is_written: false };
+        match thread.thread.run() {
+            Ok(flow) => thread.all_is_written = flow.is_continue(),
+            Err(error) => failure.set(error),
         }
-        if let Err(error) = ended {
-            failure.set(error);
-        }
-        // The lock of a job goes with its sink: whoever learns that the job has ended can start another.
         drop(thread);
-        drop(ending);
+        if let Some(threads) = threads {
+            threads.wait();
+        }
     })
+}
+
+/// Stops what the sink cannot take.
+struct Stopping {
+    thread: SinkThread,
+    all_is_written: bool,
+}
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        self.thread.outcomes.close();
+        self.thread.window.close();
+        if !self.all_is_written {
+            self.thread.stop.at(Instant::now());
+        }
+    }
 }
 
 impl SinkThread {

@@ -47,6 +47,7 @@ impl Run {
             tick: SINK_TICK,
             request,
             run,
+            own_engine: false,
             notes: Vec::new(),
         };
         launch.begin(engine, room, |_| Ok(Begun::Running { sink, state: None }))

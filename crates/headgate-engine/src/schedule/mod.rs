@@ -41,13 +41,13 @@ pub enum Next {
 
 /// How an attempt ended, as far as its row's fate depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ended {
+pub struct AttemptEnd {
     pub status: Option<u16>,
     /// Why there is no whole answer, if there is none.
     pub error: Option<ErrorKind>,
 }
 
-impl Ended {
+impl AttemptEnd {
     pub fn of(outcome: &Outcome) -> Self {
         Self {
             status: outcome.answer.as_ref().map(|answer| answer.status),
@@ -66,7 +66,7 @@ pub enum Verdict {
 
 /// Whether rows are started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum Stage {
     Open,
     /// There is nothing more to draw.
     InputEnded,
@@ -79,23 +79,21 @@ pub struct Schedule {
     places: usize,
     taken: usize,
     fail_on: StatusSet,
-    phase: Phase,
+    stage: Stage,
     /// Rows drawn and not started: at most one chunk.
     drawn: VecDeque<Row>,
-    /// Rows that were cancelled before they were started.
-    cancelled: VecDeque<Row>,
 }
 
 impl Schedule {
     /// Of so many places in flight; answers with a status among `fail_on` are failed rows.
     pub fn new(places: usize, fail_on: StatusSet) -> Self {
-        Self { places, taken: 0, fail_on, phase: Phase::Open, drawn: VecDeque::new(), cancelled: VecDeque::new() }
+        Self { places, taken: 0, fail_on, stage: Stage::Open, drawn: VecDeque::new() }
     }
 
     /// How many rows to draw. A few at a time, so that no worker sits on rows that another could start: at most an eighth
     /// of what it has in flight.
     pub fn wanted(&self) -> usize {
-        let wants = self.phase == Phase::Open && self.drawn.is_empty() && self.taken < self.places;
+        let wants = self.stage == Stage::Open && self.drawn.is_empty() && self.taken < self.places;
         if wants { (self.places / 8).clamp(1, MAX_CHUNK_ROWS) } else { 0 }
     }
 
@@ -106,38 +104,27 @@ impl Schedule {
 
     /// There are no more rows to draw.
     pub fn end_input(&mut self) {
-        if self.phase == Phase::Open {
-            self.phase = Phase::InputEnded;
+        if self.stage == Stage::Open {
+            self.stage = Stage::InputEnded;
         }
     }
 
     /// Nothing new is started; what is in flight has until then. Asking again may shorten this time, never lengthen it.
     pub fn drain(&mut self, until: Instant) {
-        let earlier = if let Phase::Draining(earlier) = self.phase { earlier } else { until };
-        self.phase = Phase::Draining(until.min(earlier));
+        let earlier = if let Stage::Draining(earlier) = self.stage { earlier } else { until };
+        self.stage = Stage::Draining(until.min(earlier));
     }
 
-    /// A row was cancelled that nobody had started.
-    pub fn cancel(&mut self, row: Row) {
-        self.cancelled.push_back(row);
-    }
-
-    /// Cancels a row that was drawn and not started. Whether there is one.
-    pub fn cancel_drawn(&mut self, ordinal: u64) -> bool {
-        let place = self.drawn.iter().position(|row| row.ordinal == ordinal);
-        let row = place.and_then(|place| self.drawn.remove(place));
-        let found = row.is_some();
-        self.cancelled.extend(row);
-        found
+    /// Cancels a row that was drawn and not started: it fails in its turn. Whether there is one.
+    pub fn cancel(&mut self, ordinal: u64) -> bool {
+        let row = self.drawn.iter_mut().find(|row| row.ordinal == ordinal);
+        row.map(Row::cancel).is_some()
     }
 
     /// What is to be done at this time. To be asked until it says [`Next::Until`], [`Next::Wait`] or [`Next::Ended`], and
     /// again when something has happened.
     pub fn next(&mut self, now: Instant) -> Next {
-        if let Some(row) = self.cancelled.pop_front() {
-            return Next::Fail(row, Failure::new(ErrorKind::Cancelled, "it was cancelled before it was sent"));
-        }
-        if let Phase::Draining(until) = self.phase {
+        if let Stage::Draining(until) = self.stage {
             return if !self.drawn.is_empty() {
                 Next::PassOver(self.drawn.drain(..).collect())
             } else if self.taken > 0 && now < until {
@@ -146,18 +133,21 @@ impl Schedule {
                 Next::Ended
             };
         }
+        if let Some(row) = self.drawn.pop_front_if(|row| row.is_cancelled()) {
+            return Next::Fail(row, Failure::new(ErrorKind::Cancelled, "it was cancelled before it was sent"));
+        }
         if self.taken < self.places
             && let Some(row) = self.drawn.pop_front()
         {
             self.taken += 1;
             return Next::Start(row);
         }
-        let is_over = self.phase == Phase::InputEnded && self.taken == 0 && self.drawn.is_empty();
+        let is_over = self.stage == Stage::InputEnded && self.taken == 0 && self.drawn.is_empty();
         if is_over { Next::Ended } else { Next::Wait }
     }
 
     /// What becomes of a row whose attempt, or last one, has ended so.
-    pub fn ended(&self, ended: Ended) -> Verdict {
+    pub fn ended(&self, ended: AttemptEnd) -> Verdict {
         let failed = ended.error.is_some() || ended.status.is_some_and(|status| self.fail_on.contains(status));
         if failed { Verdict::Failed } else { Verdict::Answered }
     }

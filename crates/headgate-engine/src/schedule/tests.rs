@@ -93,24 +93,24 @@ fn rows_that_come_while_it_drains_are_left_and_none_is_drawn() {
 }
 
 #[test]
-fn a_row_that_is_cancelled_before_it_starts_fails_though_no_place_is_free() {
+fn a_row_that_is_cancelled_before_it_starts_fails_in_its_turn_though_no_place_is_free() {
     let now = Instant::now();
     let mut schedule = schedule(1);
-    schedule.offer([row(0), row(1), row(2)]);
+    let mut cancelled_in_the_queue = row(3);
+    cancelled_in_the_queue.cancel();
+    schedule.offer([row(0), row(1), row(2), cancelled_in_the_queue]);
     assert_eq!(Some(0), ordinal_started(schedule.next(now)));
-    assert!(schedule.cancel_drawn(2));
-    assert!(!schedule.cancel_drawn(2), "once");
-    assert!(!schedule.cancel_drawn(0), "it has started");
-    schedule.cancel(row(9));
-    for ordinal in [2, 9] {
-        let next = schedule.next(now);
-        assert!(
-            matches!(&next, Next::Fail(row, failure) if row.ordinal == ordinal && failure.kind == ErrorKind::Cancelled),
-            "{next:?}"
-        );
-    }
+    assert!(schedule.cancel(1));
+    assert!(!schedule.cancel(0), "it has started");
+    let failed = |next| match next {
+        Next::Fail(row, failure) => Some((row.ordinal, failure.kind)),
+        _ => None,
+    };
+    assert_eq!(Some((1, ErrorKind::Cancelled)), failed(schedule.next(now)));
+    assert_eq!(Next::Wait, schedule.next(now));
     schedule.free_place();
-    assert_eq!(Some(1), ordinal_started(schedule.next(now)));
+    assert_eq!(Some(2), ordinal_started(schedule.next(now)));
+    assert_eq!(Some((3, ErrorKind::Cancelled)), failed(schedule.next(now)));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_row_has_failed_without_a_whole_answer_or_with_a_status_that_says_so() {
         (Verdict::Failed, Some(200), Some(ErrorKind::Decode)),
         (Verdict::Failed, None, Some(ErrorKind::Connect)),
     ] {
-        assert_eq!(verdict, schedule(1).ended(Ended { status, error }), "{status:?} {error:?}");
+        assert_eq!(verdict, schedule(1).ended(AttemptEnd { status, error }), "{status:?} {error:?}");
     }
 }
 
@@ -179,9 +179,8 @@ proptest! {
                 Event::Free => {}
                 Event::Cancel(back) => {
                     let ordinal = offered.saturating_sub(u64::from(back));
-                    let found = waiting.remove(&ordinal);
-                    prop_assert_eq!(found, schedule.cancel_drawn(ordinal));
-                    if found {
+                    prop_assert_eq!(waiting.contains(&ordinal), schedule.cancel(ordinal));
+                    if waiting.contains(&ordinal) {
                         cancelled.insert(ordinal);
                     }
                 }
@@ -197,24 +196,29 @@ proptest! {
                 Event::Wait(seconds) => now += u64::from(seconds),
                 Event::Next => match schedule.next(at(now)) {
                     Next::Start(row) => {
-                        prop_assert!(until.is_none() && in_flight < places && cancelled.is_empty());
+                        prop_assert!(until.is_none() && in_flight < places && !cancelled.contains(&row.ordinal));
                         prop_assert_eq!(Some(row.ordinal), waiting.pop_first());
                         in_flight += 1;
                     }
-                    Next::Fail(row, _) => prop_assert!(cancelled.remove(&row.ordinal)),
+                    Next::Fail(row, _) => {
+                        prop_assert!(until.is_none() && cancelled.remove(&row.ordinal));
+                        prop_assert_eq!(Some(row.ordinal), waiting.pop_first());
+                    }
                     Next::PassOver(rows) => {
                         prop_assert!(until.is_some() && !rows.is_empty());
                         let rows: BTreeSet<u64> = rows.iter().map(|row| row.ordinal).collect();
                         prop_assert_eq!(&rows, &waiting);
                         waiting.clear();
+                        cancelled.clear();
                     }
                     Next::Until(time) => {
                         prop_assert_eq!(until.map(at), Some(time));
                         prop_assert!(at(now) < time && in_flight > 0 && waiting.is_empty() && cancelled.is_empty());
                     }
                     Next::Wait => {
-                        prop_assert!(until.is_none() && cancelled.is_empty());
+                        prop_assert!(until.is_none());
                         prop_assert!(in_flight == places || waiting.is_empty());
+                        prop_assert!(waiting.first().is_none_or(|first| !cancelled.contains(first)));
                         prop_assert!(in_flight > 0 || !input_ended);
                     }
                     Next::Ended => {

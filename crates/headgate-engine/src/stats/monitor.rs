@@ -10,8 +10,8 @@ use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;
 use crate::stats::report::{Latency, Snapshot, Summary};
-use crate::stats::usage::{CoreTime, Usage};
-use crate::stats::worker::{BusyClock, Figures, WorkerStats};
+use crate::stats::usage::{CoreTime, Moment};
+use crate::stats::worker::{Figures, WorkerStats};
 
 /// What "recent" means.
 const RECENT: Duration = Duration::from_secs(5);
@@ -37,8 +37,7 @@ pub struct Monitor {
     workers: Vec<Arc<Mutex<WorkerStats>>>,
     source: Arc<Mutex<SourceSize>>,
     window: Arc<Window>,
-    usage_before: Usage,
-    cores_before: Option<CoreTime>,
+    before: Moment,
     samples: VecDeque<Sample>,
 }
 
@@ -63,20 +62,11 @@ impl Monitor {
         source: Arc<Mutex<SourceSize>>,
         window: Arc<Window>,
     ) -> Self {
-        Self {
-            started,
-            setting,
-            workers,
-            source,
-            window,
-            usage_before: Usage::now(),
-            cores_before: CoreTime::now(),
-            samples: VecDeque::new(),
-        }
+        Self { started, setting, workers, source, window, before: Moment::now(), samples: VecDeque::new() }
     }
 
     pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
-        let (figures, in_flight, sample) = self.add_up(now);
+        let (figures, in_flight, sample) = self.add_up(now, CoreTime::now());
         let recent = self.recent(sample);
         let elapsed = now.saturating_duration_since(self.started);
         let requests_per_s = per_second(sample.rows - recent.rows, now.saturating_duration_since(recent.at));
@@ -105,10 +95,9 @@ impl Monitor {
         }
     }
 
-    pub fn summary(&self, ended: Instant) -> Summary {
-        let (figures, _, sample) = self.add_up(ended);
-        let usage = Usage::now();
-        let elapsed = ended.saturating_duration_since(self.started);
+    pub fn summary(&self, end: &Moment) -> Summary {
+        let (figures, _, sample) = self.add_up(end.at, end.cores);
+        let elapsed = end.at.saturating_duration_since(self.started);
         Summary {
             rows: figures.rows(),
             rows_known: self.source_size().rows,
@@ -122,8 +111,8 @@ impl Monitor {
             requests_per_s: per_second(figures.rows(), elapsed),
             latency_us: Latency::from(&figures.latency_us),
             bytes_received: figures.bytes_received,
-            peak_rss_bytes: usage.peak_rss_bytes,
-            cpu_s: usage.cpu_s - self.usage_before.cpu_s,
+            peak_rss_bytes: end.usage.peak_rss_bytes,
+            cpu_s: end.usage.cpu_s - self.before.usage.cpu_s,
             bound_by: bound_by(&self.stretch(&self.start(), &sample)),
             output: String::new(),
             interrupted: false,
@@ -137,7 +126,7 @@ impl Monitor {
         *self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_up(&self, now: Instant) -> (Figures, u64, Sample) {
+    fn add_up(&self, now: Instant, cores: Option<CoreTime>) -> (Figures, u64, Sample) {
         let mut figures = Figures::default();
         let mut sample = Sample::zero(now);
         let mut in_flight = 0;
@@ -146,9 +135,9 @@ impl Monitor {
             figures.add(&worker.figures);
             sample.lane_time.add(&worker.lanes.time(now));
             in_flight += u64::from(worker.lanes.in_flight());
-            sample.busy += worker.busy.as_ref().map_or(Duration::ZERO, BusyClock::busy);
+            sample.busy += worker.busy.busy();
         }
-        sample.cores = CoreTime::now();
+        sample.cores = cores;
         sample.window_full = self.window.full_for(now);
         sample.rows = figures.rows();
         sample.attempts = figures.attempted;
@@ -171,7 +160,7 @@ impl Monitor {
     }
 
     fn start(&self) -> Sample {
-        Sample { cores: self.cores_before, ..Sample::zero(self.started) }
+        Sample { cores: self.before.cores, ..Sample::zero(self.started) }
     }
 
     fn stretch(&self, from: &Sample, to: &Sample) -> Stretch {

@@ -1,6 +1,7 @@
 //! What this process used of the machine, and how busy its cores were, whoever used them.
 
 use std::fs;
+use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -67,6 +68,20 @@ impl CoreTime {
             }
         }
         (sum.total > 0).then_some(sum)
+    }
+}
+
+/// What this process and its cores had done at one time.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    pub at: Instant,
+    pub usage: Usage,
+    pub cores: Option<CoreTime>,
+}
+
+impl Moment {
+    pub fn now() -> Self {
+        Self { at: Instant::now(), usage: Usage::now(), cores: CoreTime::now() }
     }
 }
 

@@ -108,30 +108,42 @@ pub struct WorkerStats {
     pub lanes: LaneClock,
     /// The row that the window is full behind, if this worker has it in flight.
     pub slow_row: Option<SlowRow>,
-    /// How long the worker was busy, once it has begun.
-    pub busy: Option<BusyClock>,
+    pub busy: BusyClock,
 }
 
 /// How long a worker's event loop was busy since a run began, whatever it was busy with.
-#[derive(Debug)]
-pub struct BusyClock {
-    runtime: RuntimeMetrics,
-    before: Duration,
+#[derive(Debug, Default)]
+pub enum BusyClock {
+    #[default]
+    NotStarted,
+    Running {
+        runtime: RuntimeMetrics,
+        before: Duration,
+    },
+    Stopped(Duration),
 }
 
 impl BusyClock {
-    pub fn start(runtime: RuntimeMetrics) -> Self {
-        Self { before: runtime.worker_total_busy_duration(0), runtime }
+    pub fn start(&mut self, runtime: RuntimeMetrics) {
+        *self = Self::Running { before: runtime.worker_total_busy_duration(0), runtime };
+    }
+
+    pub fn stop(&mut self) {
+        *self = Self::Stopped(self.busy());
     }
 
     pub fn busy(&self) -> Duration {
-        self.runtime.worker_total_busy_duration(0).saturating_sub(self.before)
+        match self {
+            Self::NotStarted => Duration::ZERO,
+            Self::Running { runtime, before } => runtime.worker_total_busy_duration(0).saturating_sub(*before),
+            Self::Stopped(busy) => *busy,
+        }
     }
 }
 
 impl WorkerStats {
     pub fn new(now: Instant) -> Self {
-        Self { figures: Figures::default(), lanes: LaneClock::new(now), slow_row: None, busy: None }
+        Self { figures: Figures::default(), lanes: LaneClock::new(now), slow_row: None, busy: BusyClock::default() }
     }
 }
 

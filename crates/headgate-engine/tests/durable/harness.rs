@@ -19,7 +19,7 @@ use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, S
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
 use headgate_engine::queue::window::Window;
-use headgate_engine::schedule::{Ended, Schedule, Verdict};
+use headgate_engine::schedule::{AttemptEnd, Schedule, Verdict};
 use headgate_engine::sink::Ending;
 use headgate_engine::source::fingerprint::Fingerprint;
 use http::Version;
@@ -117,7 +117,7 @@ impl Bench {
         let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap();
         for row in rows {
             let outcome = outcome(*row, self.edition);
-            let failed = schedule.ended(Ended::of(&outcome)) == Verdict::Failed;
+            let failed = schedule.ended(AttemptEnd::of(&outcome)) == Verdict::Failed;
             builder.push(outcome, failed);
         }
         builder.take().unwrap()

@@ -8,6 +8,7 @@ mod bounds;
 mod changing_input;
 mod endings;
 mod engine;
+mod engine_faults;
 mod fail_on;
 mod faults;
 mod figures;

@@ -70,10 +70,6 @@ impl Seen {
         rows
     }
 
-    pub fn row(&self, row: i64) -> Option<Ended> {
-        self.rows().into_iter().find(|ended| ended.row == row)
-    }
-
     pub fn statuses(&self) -> Vec<Option<i16>> {
         self.rows().iter().map(|ended| ended.status).collect()
     }

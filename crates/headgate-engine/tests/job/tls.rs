@@ -194,3 +194,24 @@ fn large_bodies_go_both_ways() {
     }
     assert_eq!(1, server.connections());
 }
+
+#[test]
+fn a_file_of_certificates_that_cannot_be_read_is_refused_before_results_are_replaced() {
+    let server = server();
+    let mut rig = Rig::new(format!("http://{}/[1-3]", server.address()));
+    rig.run();
+    let results = || {
+        let entries = fs::read_dir(rig.path("out")).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = results();
+    let missing = rig.path("missing.pem");
+    let mut options = rig.options.clone();
+    options.sink.fresh = true;
+    options.request.cacert = Some(missing);
+    let error = headgate_engine::run::Run::job(&options).expect_err("there is no such file");
+    assert!(error.message.to_string().contains("missing.pem"), "{error}");
+    assert_eq!(before, results());
+    rig.options.sink.fresh = true;
+    rig.run();
+}

@@ -39,6 +39,9 @@ pub use self::config::DnsConfig;
 
 use self::answer::{Answer, Question};
 
+/// How long to wait where a connection cannot be taken.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
 /// Names counted apart; questions for others are counted in the total alone.
 const MAX_COUNTED: usize = 1 << 17;
 const MAX_QUESTION_BYTES: usize = 512;
@@ -187,7 +190,11 @@ async fn serve_udp(udp: Rc<UdpSocket>, shared: Rc<Shared>) {
 
 async fn serve_tcp(tcp: TcpListener, shared: Rc<Shared>) {
     loop {
-        let Ok((stream, _)) = tcp.accept().await else { continue };
+        let Ok((stream, _)) = tcp.accept().await else {
+            // No file is left: without a pause this would be all that the thread does.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
         let shared = shared.clone();
         // The only error is that the client has gone.
         spawn_local(async move { _ = serve_connection(stream, &shared).await });

@@ -44,7 +44,7 @@ pub struct Decoder {
 
 /// What a piece of input came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct Consumed {
     /// Bytes of the input that belong to the body; the rest follows it.
     pub consumed: usize,
     pub done: bool,
@@ -66,7 +66,7 @@ impl Decoder {
         data: &[u8],
         body: &mut Vec<u8>,
         max_bytes: u64,
-    ) -> Result<Option<Progress>, &'static str> {
+    ) -> Result<Option<Consumed>, &'static str> {
         let mut at = 0;
         while at < data.len() && self.state != State::Done {
             if self.state == State::Data {
@@ -85,7 +85,7 @@ impl Decoder {
             self.state = self.step(data[at])?;
             at += 1;
         }
-        Ok(Some(Progress { consumed: at, done: self.state == State::Done }))
+        Ok(Some(Consumed { consumed: at, done: self.state == State::Done }))
     }
 
     fn step(&mut self, byte: u8) -> Result<State, &'static str> {
