@@ -64,7 +64,7 @@ pub struct Pool {
     routes: HashMap<RouteKey, Rc<Route>>,
     /// How many routes there were when those were forgotten that nobody uses.
     routes_in_use: usize,
-    /// What became idle, the oldest first. An entry whose connection has been taken since is passed over.
+    /// What became idle, by age: the oldest first.
     idle: VecDeque<Idle>,
     idle_count: usize,
     next_age: u64,
@@ -74,14 +74,8 @@ pub struct Pool {
 struct Idle {
     age: u64,
     since: Instant,
-    route: Rc<Route>,
-}
-
-impl Idle {
-    /// Whether the connection is still idle. Ages ascend, so it is the route's first, if it is the oldest of all.
-    fn is_there(&self) -> bool {
-        self.route.idle.borrow().binary_search_by_key(&self.age, |(age, _)| *age).is_ok()
-    }
+    /// `None`: the connection has been taken since. What is in the route itself need not be looked at: that memory is cold.
+    route: Option<Rc<Route>>,
 }
 
 impl Pool {
@@ -116,7 +110,10 @@ impl Pool {
 
     /// Takes the youngest idle connection of a route. It may have died: ask it.
     pub fn take(&mut self, route: &Rc<Route>) -> Option<Lease> {
-        let (_, open) = route.idle.borrow_mut().pop_back()?;
+        let (age, open) = route.idle.borrow_mut().pop_back()?;
+        if let Ok(index) = self.idle.binary_search_by_key(&age, |idle| idle.age) {
+            self.idle[index].route = None;
+        }
         self.idle_count -= 1;
         Some(Lease { route: route.clone(), open })
     }
@@ -126,9 +123,9 @@ impl Pool {
         let Lease { route, open } = lease;
         route.idle.borrow_mut().push_back((self.next_age, open));
         if self.idle.len() > 2 * self.idle_count + SPARE_ROUTES {
-            self.idle.retain(Idle::is_there);
+            self.idle.retain(|idle| idle.route.is_some());
         }
-        self.idle.push_back(Idle { age: self.next_age, since: now, route });
+        self.idle.push_back(Idle { age: self.next_age, since: now, route: Some(route) });
         self.idle_count += 1;
         self.next_age += 1;
     }
@@ -158,9 +155,9 @@ impl Pool {
     /// Whether there was one to close.
     fn close_oldest(&mut self) -> bool {
         while let Some(oldest) = self.idle.pop_front() {
-            let mut idle = oldest.route.idle.borrow_mut();
-            if idle.front().is_some_and(|(age, _)| *age == oldest.age) {
-                idle.pop_front();
+            if let Some(route) = oldest.route {
+                // Ages ascend: it is the route's first.
+                route.idle.borrow_mut().pop_front();
                 self.idle_count -= 1;
                 return true;
             }

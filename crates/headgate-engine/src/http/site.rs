@@ -4,14 +4,13 @@
 //! another's requests; what they lead to ([`Route`]) belongs to the worker, and what is known of the host to the engine.
 
 use std::cell::RefCell;
-use std::num::NonZeroUsize;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use http::HeaderValue;
 use http::uri::PathAndQuery;
-use lru::LruCache;
 use rustls::ClientConfig;
 
 use crate::http::dial::route::RouteKey;
@@ -23,7 +22,7 @@ use crate::schedule::hosts::HostTable;
 use crate::{http::dial::tls::TlsConfigs, model::options::RequestOptions};
 
 /// Sites that a worker remembers for a run, at some 500 bytes each. One that was forgotten is made again.
-const MAX_SITES: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+const MAX_SITES: usize = 4096;
 
 /// Where rows go, and with what.
 #[derive(Debug)]
@@ -78,17 +77,17 @@ pub struct Found {
 #[derive(Debug)]
 pub struct Sites {
     maker: SiteMaker,
-    by_prefix: LruCache<Box<str>, Rc<Site>>,
+    by_prefix: HashMap<Box<str>, Rc<Site>>,
+    /// Those that were met before half of the others: what is not met again meanwhile is forgotten. A list in order of use
+    /// would be written to for each row, all over the memory.
+    older: HashMap<Box<str>, Rc<Site>>,
     /// Most rows go where the one before went.
     last: Option<Rc<Site>>,
 }
 
 impl Sites {
     pub fn new(maker: SiteMaker) -> Self {
-        // It grows as it fills.
-        let mut by_prefix = LruCache::unbounded();
-        by_prefix.resize(MAX_SITES);
-        Self { maker, by_prefix, last: None }
+        Self { maker, by_prefix: HashMap::new(), older: HashMap::new(), last: None }
     }
 
     /// Where a URL leads; `headers` makes the headers for a host that was not met yet.
@@ -106,10 +105,17 @@ impl Sites {
         let headers = headers(&origin);
         let site = Rc::new(Site { prefix: prefix.clone(), route: self.maker.route(origin), headers });
         if end.is_some() {
-            self.by_prefix.put(prefix, site.clone());
+            self.remember(prefix, site.clone());
             self.last = Some(site.clone());
         }
         Ok(Found { site, path, authorization })
+    }
+
+    fn remember(&mut self, prefix: Box<str>, site: Rc<Site>) {
+        if self.by_prefix.len() >= MAX_SITES / 2 {
+            self.older = std::mem::take(&mut self.by_prefix);
+        }
+        self.by_prefix.insert(prefix, site);
     }
 
     fn known(&mut self, url: &str) -> Option<(Rc<Site>, PathAndQuery)> {
@@ -121,7 +127,14 @@ impl Sites {
         }
         let (prefix, rest) = url.split_at(target::authority_end(url)?);
         let path = target::plain_path(rest)?;
-        let site = self.by_prefix.get(prefix)?.clone();
+        let known = self.by_prefix.get(prefix).cloned();
+        let site = if let Some(site) = known {
+            site
+        } else {
+            let (prefix, site) = self.older.remove_entry(prefix)?;
+            self.remember(prefix, site.clone());
+            site
+        };
         self.last = Some(site.clone());
         Some((site, path))
     }
@@ -171,6 +184,19 @@ mod tests {
         let otherwise = find(&mut sites, "http://A/4");
         assert!(!Rc::ptr_eq(&first.site, &otherwise.site));
         assert!(Rc::ptr_eq(&first.site.route, &otherwise.site.route));
+    }
+
+    #[test]
+    fn a_site_that_is_met_again_and_again_is_remembered_and_the_number_is_bounded() {
+        let mut sites = sites();
+        let first = find(&mut sites, "http://often/");
+        for number in 0..3 * MAX_SITES {
+            find(&mut sites, &format!("http://h{number}/"));
+            if number % 100 == 0 {
+                assert!(Rc::ptr_eq(&first.site, &find(&mut sites, "http://often/").site), "{number}");
+            }
+            assert!(sites.by_prefix.len() + sites.older.len() <= MAX_SITES);
+        }
     }
 
     #[test]
