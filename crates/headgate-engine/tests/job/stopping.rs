@@ -69,9 +69,10 @@ fn what_was_counted_is_in_the_result_whenever_a_job_is_ended() {
         let job = rig.start();
         assert!(!job.wait(Duration::from_millis(pause_ms)));
         job.abort();
-        let (rows, summary) = rig.finish(&job);
-        assert_eq!(summary.rows, rows.len() as u64, "after {pause_ms} ms");
-        assert!(summary.rows <= server.statistics().requests);
+        assert!(job.wait(PATIENCE));
+        // On a busy machine it may take longer to write what there is than an aborted job is waited for.
+        eventually("what was counted is in the result", || job.summary().rows == rig.results().len() as u64);
+        assert!(job.summary().rows <= server.statistics().requests, "after {pause_ms} ms");
     }
 }
 
