@@ -1,19 +1,17 @@
 //! One budget of bytes for all response bodies in memory, whichever worker holds them, and whichever run of an engine.
 //!
-//! A body asks for its bytes as they arrive and gives them back when the sink has written it. When the budget is
-//! used up, bodies wait; the connection is not read meanwhile, so the server waits too. Were all bodies half read
-//! and all waiting, nothing would ever be given back; therefore one body of each run at a time may overdraw: it goes on
-//! without waiting until it is whole. The next one may when the sink has written that one. So the memory is bounded by the
-//! budget plus one body of the largest size allowed for each run; there is always one that can finish, and a run whose sink
-//! stands still leaves the others alone.
+//! A body asks for its bytes before they are there and gives them back when the sink has written it. When the budget is
+//! used up, bodies wait, in the order in which they came; the connection is not read meanwhile, so the server waits too.
+//! Were all bodies half read and all waiting, nothing would ever be given back; therefore one body of each run at a time
+//! may overdraw: it goes on without waiting until it is whole. The next one may when the sink has written that one. So the
+//! memory is bounded by the budget plus one body of the largest size allowed for each run; there is always one that can
+//! finish, and a run whose sink stands still leaves the others alone.
 
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::Notify;
-
-/// In [`Run::overdrawn`]: a body still overdraws. Beside the number, so that both are decided on at once.
-const GOES_ON: u64 = 1 << 63;
+use tokio::sync::Semaphore;
 
 /// The budget as one run draws on it; cloned, it is the same one.
 #[derive(Debug, Clone)]
@@ -25,15 +23,16 @@ pub struct MemoryBudget {
 #[derive(Debug)]
 struct Common {
     limit: u64,
-    /// Bytes set aside: never more than the limit.
-    used: AtomicU64,
-    released: Notify,
+    /// A permit for each byte within the limit that is not set aside. What comes back goes to who has waited longest.
+    free: Semaphore,
 }
 
 #[derive(Debug)]
 struct Run {
     common: Arc<Common>,
-    /// Bytes set aside beyond the limit, all of one body, and [`GOES_ON`].
+    /// The one permit to overdraw, until what it was used for is given back.
+    overdraft: Semaphore,
+    /// Bytes set aside beyond the limit, all of one body.
     overdrawn: AtomicU64,
 }
 
@@ -43,14 +42,16 @@ pub struct Reservation {
     run: Option<Arc<Run>>,
     /// Within the limit.
     bytes: u64,
-    /// Beyond it.
+    /// Beyond it. Where there are any, the permit to overdraw is here.
     overdrawn: u64,
+    /// It has the permit to overdraw, and is not whole yet.
     overdraws: bool,
 }
 
 impl MemoryBudget {
     pub fn new(limit: u64) -> Self {
-        Self::of(Arc::new(Common { limit, used: AtomicU64::new(0), released: Notify::new() }))
+        let limit = limit.min(Semaphore::MAX_PERMITS as u64);
+        Self::of(Arc::new(Common { limit, free: Semaphore::new(limit as usize) }))
     }
 
     /// The same budget for another run.
@@ -60,7 +61,7 @@ impl MemoryBudget {
     }
 
     fn of(common: Arc<Common>) -> Self {
-        Self { run: Arc::new(Run { common, overdrawn: AtomicU64::new(0) }) }
+        Self { run: Arc::new(Run { common, overdraft: Semaphore::new(1), overdrawn: AtomicU64::new(0) }) }
     }
 
     /// An empty reservation, to be grown.
@@ -68,63 +69,75 @@ impl MemoryBudget {
         Reservation { run: Some(self.run.clone()), ..Reservation::default() }
     }
 
-    /// What is set aside: by all runs within the limit, and by this one beyond it.
+    /// What is set aside: by all runs within the limit, with what was put by for those who wait, and by this one beyond it.
     pub fn used(&self) -> u64 {
-        let overdrawn = self.run.overdrawn.load(Ordering::Relaxed) & !GOES_ON;
-        self.run.common.used.load(Ordering::Relaxed) + overdrawn
+        let common = &self.run.common;
+        common.limit - common.free.available_permits() as u64 + self.run.overdrawn.load(Ordering::Relaxed)
     }
 }
 
 impl Run {
-    fn take(&self, bytes: u64) -> bool {
-        let room = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.common.limit);
-        self.common.used.try_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
-    }
-
-    fn give_back(&self, bytes: u64, overdrawn: u64) {
-        self.common.used.fetch_sub(bytes, Ordering::Relaxed);
-        self.overdrawn.fetch_sub(overdrawn, Ordering::Relaxed);
-        self.common.released.notify_waiters();
+    /// The permits for `bytes` more within the limit, beside `held` of the same body. `None`: it can never have so many, and
+    /// must not keep others waiting for it to have them.
+    fn permits(&self, held: u64, bytes: u64) -> Option<u32> {
+        let fits = held.checked_add(bytes).is_some_and(|all| all <= self.common.limit);
+        u32::try_from(bytes).ok().filter(|_| fits)
     }
 }
 
 impl Reservation {
-    /// Sets aside `bytes` more if there is room now.
+    /// Sets aside `bytes` more if there is room now, and nobody waits for it.
     pub fn try_grow(&mut self, bytes: u64) -> bool {
         let Some(run) = &self.run else { return true };
-        if self.overdraws {
-            run.overdrawn.fetch_add(bytes, Ordering::Relaxed);
-            self.overdrawn += bytes;
-        } else if run.take(bytes) {
-            self.bytes += bytes;
-        } else {
-            let begun = run.overdrawn.compare_exchange(0, bytes | GOES_ON, Ordering::Relaxed, Ordering::Relaxed);
-            self.overdraws = begun.is_ok();
-            self.overdrawn += if self.overdraws { bytes } else { 0 };
-            return self.overdraws;
+        if !self.overdraws {
+            let within = run.permits(self.bytes, bytes).map(|permits| run.common.free.try_acquire_many(permits));
+            if let Some(Ok(permits)) = within {
+                permits.forget();
+                self.bytes += bytes;
+                return true;
+            }
+            let Ok(permit) = run.overdraft.try_acquire() else { return false };
+            permit.forget();
+            self.overdraws = true;
         }
+        run.overdrawn.fetch_add(bytes, Ordering::Relaxed);
+        self.overdrawn += bytes;
         true
     }
 
     /// Sets aside `bytes` more, waiting until there is room. Cancel safe: nothing is set aside until it returns.
     pub async fn grow(&mut self, bytes: u64) {
+        if self.try_grow(bytes) {
+            return;
+        }
         let Some(run) = self.run.clone() else { return };
-        loop {
-            let released = run.common.released.notified();
-            tokio::pin!(released);
-            released.as_mut().enable();
-            if self.try_grow(bytes) {
-                return;
+        let within = async {
+            match run.permits(self.bytes, bytes) {
+                Some(permits) => run.common.free.acquire_many(permits).await,
+                None => pending().await,
             }
-            released.await;
+        };
+        tokio::select! {
+            biased;
+            Ok(permits) = within => {
+                permits.forget();
+                self.bytes += bytes;
+            }
+            Ok(permit) = run.overdraft.acquire() => {
+                permit.forget();
+                self.overdraws = true;
+                run.overdrawn.fetch_add(bytes, Ordering::Relaxed);
+                self.overdrawn += bytes;
+            }
+            // Neither is ever closed.
+            else => {}
         }
     }
 
     /// The body is whole: it needs no more. Its bytes stay set aside.
     pub fn settle(&mut self) {
-        if let (true, Some(run)) = (std::mem::take(&mut self.overdraws), &self.run) {
-            run.overdrawn.fetch_and(!GOES_ON, Ordering::Relaxed);
-            run.common.released.notify_waiters();
+        if std::mem::take(&mut self.overdraws) && self.overdrawn == 0 {
+            self.end_overdraft();
         }
     }
 
@@ -135,12 +148,38 @@ impl Reservation {
     /// Gives back what is set aside beyond `bytes`, first what is beyond the limit.
     pub fn shrink_to(&mut self, bytes: u64) {
         let excess = self.bytes().saturating_sub(bytes);
-        if let (Some(run), true) = (&self.run, excess > 0) {
-            let overdrawn = excess.min(self.overdrawn);
-            self.overdrawn -= overdrawn;
-            self.bytes -= excess - overdrawn;
-            run.give_back(excess - overdrawn, overdrawn);
+        let Some(run) = self.run.as_ref().filter(|_| excess > 0) else { return };
+        let overdrawn = excess.min(self.overdrawn);
+        let within = excess - overdrawn;
+        self.bytes -= within;
+        if within > 0 {
+            run.common.free.add_permits(within as usize);
         }
+        if overdrawn > 0 {
+            run.overdrawn.fetch_sub(overdrawn, Ordering::Relaxed);
+            self.overdrawn -= overdrawn;
+            if self.overdrawn == 0 && !self.overdraws {
+                self.end_overdraft();
+            }
+        }
+    }
+
+    /// Another body of the run may overdraw.
+    fn end_overdraft(&self) {
+        if let Some(run) = &self.run {
+            run.overdraft.add_permits(1);
+        }
+    }
+
+    /// Moves `bytes` to another reservation of the same run, or as many as are here within the limit. The budget is not
+    /// asked, and so nobody can be in between.
+    pub fn give(&mut self, to: &mut Reservation, bytes: u64) {
+        let moved = bytes.min(self.bytes);
+        if to.run.is_none() {
+            to.run.clone_from(&self.run);
+        }
+        self.bytes -= moved;
+        to.bytes += moved;
     }
 
     /// Takes over the bytes of `other`, of the same run.
@@ -162,105 +201,4 @@ impl Drop for Reservation {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn a_budget_is_kept_and_given_back() {
-        let budget = MemoryBudget::new(100);
-        let mut first = budget.reservation();
-        assert!(first.try_grow(100));
-        drop(first);
-        assert_eq!(0, budget.used());
-    }
-
-    #[test]
-    fn one_body_at_a_time_may_overdraw() {
-        let budget = MemoryBudget::new(100);
-        let (mut first, mut second) = (budget.reservation(), budget.reservation());
-        assert!(first.try_grow(60));
-        assert!(second.try_grow(60), "the first to ask beyond the budget overdraws");
-        assert!(!first.try_grow(60), "the next has to wait");
-
-        second.settle();
-        assert!(!first.try_grow(60), "a whole body is in memory all the same");
-        assert_eq!(120, budget.used());
-
-        drop(second);
-        assert!(first.try_grow(60), "a body that is written lets the next overdraw");
-        assert_eq!(120, budget.used());
-    }
-
-    #[test]
-    fn a_run_whose_bodies_stay_leaves_another_one_body_at_a_time() {
-        let budget = MemoryBudget::new(100);
-        let other = budget.for_another_run();
-        let (mut first, mut second) = (budget.reservation(), budget.reservation());
-        assert!(first.try_grow(100) && second.try_grow(50), "the second overdraws");
-        second.settle();
-        for _ in 0..3 {
-            let (mut body, mut next) = (other.reservation(), other.reservation());
-            assert!(body.try_grow(30) && body.try_grow(30));
-            assert!(!next.try_grow(1), "one at a time");
-            body.settle();
-            assert!(!next.try_grow(1), "until it is written");
-        }
-        drop(first);
-        let (mut body, mut next) = (other.reservation(), other.reservation());
-        assert!(body.try_grow(60) && next.try_grow(40), "within the limit there is room for all");
-        assert_eq!((150, 100), (budget.used(), other.used()));
-    }
-
-    #[tokio::test]
-    async fn a_waiting_body_goes_on_when_another_is_written() {
-        let budget = MemoryBudget::new(10);
-        let (mut first, mut second, mut third) = (budget.reservation(), budget.reservation(), budget.reservation());
-        assert!(first.try_grow(10));
-        assert!(second.try_grow(5), "overdraws");
-        second.settle();
-        let waiting = async {
-            third.grow(5).await;
-            third.bytes()
-        };
-        let (granted, ()) = tokio::join!(waiting, async { drop((first, second)) });
-        assert_eq!(5, granted);
-    }
-
-    const BODIES: usize = 6;
-    const LIMIT: u64 = 100;
-    const MAX_BODY_BYTES: u64 = 40;
-
-    proptest! {
-        #[test]
-        fn what_is_set_aside_never_exceeds_the_budget_by_more_than_a_body(
-            steps in proptest::collection::vec((0..BODIES, 1_u64..30, 0..4), 0..200),
-        ) {
-            let budget = MemoryBudget::new(LIMIT);
-            let mut bodies: Vec<Reservation> = (0..BODIES).map(|_| budget.reservation()).collect();
-            let mut whole = [false; BODIES];
-            for (at, bytes, step) in steps {
-                if step == 0 {
-                    bodies[at] = budget.reservation();
-                    whole[at] = false;
-                } else if whole[at] || bodies[at].bytes() + bytes > MAX_BODY_BYTES {
-                    bodies[at].settle();
-                    whole[at] = true;
-                } else {
-                    bodies[at].try_grow(bytes);
-                }
-                prop_assert_eq!(bodies.iter().map(Reservation::bytes).sum::<u64>(), budget.used());
-                prop_assert!(budget.used() <= LIMIT + MAX_BODY_BYTES, "{}", budget.used());
-            }
-            // However the budget is used up: when the sink has written the whole ones, some body can finish.
-            for (at, body) in bodies.iter_mut().enumerate().filter(|(at, _)| whole[*at]) {
-                prop_assert!(!body.overdraws, "{at}");
-                *body = budget.reservation();
-            }
-            prop_assert!(bodies.iter_mut().any(|body| body.try_grow(MAX_BODY_BYTES)));
-            drop(bodies);
-            prop_assert_eq!(0, budget.used());
-        }
-    }
-}
+mod tests;
