@@ -84,6 +84,14 @@ impl Lanes {
         })
     }
 
+    /// Looks at a lane's row.
+    ///
+    /// # Panics
+    /// No row was put there.
+    pub(super) fn look<T>(&self, place: PlaceIndex, look: impl FnOnce(&Row) -> T) -> T {
+        self.at(place, |place| look(place.row.as_ref().expect("a lane looks at its own row")))
+    }
+
     /// # Panics
     /// No row was put there.
     pub(super) fn take(&self, place: PlaceIndex) -> Row {

@@ -2,6 +2,7 @@
 //! looked up. One engine serves any number of runs, one after another or at once.
 
 pub mod failure;
+mod attempt;
 mod gathered;
 mod lanes;
 pub mod machine;

@@ -1,5 +1,6 @@
 //! HTTP/1.1: one request and its response at a time over one connection (RFC 9112).
 
+pub mod allowance;
 pub mod chunked;
 pub mod exchange;
 pub mod head;
