@@ -146,7 +146,7 @@ impl Share {
             Ok(Err(failure)) => self.unanswered(row, Some(started), failure),
             Ok(Ok((reply, remote_addr))) => self.answered(row, started, reply, remote_addr),
         };
-        while self.gathered.is_full() && !self.nothing_is_kept.get() {
+        while self.gathered.is_full() {
             self.waiting(Wait::Sink, self.flush(true)).await;
         }
         let is_full = self.record(outcome);

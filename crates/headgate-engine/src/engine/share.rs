@@ -18,14 +18,14 @@ use crate::engine::gathered::Gathered;
 use crate::engine::lanes::{Lanes, PlaceIndex};
 use crate::engine::shared::{Phase, Shared};
 use crate::http::client::{Client, LaneState};
-use crate::http::h1::exchange::Reply;
+use crate::http::h1::allowance::Allowance;
 use crate::http::request::Preparer;
 use crate::http::target;
 use crate::model::error::{ErrorKind, Failure, JobError};
-use crate::model::outcome::{Answer, Outcome};
+use crate::model::outcome::Outcome;
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
-use crate::schedule::{AttemptEnd, Next, Schedule, Verdict};
+use crate::schedule::{Next, Schedule};
 use crate::stats::lanes::Wait;
 use crate::stats::worker::{SlowRow, Waiting, WorkerStats};
 
@@ -62,7 +62,7 @@ impl Share {
         schedule: Schedule,
         stats: Arc<Mutex<WorkerStats>>,
     ) -> Result<Self, JobError> {
-        let gathered = Gathered::new(&shared.kept)?;
+        let gathered = Gathered::new(&shared.kept, shared.limits.response.memory.clone())?;
         let allowance = Allowance::new(&shared.limits.response.memory);
         Ok(Self {
             allowance,

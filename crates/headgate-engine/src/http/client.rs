@@ -77,7 +77,7 @@ impl LaneState {
         }
     }
 
-    fn keep(&mut self, mut lease: Lease, reply: Reply) -> (Reply, Arc<str>) {
+    fn keep(&mut self, lease: Lease, reply: Reply) -> (Reply, Arc<str>) {
         let remote_addr = lease.remote_addr().clone();
         if reply.reusable {
             self.held = Some(lease);
@@ -106,7 +106,7 @@ impl Client {
         cx: &mut Context<'_>,
     ) -> Option<Outgoing> {
         self.reuse(route, lane, cx);
-        lane.held.as_mut().map(|lease| lease.connection().send(wire, &const { Bytes::new() }, cx))
+        lane.held.as_mut().map(|lease| lease.connection().send(wire, Bytes::new(), cx))
     }
 
     /// Reads into the worker's memory what has come of the answer: how many bytes, or 0 at the end of the connection.

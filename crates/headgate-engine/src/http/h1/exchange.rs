@@ -112,7 +112,7 @@ impl Connection {
     }
 
     /// Writes as much of a request as the socket takes, mostly all. `wire` begins it, and `body` is what `wire` has not.
-    pub fn send(&mut self, wire: &[u8], body: &Bytes, cx: &mut Context<'_>) -> Outgoing {
+    pub fn send(&mut self, wire: &[u8], body: Bytes, cx: &mut Context<'_>) -> Outgoing {
         let mut outgoing = Outgoing { unflushed: true, ..Outgoing::default() };
         let written = match Pin::new(&mut self.stream).poll_write(cx, wire) {
             Poll::Ready(Ok(written)) => written,
@@ -126,7 +126,7 @@ impl Connection {
         if written < wire.len() {
             outgoing.head = Bytes::copy_from_slice(&wire[written..]);
         }
-        outgoing.body = body.clone();
+        outgoing.body = body;
         outgoing.poll(&mut self.stream, cx);
         outgoing
     }
@@ -173,10 +173,9 @@ impl Connection {
             let mut wire = means.scratch.write.borrow_mut();
             wire.clear();
             prepared.write_head(&mut wire);
-            let mut body = &prepared.body;
+            let mut body = prepared.body.clone();
             if body.len() <= JOINED_BODY_BYTES {
-                wire.extend_from_slice(body);
-                body = const { &Bytes::new() };
+                wire.extend_from_slice(&std::mem::take(&mut body));
             }
             Poll::Ready(self.send(&wire, body, cx))
         })
@@ -279,7 +278,8 @@ impl Exchange {
         self.failure = read.err();
         self.received |= !data.is_empty();
         let held = self.reader.held_bytes() as u64;
-        means.allowance.give(&mut self.reservation, held.saturating_sub(self.reservation.bytes()));
+        let missing = held.saturating_sub(self.reservation.bytes());
+        means.allowance.give(&mut self.reservation, missing);
         if self.reader.is_done() {
             self.reservation.shrink_to(held);
         }

@@ -87,7 +87,8 @@ struct Meaning {
 /// # Errors
 /// `protocol`: it is no head, contradicts itself, or is too long.
 pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
-    let parsed = parse_in_place(data, &mut header_room(), to_head)?;
+    let mut room = header_room();
+    let parsed = parse_in_place(data, &mut room, to_head)?;
     Ok(parsed.map(|parsed| (parsed.to_head(), parsed.length)))
 }
 
