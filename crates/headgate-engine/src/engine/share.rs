@@ -22,7 +22,7 @@ use crate::http::h1::exchange::Reply;
 use crate::http::request::Preparer;
 use crate::http::target;
 use crate::model::error::{ErrorKind, Failure, JobError};
-use crate::model::outcome::{Answer, Outcome};
+use crate::model::outcome::{Answer, Outcome, OutcomeRef};
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
 use crate::schedule::{AttemptEnd, Next, Schedule, Verdict};
@@ -60,7 +60,7 @@ impl Share {
         schedule: Schedule,
         stats: Arc<Mutex<WorkerStats>>,
     ) -> Result<Self, JobError> {
-        let gathered = Gathered::new(&shared.kept)?;
+        let gathered = Gathered::new(&shared.kept, shared.limits.response.memory.clone())?;
         Ok(Self {
             shared,
             stats,
@@ -323,8 +323,17 @@ impl Share {
 
     /// A row has its outcome. Whether a batch is full.
     fn record(&self, outcome: Outcome) -> bool {
-        let failed = self.schedule.borrow().ended(AttemptEnd::of(&outcome)) == Verdict::Failed;
-        self.stats().figures.record(&outcome, failed);
+        let is_full = self.record_ref(outcome.as_ref());
+        if let Some(body) = outcome.answer.and_then(|answer| answer.body) {
+            self.gathered.absorb(body.reservation);
+        }
+        is_full
+    }
+
+    /// As [`Share::record`]; its memory is for the caller to set aside.
+    fn record_ref(&self, outcome: OutcomeRef<'_>) -> bool {
+        let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
+        self.stats().figures.record(outcome, failed);
         self.gathered.push(outcome, failed)
     }
 
