@@ -11,6 +11,8 @@ use tokio::task::unconstrained;
 use tokio::time::timeout_at;
 
 use crate::http::deadline::Deadline;
+use crate::http::decode::Decoder;
+use crate::http::decode::pool::Pool as DecoderPool;
 use crate::http::dial::connect::Connector;
 use crate::http::h1::exchange::{Reply, ResponseLimits, Scratch};
 use crate::http::pool::{Lease, Pool, Route};
@@ -61,8 +63,9 @@ impl LaneState {
 }
 
 impl Client {
-    pub fn new(connector: Arc<Connector>) -> Self {
-        Self { connector, pool: Rc::new(RefCell::new(Pool::new(0))), scratch: Scratch::default() }
+    pub fn new(connector: Arc<Connector>, decoders: Arc<DecoderPool>) -> Self {
+        let scratch = Scratch::new(Decoder::new(decoders));
+        Self { connector, pool: Rc::new(RefCell::new(Pool::new(0))), scratch }
     }
 
     /// Performs the exchange, on a connection that is there or a new one. Also tells where the answer came from.

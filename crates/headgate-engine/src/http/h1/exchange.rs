@@ -17,7 +17,7 @@ use http::Method;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::http::deadline::Deadline;
-use crate::http::decode::decode;
+use crate::http::decode::{Decoded, Decoder};
 use crate::http::dial::connect::{Connection, Stream};
 use crate::http::h1::head::Head;
 use crate::http::h1::response::ResponseReader;
@@ -39,11 +39,12 @@ const SLACK_BYTES: usize = 4096;
 pub struct Scratch {
     read: RefCell<Vec<u8>>,
     write: RefCell<Vec<u8>>,
+    decoder: Decoder,
 }
 
-impl Default for Scratch {
-    fn default() -> Self {
-        Self { read: RefCell::new(vec![0; READ_BYTES]), write: RefCell::default() }
+impl Scratch {
+    pub fn new(decoder: Decoder) -> Self {
+        Self { read: RefCell::new(vec![0; READ_BYTES]), write: RefCell::default(), decoder }
     }
 }
 
@@ -114,7 +115,8 @@ impl Connection {
             Ok(()) => exchange.read().await,
             Err(failure) => Err(failure),
         };
-        let Exchange { outgoing, received, reader, reservation, first_byte, waited_for_memory, .. } = exchange;
+        let Exchange { outgoing, received, reader, reservation, first_byte, mut waited_for_memory, deadline, .. } =
+            exchange;
         let ResponseReader { head, body, body_bytes, excess, .. } = reader;
         let Some(head) = head else {
             let failure = read.err().unwrap_or_else(|| Failure::new(ErrorKind::Closed, "no answer came"));
@@ -123,9 +125,14 @@ impl Connection {
         };
         let reusable = read.is_ok() && head.keep_alive && !excess && !outgoing.failed && !outgoing.is_pending();
         let body = match read.as_mut() {
-            Ok(()) => {
-                decode(&head.headers, Body { bytes: body, reservation }, limits.max_body_bytes, deadline.at()).await
+            Ok(()) if head.encoded => {
+                let body = Body { bytes: body, reservation };
+                let decoded = scratch.decoder.decode(&head.headers, body, limits.max_body_bytes, deadline).await;
+                let Decoded { body, waited_for_memory: waited } = decoded;
+                waited_for_memory += waited;
+                body
             }
+            Ok(()) => Ok(Body { bytes: body, reservation }),
             Err(failure) => Err(failure.clone()),
         };
         let body = body.map(|mut body| {

@@ -37,15 +37,19 @@ pub struct Head {
     pub framing: Framing,
     /// Whether the connection may be used again after the body.
     pub keep_alive: bool,
+    /// It names content codings, if perhaps none that is known.
+    pub encoded: bool,
 }
 
 /// What of the headers concerns us.
+#[expect(clippy::struct_excessive_bools, reason = "what headers say, each by itself")]
 #[derive(Debug, Default)]
 struct Meaning {
     content_length: Option<u64>,
     chunked: bool,
     close: bool,
     keep_alive: bool,
+    encoded: bool,
 }
 
 /// Parses a head at the beginning of `data`: the head and its length, or `None` while it is not whole.
@@ -89,7 +93,7 @@ pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failur
         // Neither may be there (RFC 9110 section 8.6, RFC 9112 section 6.1); the body it announces may be on its way.
         && !(status == 204 && (meaning.chunked || meaning.content_length.is_some_and(|length| length > 0)));
     let version = if http_11 { Version::HTTP_11 } else { Version::HTTP_10 };
-    Ok(Some((Head { status, version, headers, framing, keep_alive }, length)))
+    Ok(Some((Head { status, version, headers, framing, keep_alive, encoded: meaning.encoded }, length)))
 }
 
 fn framing(status: u16, to_head: bool, http_11: bool, meaning: &Meaning) -> Result<Framing, Failure> {
@@ -128,6 +132,7 @@ impl Meaning {
                     self.content_length = Some(length);
                 }
             }
+            16 if header.name.eq_ignore_ascii_case("content-encoding") => self.encoded = true,
             17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
                 // No other coding was asked for (there was no TE header), and chunked may be applied once only.
                 if self.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
