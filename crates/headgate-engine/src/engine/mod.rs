@@ -1,8 +1,8 @@
 //! What outlives a run: workers with their connections, what is known of hosts, the budget of memory, the way names are
 //! looked up. One engine serves any number of runs, one after another or at once.
 
-pub mod failure;
 mod attempt;
+pub mod failure;
 mod gathered;
 mod lanes;
 pub mod machine;
@@ -21,6 +21,7 @@ use rustls::ClientConfig;
 use self::machine::OpenFiles;
 use self::shared::Shared;
 use self::worker::{Begin, Common, Order, RunNumber};
+use crate::http::decode::pool::Pool;
 use crate::http::dial::connect::Connector;
 use crate::http::dial::resolve::Resolver;
 use crate::http::dial::tls::TlsConfigs;
@@ -104,12 +105,13 @@ impl Engine {
             return Err(JobError::usage(message!(OptionName::Threads.set(0_u64), ": at least 1 thread must work")));
         }
         let files = machine::raise_open_files()?;
+        let (alive, threads) = async_channel::bounded(1);
         let common = Common {
+            decoders: Arc::new(Pool::new(machine::cores(), alive.clone())),
             connector: Arc::new(Connector { resolver: Resolver::new(options.dns) }),
             hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))),
         };
         let mut workers = Vec::new();
-        let (alive, threads) = async_channel::bounded(1);
         for index in 0..options.threads.unwrap_or_else(machine::cores) {
             let (orders, received) = async_channel::bounded(MAX_WAITING_ORDERS);
             let (common, alive) = (common.clone(), alive.clone());

@@ -14,6 +14,7 @@ use tokio::time::MissedTickBehavior;
 use crate::engine::share::Share;
 use crate::engine::shared::Shared;
 use crate::http::client::Client;
+use crate::http::decode::pool::Pool;
 use crate::http::dial::connect::Connector;
 use crate::http::request::{Defaults, Preparer};
 use crate::http::site::SiteMaker;
@@ -51,6 +52,7 @@ pub(super) struct Begin {
 pub(super) struct Common {
     pub(super) connector: Arc<Connector>,
     pub(super) hosts: Arc<Mutex<HostTable>>,
+    pub(super) decoders: Arc<Pool>,
 }
 
 /// An event loop for the calling thread.
@@ -67,7 +69,7 @@ pub fn runtime() -> Result<LocalRuntime, JobError> {
 /// Runs a worker until its engine is gone and its runs have ended. Blocks.
 pub(super) fn run(runtime: &LocalRuntime, common: Common, orders: &async_channel::Receiver<Order>) {
     let worker = Rc::new(Worker {
-        client: Rc::new(Client::new(common.connector)),
+        client: Rc::new(Client::new(common.connector, common.decoders)),
         hosts: common.hosts,
         shares: RefCell::default(),
         share_ended: Notify::new(),

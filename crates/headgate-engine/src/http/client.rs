@@ -16,6 +16,8 @@ use bytes::Bytes;
 use tokio::time::timeout_at;
 
 use crate::http::deadline::Deadline;
+use crate::http::decode::Decoder;
+use crate::http::decode::pool::Pool as DecoderPool;
 use crate::http::dial::connect::Connector;
 use crate::http::h1::allowance::Allowance;
 use crate::http::h1::exchange::{Exchange, Means, NoReply, Outgoing, READ_BYTES, Reply, ResponseLimits, Scratch};
@@ -87,8 +89,9 @@ impl LaneState {
 }
 
 impl Client {
-    pub fn new(connector: Arc<Connector>) -> Self {
-        Self { connector, pool: Rc::new(RefCell::new(Pool::new(0))), scratch: Scratch::default() }
+    pub fn new(connector: Arc<Connector>, decoders: Arc<DecoderPool>) -> Self {
+        let scratch = Scratch::new(Decoder::new(decoders));
+        Self { connector, pool: Rc::new(RefCell::new(Pool::new(0))), scratch }
     }
 
     /// The means of this worker for a run's exchanges.
@@ -98,13 +101,7 @@ impl Client {
 
     /// Sends a request, all of which is in `wire`, on a connection that is there, if there is one. When it is sent whole,
     /// [`Client::poll_read`] tells of the answer.
-    pub fn send(
-        &self,
-        route: &Rc<Route>,
-        wire: &[u8],
-        lane: &mut LaneState,
-        cx: &mut Context<'_>,
-    ) -> Option<Outgoing> {
+    pub fn send(&self, route: &Rc<Route>, wire: &[u8], lane: &mut LaneState, cx: &mut Context<'_>) -> Option<Outgoing> {
         self.reuse(route, lane, cx);
         lane.held.as_mut().map(|lease| lease.connection().send(wire, Bytes::new(), cx))
     }
@@ -169,8 +166,11 @@ impl Client {
     ) -> Result<(Reply, Arc<str>), Failure> {
         let route = &prepared.site.route;
         if !again {
-            poll_fn(|cx| Poll::Ready(self.reuse(route, lane, cx))).await;
-            if let Some(mut lease) = lane.held.take() {
+            let held = poll_fn(|cx| {
+                self.reuse(route, lane, cx);
+                Poll::Ready(lane.held.take())
+            });
+            if let Some(mut lease) = held.await {
                 match lease.connection().exchange(prepared, means, &mut lane.deadline).await {
                     Ok(reply) => return Ok(lane.keep(lease, reply)),
                     Err(none) if none.may_be_sent_again(&prepared.method) => {}

@@ -377,13 +377,13 @@ mod tests {
             let mut preparer = Preparer::new(Defaults::new(&options).expect("good options"), SiteMaker::for_tests());
             for extra in [None, Some(RowExtra { method: Some("HEAD".into()), ..RowExtra::default() })] {
                 let row = Row { extra: extra.map(Box::new), ..Row::new(0, url) };
-                let prepared = preparer.prepare(&row).expect("valid");
+                let request = preparer.prepare(&row).expect("valid");
                 let (mut expected, mut wire) = (Vec::new(), b"rest of another".to_vec());
-                prepared.write_head(&mut expected);
-                expected.extend_from_slice(&prepared.body);
+                request.write_head(&mut expected);
+                expected.extend_from_slice(&request.body);
                 let site = preparer.write(&row, &mut wire).expect("valid").expect("short");
                 assert_eq!(String::from_utf8(expected), String::from_utf8(wire), "{url}");
-                assert!(Rc::ptr_eq(&prepared.site.route, &site.route));
+                assert!(Rc::ptr_eq(&request.site.route, &site.route));
             }
         }
         let long = RowExtra { body: Some(vec![0; JOINED_BODY_BYTES + 1].into()), ..RowExtra::default() };

@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::unconstrained;
 
 use crate::http::deadline::Deadline;
-use crate::http::decode::decode;
+use crate::http::decode::Decoder;
 use crate::http::dial::connect::{Connection, Stream};
 use crate::http::h1::allowance::Allowance;
 use crate::http::h1::head::Head;
@@ -39,11 +39,12 @@ pub const READ_BYTES: usize = 128 * 1024;
 pub struct Scratch {
     pub read: RefCell<Vec<u8>>,
     pub write: RefCell<Vec<u8>>,
+    decoder: Decoder,
 }
 
-impl Default for Scratch {
-    fn default() -> Self {
-        Self { read: RefCell::new(vec![0; READ_BYTES]), write: RefCell::default() }
+impl Scratch {
+    pub fn new(decoder: Decoder) -> Self {
+        Self { read: RefCell::new(vec![0; READ_BYTES]), write: RefCell::default(), decoder }
     }
 }
 
@@ -101,7 +102,9 @@ impl Connection {
     pub fn is_alive(&mut self, cx: &mut Context<'_>) -> bool {
         let mut byte = [0];
         match &mut self.stream {
-            Stream::Plain(stream) => stream.try_read(&mut byte).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock),
+            Stream::Plain(stream) => {
+                stream.try_read(&mut byte).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+            }
             // Unconstrained: a task that has used up its share of polls would take any connection for alive.
             Stream::Tls(stream) => {
                 let mut buffer = ReadBuf::new(&mut byte);
@@ -308,10 +311,12 @@ impl Exchange {
         };
         let reusable = failure.is_none() && head.keep_alive && !excess && outgoing.is_done();
         let body = match failure {
-            None => {
+            None if head.encoded => {
                 let body = Body { bytes: body, reservation };
-                decode(&head.headers, body, means.limits.max_body_bytes, deadline.at()).await
+                let decoder = &means.scratch.decoder;
+                decoder.decode(&head.headers, body, means.limits.max_body_bytes, deadline).await
             }
+            None => Ok(Body { bytes: body, reservation }),
             Some(failure) => Err(failure),
         };
         let body = body.map(|mut body| {

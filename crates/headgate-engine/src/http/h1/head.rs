@@ -37,6 +37,8 @@ pub struct Head {
     pub framing: Framing,
     /// Whether the connection may be used again after the body.
     pub keep_alive: bool,
+    /// It names content codings, if perhaps none that is known.
+    pub encoded: bool,
 }
 
 /// A head as it lies in what was read.
@@ -47,7 +49,7 @@ pub struct ParsedHead<'a> {
     pub headers: &'a [httparse::Header<'a>],
     pub framing: Framing,
     pub keep_alive: bool,
-    /// It names content codings, or something in their place.
+    /// As in [`Head`].
     pub encoded: bool,
     /// Bytes of it, the empty line at its end included.
     pub length: usize,
@@ -59,8 +61,8 @@ impl ParsedHead<'_> {
         for header in self.headers {
             headers.push(header.name, header.value);
         }
-        let Self { status, version, framing, keep_alive, .. } = *self;
-        Head { status, version, headers, framing, keep_alive }
+        let Self { status, version, framing, keep_alive, encoded, .. } = *self;
+        Head { status, version, headers, framing, keep_alive, encoded }
     }
 }
 
@@ -73,6 +75,7 @@ pub fn header_room<'a>() -> HeaderRoom<'a> {
 }
 
 /// What of the headers concerns us.
+#[expect(clippy::struct_excessive_bools, reason = "what headers say, each by itself")]
 #[derive(Debug, Default)]
 struct Meaning {
     content_length: Option<u64>,

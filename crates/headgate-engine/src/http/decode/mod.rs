@@ -1,0 +1,232 @@
+//! Content codings (RFC 9110 section 8.4.1), undone piece by piece, so that the cap on a body's size holds for what comes
+//! out while it comes out: a gzip bomb ends at the cap, not in memory.
+//!
+//! Several gzip members, or zstd frames, in a row are one body. Codings may be nested five deep (urllib3's CVE-2025-66418 is
+//! what happens without that bound). A body in a coding that we did not ask for stays as it came.
+//!
+//! A hundred bytes can become the largest body allowed, or take a second to come to nothing. So a worker decodes what is
+//! little, at once; what turns out to be more is begun again by a thread of the engine's [`Pool`], first as short work, then
+//! as long. Memory is set aside before it is there. Where there is none, what was decoded is dropped, the lane waits for
+//! twice as much, and it is begun again: so nobody holds memory while it waits for more, and what is done twice is no more
+//! than what is done once.
+
+mod brotli;
+mod coding;
+mod layers;
+mod meter;
+pub mod pool;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use self::coding::{Coding, codings};
+use self::layers::undo_all;
+use self::meter::{Bounds, Meter, Stop};
+use self::pool::{Length, Pool};
+use crate::http::deadline::Deadline;
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::headers::Headers;
+use crate::model::memory::Reservation;
+use crate::model::message::OptionName;
+use crate::model::outcome::Body;
+
+/// What may pass the layers of a body that its worker decodes at once.
+const AT_ONCE_BYTES: u64 = 256 * 1024;
+/// How long that may take.
+const AT_ONCE_TIME: Duration = Duration::from_millis(5);
+/// The same for short work of the pool: bodies of a megabyte do not stand behind those of the largest size.
+const SHORT_BYTES: u64 = 4 * 1024 * 1024;
+const SHORT_TIME: Duration = Duration::from_millis(100);
+
+/// What a worker decodes with.
+#[derive(Debug)]
+pub struct Decoder {
+    pool: Arc<Pool>,
+    /// Where little bodies are decoded, one after another.
+    scratch: RefCell<Vec<u8>>,
+}
+
+/// A body that is being decoded, and the memory set aside for it: at least its own.
+#[derive(Debug)]
+struct Encoded {
+    codings: Vec<Coding>,
+    bytes: Vec<u8>,
+    reservation: Reservation,
+    max_bytes: u64,
+}
+
+/// What a piece of work came to.
+enum Piece {
+    Done(Body),
+    Failed(Failure),
+    /// It is more than that. To be begun again.
+    Unfinished(Encoded),
+    /// As [`Piece::Unfinished`], with so much memory in all.
+    NoMemory(Encoded, u64),
+}
+
+impl Decoder {
+    pub fn new(pool: Arc<Pool>) -> Self {
+        Self { pool, scratch: RefCell::default() }
+    }
+
+    /// Undoes the content codings that `headers` name.
+    ///
+    /// # Errors
+    /// `body_too_large`: what comes out passes `max_bytes`. `decode`: the body is not in that coding, or is cut off.
+    /// `timeout`: it is not done by the deadline, which is moved on by waiting for memory.
+    ///
+    /// Cancelling it drops the body; a thread that is at it notices soon.
+    pub async fn decode(
+        &self,
+        headers: &Headers,
+        body: Body,
+        max_bytes: u64,
+        deadline: &mut Deadline,
+    ) -> Result<Body, Failure> {
+        let codings = codings(headers)?;
+        if body.bytes.is_empty() || codings.is_empty() {
+            return Ok(body);
+        }
+        let Body { bytes, reservation } = body;
+        let mut piece = self.at_once(Encoded { codings, bytes, reservation, max_bytes }, deadline.at());
+        let mut length = None;
+        loop {
+            let encoded = match piece {
+                Piece::Done(body) => return Ok(body),
+                Piece::Failed(failure) => return Err(failure),
+                Piece::Unfinished(encoded) => {
+                    length = Some(if length.is_none() { Length::Short } else { Length::Long });
+                    encoded
+                }
+                Piece::NoMemory(mut encoded, needed) => {
+                    let since = Instant::now();
+                    let lacking = needed.saturating_sub(encoded.reservation.bytes());
+                    encoded.reservation.grow(lacking).await;
+                    // That the memory was full is not the server's fault.
+                    deadline.excuse(since.elapsed());
+                    encoded
+                }
+            };
+            piece = match length {
+                None => self.at_once(encoded, deadline.at()),
+                Some(length) => self.in_pool(length, encoded, deadline).await?,
+            };
+        }
+    }
+
+    /// Decodes a body whose codings let few bytes pass.
+    fn at_once(&self, mut encoded: Encoded, by: Instant) -> Piece {
+        let mut scratch = self.scratch.borrow_mut();
+        scratch.clear();
+        let bounds = Bounds { bytes: AT_ONCE_BYTES, until: Instant::now() + AT_ONCE_TIME };
+        // What is taken here is taken once for each worker.
+        let meter = Rc::new(Meter::new(bounds, by, &|| true, Reservation::default(), 0));
+        match encoded.undo_into(&meter, &mut scratch) {
+            Ok(()) => {
+                let length = scratch.len() as u64;
+                let lacking = length.saturating_sub(encoded.reservation.bytes());
+                if lacking > 0 && !encoded.reservation.try_grow(lacking) {
+                    return Piece::NoMemory(encoded, length);
+                }
+                drop(std::mem::take(&mut encoded.bytes));
+                encoded.reservation.shrink_to(length);
+                Piece::Done(Body { bytes: scratch.to_vec(), reservation: encoded.reservation })
+            }
+            Err(Undone::Failed(failure)) => Piece::Failed(failure),
+            Err(_) => Piece::Unfinished(encoded),
+        }
+    }
+
+    /// Has a thread decode it, as far as its length allows and memory reaches.
+    async fn in_pool(&self, length: Length, encoded: Encoded, deadline: &mut Deadline) -> Result<Piece, Failure> {
+        let by = deadline.at();
+        let work = move |is_wanted: &dyn Fn() -> bool| encoded.decode(length, by, is_wanted);
+        let mut ended = self.pool.run(length, work).map_err(|error| {
+            Failure::new(ErrorKind::Decode, format!("a thread to decode the body cannot be started: {error}"))
+        })?;
+        let ended = poll_fn(|cx| match Pin::new(&mut ended).poll(cx) {
+            Poll::Ready(ended) => Poll::Ready(Some(ended)),
+            Poll::Pending if deadline.poll_passed(cx) => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        });
+        match ended.await {
+            Some(Ok(Ok(piece))) => Ok(piece),
+            // As if the lane itself had panicked: that ends the run.
+            Some(Ok(Err(panic))) => resume_unwind(panic),
+            Some(Err(_)) | None => Err(timed_out()),
+        }
+    }
+}
+
+/// Why there is no body.
+enum Undone {
+    Failed(Failure),
+    PieceEnded,
+    NoMemory { needed: u64 },
+}
+
+impl Encoded {
+    /// In a thread of the pool.
+    fn decode(mut self, length: Length, by: Instant, is_wanted: &dyn Fn() -> bool) -> Piece {
+        let bounds = match length {
+            Length::Short => Bounds { bytes: SHORT_BYTES, until: Instant::now() + SHORT_TIME },
+            Length::Long => Bounds { bytes: u64::MAX, until: by },
+        };
+        let held = self.bytes.capacity() as u64;
+        let reservation = std::mem::take(&mut self.reservation);
+        let meter = Rc::new(Meter::new(bounds, by, is_wanted, reservation, held));
+        let mut decoded = Vec::new();
+        let undone = self.undo_into(&meter, &mut decoded);
+        self.reservation = Rc::into_inner(meter).expect("its layers are gone").into_reservation();
+        match undone {
+            Ok(()) => {
+                drop(self.bytes);
+                decoded.shrink_to_fit();
+                self.reservation.shrink_to(decoded.capacity() as u64);
+                Piece::Done(Body { bytes: decoded, reservation: self.reservation })
+            }
+            Err(Undone::Failed(failure)) => Piece::Failed(failure),
+            Err(undone) => {
+                drop(decoded);
+                self.reservation.shrink_to(held);
+                match undone {
+                    // What is left to do is not known: twice as much each time is not much more often than needed.
+                    Undone::NoMemory { needed } => Piece::NoMemory(self, needed * 2),
+                    _ => Piece::Unfinished(self),
+                }
+            }
+        }
+    }
+
+    fn undo_into(&self, meter: &Rc<Meter<'_>>, output: &mut Vec<u8>) -> Result<(), Undone> {
+        let undone = undo_all(&self.codings, &self.bytes, self.max_bytes, meter, output);
+        Err(match (meter.stopped(), undone) {
+            (None, Ok(())) => return Ok(()),
+            (None, Err(error)) => {
+                let message = format!("the body is not in the content coding it claims: {error}");
+                Undone::Failed(Failure::new(ErrorKind::Decode, message))
+            }
+            (Some(Stop::TooLarge), _) => {
+                let message = format!("the body is larger than {} bytes when decoded", self.max_bytes);
+                let failure = Failure::new(ErrorKind::BodyTooLarge, message);
+                Undone::Failed(failure.with_option(OptionName::MaxBodyBytes))
+            }
+            (Some(Stop::TimedOut), _) => Undone::Failed(timed_out()),
+            (Some(Stop::PieceEnded), _) => Undone::PieceEnded,
+            (Some(Stop::NoMemory { needed }), _) => Undone::NoMemory { needed },
+        })
+    }
+}
+
+fn timed_out() -> Failure {
+    Failure::new(ErrorKind::Timeout, "the body was not decoded in time").with_option(OptionName::TimeoutS)
+}

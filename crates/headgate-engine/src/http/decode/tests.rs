@@ -1,0 +1,285 @@
+use std::io::Write;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+
+use super::*;
+use crate::model::memory::MemoryBudget;
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(data).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+fn brotli(data: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    ::brotli::CompressorWriter::new(&mut encoded, 4096, 5, 22).write_all(data).expect("memory");
+    encoded
+}
+
+fn decoder() -> Decoder {
+    Decoder::new(Arc::new(Pool::new(2, async_channel::bounded(1).0)))
+}
+
+fn on_event_loop<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an event loop").block_on(future)
+}
+
+fn named(coding: &str) -> Headers {
+    Headers::from_iter([("Content-Encoding", coding.as_bytes())])
+}
+
+fn decoded(coding: &str, bytes: Vec<u8>, max_bytes: u64) -> Result<Vec<u8>, ErrorKind> {
+    decoded_by(coding, bytes, max_bytes, Instant::now() + Duration::from_secs(60))
+}
+
+fn decoded_by(coding: &str, bytes: Vec<u8>, max_bytes: u64, by: Instant) -> Result<Vec<u8>, ErrorKind> {
+    let body = Body { bytes, ..Body::default() };
+    on_event_loop(async {
+        let decoded = decoder().decode(&named(coding), body, max_bytes, &mut Deadline::new(by)).await;
+        decoded.map(|body| body.bytes).map_err(|failure| failure.kind)
+    })
+}
+
+/// What decoding in one thread comes to with these bounds.
+fn stopped(codings: &[Coding], encoded: &[u8], bounds: u64, memory: u64) -> Option<Stop> {
+    let budget = MemoryBudget::new(memory);
+    let mut other = budget.reservation();
+    assert!(other.try_grow(memory + 1), "nobody else may overdraw");
+    other.shrink_to(1);
+    let until = Instant::now() + Duration::from_secs(60);
+    let bounds = Bounds { bytes: bounds, until };
+    let meter = Rc::new(Meter::new(bounds, until, &|| true, budget.reservation(), 0));
+    let undone = undo_all(codings, encoded, 1 << 30, &meter, &mut Vec::new());
+    assert_eq!(undone.is_err(), meter.stopped().is_some());
+    meter.stopped()
+}
+
+/// A frame of zstd with so many blocks of nothing (RFC 8878 section 3.1.1).
+fn blocks_of_nothing(count: usize) -> Vec<u8> {
+    let head = [0x28, 0xb5, 0x2f, 0xfd, 0, 0x58];
+    let last = [1, 0, 0];
+    [&head[..], &[0, 0, 0].repeat(count), &last].concat()
+}
+
+fn deflate(data: &[u8]) -> Vec<u8> {
+    let mut deflate = DeflateEncoder::new(Vec::new(), Compression::best());
+    deflate.write_all(data).expect("memory");
+    deflate.finish().expect("memory")
+}
+
+#[test]
+fn members_that_meet_at_the_end_of_a_buffer_are_all_read() {
+    let stored = |length: usize| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+        encoder.write_all(&vec![b'x'; length]).expect("memory");
+        encoder.finish().expect("memory")
+    };
+    for length in 8150..8200 {
+        let encoded = [stored(length), gzip(b"second")].concat();
+        let plain = [vec![b'x'; length], b"second".to_vec()].concat();
+        assert_eq!(Ok(plain), decoded("gzip", encoded, 1 << 20), "{length}");
+    }
+}
+
+#[test]
+fn decoding_ends_with_its_time() {
+    let by = Instant::now();
+    assert_eq!(Err(ErrorKind::Timeout), decoded_by("gzip", gzip(b"hello"), 1 << 20, by));
+}
+
+#[test]
+fn each_coding_is_undone() {
+    let plain = b"hello, hello, hello".repeat(10_000);
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+    zlib.write_all(&plain).expect("memory");
+    for (coding, encoded) in [
+        ("gzip", gzip(&plain)),
+        ("X-GZIP", [gzip(&plain[..100_000]), gzip(&plain[100_000..])].concat()),
+        ("gzip", [gzip(&plain), vec![0; 512]].concat()),
+        ("deflate", zlib.finish().expect("memory")),
+        ("deflate", deflate(&plain)),
+        ("br", brotli(&plain)),
+        ("zstd", zstd::encode_all(&*plain, 3).expect("memory")),
+        ("gzip, br", brotli(&gzip(&plain))),
+        ("identity", plain.clone()),
+        ("unheard-of", plain.clone()),
+        ("gzip, gzip, gzip, gzip, gzip", gzip(&gzip(&gzip(&gzip(&gzip(&plain)))))),
+    ] {
+        assert_eq!(Ok(plain.clone()), decoded(coding, encoded, plain.len() as u64), "{coding}");
+    }
+}
+
+#[test]
+fn what_comes_out_is_capped_while_it_comes_out() {
+    let bomb = gzip(&vec![0; 64 << 20]);
+    assert_eq!(Ok(64 << 20), decoded("gzip", bomb.clone(), 64 << 20).map(|body| body.len()));
+    assert_eq!(Err(ErrorKind::BodyTooLarge), decoded("gzip", bomb.clone(), 1 << 20));
+    assert_eq!(Err(ErrorKind::BodyTooLarge), decoded("br, gzip", gzip(&brotli(&vec![0; 1 << 20])), (1 << 20) - 1));
+}
+
+#[test]
+fn what_is_between_two_codings_is_capped_as_well() {
+    // A gzip member of nothing, over and over: it shrinks to next to nothing, and comes to nothing.
+    let nothing = gzip(b"").repeat(100_000);
+    assert_eq!(Ok(Vec::new()), decoded("gzip, gzip", gzip(&nothing), nothing.len() as u64));
+    for (outer, encoded) in [("gzip", gzip(&nothing)), ("br", brotli(&nothing))] {
+        let coding = format!("gzip, {outer}");
+        assert_eq!(Err(ErrorKind::BodyTooLarge), decoded(&coding, encoded, nothing.len() as u64 - 1), "{outer}");
+    }
+}
+
+#[test]
+fn a_body_that_is_cut_off_or_something_else_is_a_failure() {
+    let plain = b"hello, hello, hello".repeat(100);
+    let cut = |mut encoded: Vec<u8>| {
+        encoded.truncate(encoded.len() / 2);
+        encoded
+    };
+    for (coding, encoded) in [
+        ("gzip", cut(gzip(&plain))),
+        ("br", cut(brotli(&plain))),
+        ("zstd", cut(zstd::encode_all(&*plain, 3).expect("memory"))),
+        ("gzip", b"not gzip at all".to_vec()),
+        ("zstd", b"not zstd at all".to_vec()),
+        ("gzip, gzip, gzip, gzip, gzip, gzip", plain.clone()),
+    ] {
+        assert_eq!(Err(ErrorKind::Decode), decoded(coding, encoded, 1 << 20), "{coding}");
+    }
+}
+
+/// Text that shrinks to a third or so, and is too much to be decoded at once.
+fn large() -> Vec<u8> {
+    (0_u32..100_000).flat_map(|number| number.wrapping_mul(2_654_435_761).to_string().into_bytes()).collect()
+}
+
+#[test]
+fn what_is_more_than_a_worker_decodes_at_once_comes_out_the_same() {
+    let plain = large();
+    assert!(plain.len() > 900_000);
+    for (coding, encoded) in [
+        ("gzip", gzip(&plain)),
+        ("deflate", deflate(&plain)),
+        ("br", brotli(&plain)),
+        ("zstd", zstd::encode_all(&*plain, 3).expect("memory")),
+        ("gzip, gzip, gzip, gzip", gzip(&gzip(&gzip(&gzip(&plain))))),
+        ("zstd, br, gzip", gzip(&brotli(&zstd::encode_all(&*plain, 3).expect("memory")))),
+    ] {
+        let max_bytes = plain.len() as u64;
+        assert_eq!(Ok(&plain), decoded(coding, encoded.clone(), max_bytes).as_ref(), "{coding}");
+        assert_eq!(Err(ErrorKind::BodyTooLarge), decoded(coding, encoded.clone(), max_bytes - 1), "{coding}");
+        let cut = encoded[..encoded.len() - 20].to_vec();
+        assert_eq!(Err(ErrorKind::Decode), decoded(coding, cut, max_bytes), "{coding}");
+    }
+}
+
+#[test]
+fn what_comes_to_nothing_is_work_all_the_same() {
+    let encoded = (0..4).fold(blocks_of_nothing(5_000_000), |inner, _| deflate(&inner));
+    assert!(encoded.len() < 2500, "{}", encoded.len());
+    let codings = [Coding::Zstd, Coding::Deflate, Coding::Deflate, Coding::Deflate, Coding::Deflate];
+    assert_eq!(Some(Stop::PieceEnded), stopped(&codings, &encoded, AT_ONCE_BYTES, 1 << 40));
+    assert_eq!(None, stopped(&codings, &encoded, u64::MAX, 16 << 20), "it is a body of no bytes");
+    assert_eq!(Ok(Vec::new()), decoded("zstd, deflate, deflate, deflate, deflate", encoded, 16 << 20));
+}
+
+#[test]
+fn a_window_that_brotli_would_fill_at_once_is_too_much_for_a_worker() {
+    let bomb = brotli(&vec![0; 16 << 20]);
+    assert_eq!(Some(Stop::PieceEnded), stopped(&[Coding::Brotli], &bomb, AT_ONCE_BYTES, 1 << 40));
+}
+
+#[test]
+fn windows_are_set_aside_before_they_are_there() {
+    let plain = vec![0; 8 << 20];
+    let five_times = (0..5).fold(plain.clone(), |inner, _| zstd::encode_all(&*inner, 3).expect("memory"));
+    for (codings, encoded, at_least) in [
+        (vec![Coding::Brotli], brotli(&plain), 4 << 20),
+        (vec![Coding::Zstd], zstd::encode_all(&*plain, 3).expect("memory"), 12 << 20),
+        (vec![Coding::Zstd; 5], five_times, 14 << 20),
+        (vec![Coding::Gzip], gzip(&plain), 8 << 20),
+    ] {
+        let stop = stopped(&codings, &encoded, u64::MAX, at_least);
+        assert!(matches!(stop, Some(Stop::NoMemory { .. })), "{codings:?}: {stop:?}");
+        assert_eq!(None, stopped(&codings, &encoded, u64::MAX, 40 << 20), "{codings:?}");
+    }
+}
+
+/// A budget whose last byte is used by another body, as is its overdraft.
+fn used_up(limit: u64) -> (MemoryBudget, Reservation, Reservation) {
+    let budget = MemoryBudget::new(limit);
+    let (mut within, mut beyond) = (budget.reservation(), budget.reservation());
+    assert!(within.try_grow(limit) && beyond.try_grow(1));
+    beyond.settle();
+    (budget, within, beyond)
+}
+
+/// A byte that is free goes to who waits for more, and so is not to be had.
+fn somebody_waits(budget: &MemoryBudget, within: &mut Reservation) -> bool {
+    within.shrink_to(within.bytes() - 1);
+    let mut asking = budget.reservation();
+    let free = asking.try_grow(1);
+    asking.give(within, 1);
+    !free
+}
+
+#[test]
+fn a_body_waits_for_memory_holding_no_more_than_came_and_not_on_its_own_time() {
+    const LIMIT: u64 = 100 << 20;
+    for plain in [vec![b'x'; 100_000], large()] {
+        let (budget, mut within, beyond) = used_up(LIMIT);
+        let bytes = gzip(&plain);
+        let mut reservation = Reservation::default();
+        within.give(&mut reservation, bytes.len() as u64);
+        on_event_loop(async {
+            let decoder = decoder();
+            let by = Instant::now() + Duration::from_secs(60);
+            let mut deadline = Deadline::new(by);
+            let (headers, body) = (named("gzip"), Body { bytes, reservation });
+            let mut decoding = Box::pin(decoder.decode(&headers, body, LIMIT, &mut deadline));
+            let waits = async {
+                while !somebody_waits(&budget, &mut within) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = &mut decoding => panic!("there is no room"),
+                () = waits => {}
+            }
+            assert_eq!(LIMIT + 1, budget.used());
+            drop((within, beyond));
+            let body = decoding.await;
+            let waited_for_memory = deadline.take_excused();
+            let body = body.expect("it is decoded");
+            assert!(body.bytes == plain);
+            assert_eq!(body.bytes.capacity() as u64, body.reservation.bytes());
+            assert!(waited_for_memory > Duration::ZERO);
+            assert_eq!(by + waited_for_memory, deadline.at());
+            drop(body);
+        });
+        assert_eq!(0, budget.used());
+    }
+}
+
+#[test]
+fn a_body_that_is_not_decoded_in_time_fails_at_once_and_its_thread_notices() {
+    // Some 15 GiB would pass.
+    let encoded = gzip(&gzip(&blocks_of_nothing(5_000_000)).repeat(1000));
+    let budget = MemoryBudget::new(1 << 30);
+    let mut reservation = budget.reservation();
+    assert!(reservation.try_grow(encoded.len() as u64));
+    let body = Body { bytes: encoded, reservation };
+    let (alive, ended) = async_channel::bounded(1);
+    on_event_loop(async {
+        let by = Instant::now() + Duration::from_millis(50);
+        let threads = Arc::new(Pool::new(2, alive));
+        let decoded =
+            Decoder::new(threads).decode(&named("zstd, gzip, gzip"), body, u64::MAX, &mut Deadline::new(by)).await;
+        assert_eq!(Err(ErrorKind::Timeout), decoded.map(|_| ()).map_err(|failure| failure.kind));
+    });
+    assert!(ended.recv_blocking().is_err(), "the threads have ended with their pool");
+    assert_eq!(0, budget.used());
+}
