@@ -19,8 +19,9 @@ use crate::http::deadline::Deadline;
 use crate::http::decode::Decoder;
 use crate::http::decode::pool::Pool as DecoderPool;
 use crate::http::dial::connect::Connector;
-use crate::http::h1::allowance::Allowance;
-use crate::http::h1::exchange::{Exchange, Means, NoReply, Outgoing, READ_BYTES, Reply, ResponseLimits, Scratch};
+use crate::http::h1::allowance::{Allowance, READ_BYTES};
+use crate::http::h1::exchange::{Exchange, Means, NoReply, Reply, ResponseLimits, Scratch};
+use crate::http::h1::transfer::Outgoing;
 use crate::http::pool::{Lease, Pool, Route};
 use crate::http::request::Prepared;
 use crate::model::error::{ErrorKind, Failure};
@@ -121,7 +122,7 @@ impl Client {
         let Some(lease) = &mut lane.held else { return Poll::Ready(Err(None)) };
         let connection = lease.connection();
         let read = if allowance.covers(READ_BYTES) {
-            connection.poll_fill(&self.scratch, cx).map_err(Some)
+            connection.poll_read(&mut self.scratch.read.borrow_mut(), cx).map_err(Some)
         } else {
             connection.poll_readable(cx).map(|()| Err(None))
         };

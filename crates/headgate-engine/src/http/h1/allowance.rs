@@ -5,9 +5,10 @@
 
 use std::cell::RefCell;
 
-use crate::http::h1::exchange::READ_BYTES;
 use crate::model::memory::{MemoryBudget, Reservation};
 
+/// What one read takes in at the most.
+pub const READ_BYTES: usize = 128 * 1024;
 /// Set aside at a time at the most, and so the largest read that is covered.
 const MAX_BYTES: usize = 2 * READ_BYTES;
 

@@ -5,3 +5,4 @@ pub mod chunked;
 pub mod exchange;
 pub mod head;
 pub mod response;
+pub mod transfer;
