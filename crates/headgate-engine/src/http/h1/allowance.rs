@@ -41,3 +41,29 @@ impl Allowance {
         self.reservation.borrow_mut().shrink_to(0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_covered_is_set_aside_and_nothing_is_overdrawn_for_it() {
+        let limit = 3 * READ_BYTES as u64;
+        let budget = MemoryBudget::new(limit);
+        let (first, second) = (Allowance::new(&budget), Allowance::new(&budget));
+        assert!(first.covers(READ_BYTES));
+        assert_eq!(MAX_BYTES as u64, budget.used());
+        assert!(!second.covers(READ_BYTES), "there is room for one read, and not for what would be set aside");
+        assert!(!first.covers(MAX_BYTES + 1));
+
+        let mut body = budget.reservation();
+        first.give(&mut body, READ_BYTES as u64 + 1);
+        assert!(!first.covers(READ_BYTES), "it has less, and the budget has not as much as that");
+        first.release();
+        assert_eq!(READ_BYTES as u64 + 1, budget.used());
+        drop(body);
+        assert!(second.covers(MAX_BYTES));
+        drop(second);
+        assert_eq!(0, budget.used());
+    }
+}
