@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use http::Method;
 
-use crate::engine::lanes::PlaceIndex;
+use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
 use crate::http::client::LaneState;
 use crate::http::h1::exchange::{Exchange, Means, Reply};
@@ -94,7 +94,7 @@ impl Share {
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
         let Some(answer) = answer.filter(|_| !self.gathered.is_full()) else {
             let mut exchange = self.exchange(place, Outgoing::done());
-            exchange.take_in(data, &self.means());
+            exchange.take_in(data, &self.means(), ended);
             return Poll::Ready(Err(Some(exchange)));
         };
         self.gathered.draw(&self.allowance, length as u64);
@@ -142,10 +142,12 @@ impl Share {
             }
         }
         let row = self.lanes.take(place);
+        // What we have waited for ourselves is no part of how long the server took.
+        let span = Span { started, elapsed: started.elapsed().saturating_sub(memory) };
         let outcome = match asked {
             Err(failure) => self.unanswered(row, None, failure),
-            Ok(Err(failure)) => self.unanswered(row, Some(started), failure),
-            Ok(Ok((reply, remote_addr))) => self.answered(row, started, reply, remote_addr),
+            Ok(Err(failure)) => self.unanswered(row, Some(span), failure),
+            Ok(Ok((reply, remote_addr))) => self.answered(row, span, reply, remote_addr),
         };
         while self.gathered.is_full() {
             self.waiting(Wait::Sink, self.flush(true)).await;
@@ -198,7 +200,7 @@ impl Share {
     }
 
     /// What of a response arrived, and why its body did not.
-    fn answered(&self, row: Row, started: Instant, reply: Reply, remote_addr: Arc<str>) -> Outcome {
+    fn answered(&self, row: Row, span: Span, reply: Reply, remote_addr: Arc<str>) -> Outcome {
         let (body, failure) = match reply.body {
             Ok(body) => (Some(body), None),
             Err(failure) => (None, Some(failure)),
@@ -208,7 +210,7 @@ impl Share {
             version: reply.head.version,
             headers: reply.head.headers,
             remote_addr,
-            ttfb_us: reply.first_byte.saturating_duration_since(started).as_micros() as u64,
+            ttfb_us: reply.first_byte.saturating_duration_since(span.started).as_micros() as u64,
             body,
             body_bytes: reply.body_bytes,
         };
@@ -216,22 +218,22 @@ impl Share {
             method: self.method_of(&row).into(),
             row,
             attempts: 1,
-            started_at_us: self.shared.clock.unix_us(started),
-            elapsed_us: started.elapsed().as_micros() as u64,
+            started_at_us: self.shared.clock.unix_us(span.started),
+            elapsed_us: span.elapsed.as_micros() as u64,
             answer: Some(answer),
             failure,
         }
     }
 
-    /// What became of a row without an answer; `started`: when its attempt began, if there was one.
-    pub(super) fn unanswered(&self, row: Row, started: Option<Instant>, failure: Failure) -> Outcome {
-        let now = Instant::now();
+    /// What became of a row without an answer; `span`: of its attempt, if there was one.
+    pub(super) fn unanswered(&self, row: Row, span: Option<Span>, failure: Failure) -> Outcome {
+        let started = span.map_or_else(Instant::now, |span| span.started);
         Outcome {
             method: self.method_of(&row).into(),
             row,
-            attempts: u16::from(started.is_some()),
-            started_at_us: self.shared.clock.unix_us(started.unwrap_or(now)),
-            elapsed_us: started.map_or(0, |started| now.saturating_duration_since(started).as_micros() as u64),
+            attempts: u16::from(span.is_some()),
+            started_at_us: self.shared.clock.unix_us(started),
+            elapsed_us: span.map_or(0, |span| span.elapsed.as_micros() as u64),
             answer: None,
             failure: Some(failure),
         }

@@ -171,9 +171,9 @@ impl Share {
     pub(super) fn cancel(&self, ordinal: u64) {
         if self.schedule.borrow_mut().cancel(ordinal) {
             self.changed.notify_one();
-        } else if let Some((row, started)) = self.lanes.cancel(ordinal) {
+        } else if let Some((row, span)) = self.lanes.cancel(ordinal) {
             let failure = Failure::new(ErrorKind::Cancelled, "it was cancelled while it was in flight");
-            let outcome = self.unanswered(row, started, failure);
+            let outcome = self.unanswered(row, span, failure);
             self.cancelled.borrow_mut().push(outcome);
         }
     }

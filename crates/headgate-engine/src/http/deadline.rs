@@ -38,6 +38,11 @@ impl Deadline {
         self.excused += time;
     }
 
+    /// How much is excused.
+    pub fn excused(&self) -> Duration {
+        self.excused
+    }
+
     /// How much was excused since this was asked last.
     pub fn take_excused(&mut self) -> Duration {
         std::mem::take(&mut self.excused)

@@ -152,8 +152,8 @@ impl Exchange {
         self.failure = failure;
     }
 
-    /// Takes in what was read, which was covered by the allowance. No data: the connection has ended.
-    pub fn take_in(&mut self, data: &[u8], means: &Means<'_>) {
+    /// Takes in what was read at that time, which was set aside. No data: the connection has ended.
+    pub fn take_in(&mut self, data: &[u8], means: &Means<'_>, now: Instant) {
         let read = if data.is_empty() { self.reader.end() } else { self.reader.feed(data) };
         self.failure = read.err();
         self.received |= !data.is_empty();
@@ -164,7 +164,7 @@ impl Exchange {
             self.reservation.shrink_to(held);
         }
         if self.first_byte.is_none() && self.reader.head.is_some() {
-            self.first_byte = Some(Instant::now());
+            self.first_byte = Some(now);
         }
     }
 
@@ -217,7 +217,11 @@ impl Exchange {
                 return;
             }
             match poll_fn(|cx| self.poll_fill(connection, means.scratch, deadline, cx)).await {
-                Ok(length) => self.take_in(&means.scratch.read.borrow()[..length], means),
+                Ok(length) => {
+                    let now = Instant::now();
+                    let came = now.checked_sub(deadline.excused()).unwrap_or(now);
+                    self.take_in(&means.scratch.read.borrow()[..length], means, came);
+                }
                 Err(failure) => self.failure = Some(failure),
             }
         }
