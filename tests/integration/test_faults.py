@@ -45,6 +45,9 @@ EXPECTED: dict[str, str | None] = {
     "gzip-bomb": "body_too_large",
     "brotli-bomb": "body_too_large",
     "zstd-bomb": "body_too_large",
+    "brotli-window": "body_too_large",
+    "zstd-windows": "body_too_large",
+    "deflated-nothing": "body_too_large",
     # framing
     "content-length-too-long": "closed",
     "content-length-too-short": None,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -83,10 +83,15 @@ def printed_by(program: str, place: Path) -> str:
 
 
 def wait_for_requests(server: str, number: int) -> None:
-    """Asks the server until it has seen so many; there is no event to wait for in another process."""
+    """Asks the server until it has seen so many."""
+    wait_for(lambda: bool(stats(server)["requests"] >= number))
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    """Asks until it is so; there is no event to wait for in another process."""
     end = time.monotonic() + LONGEST_S
-    while stats(server)["requests"] < number:
-        assert time.monotonic() < end, "the requests do not come"
+    while not is_so():
+        assert time.monotonic() < end, "it does not come"
 
 
 def get(url: str) -> str:

@@ -64,9 +64,8 @@ def test_the_options_table_shows_the_defaults(capsys: pytest.CaptureFixture[str]
     told = " ".join(capsys.readouterr().out.split())
     (rows,) = [table for table in tables("README.md") if table[0][:2] == ["option", "default"]]
     figures = {row[0].rpartition("`--")[2].rstrip("`"): row[1] for row in rows[1:] if row[1][:1].isdigit()}
-    assert {"concurrency", "timeout-s", "connect-timeout-s", "max-body-bytes", "fail-on", "commit-every-s"} == set(
-        figures
-    )
+    sizes = {"max-body-bytes", "max-memory-bytes"}
+    assert {"concurrency", "timeout-s", "connect-timeout-s", *sizes, "fail-on", "commit-every-s"} == set(figures)
     for option, default in figures.items():
         assert re.search(rf"--{option} [^(]*\(default: {default}\)", told), option
 

@@ -54,6 +54,7 @@ def test_the_defaults_are_right() -> None:
             {"connect_timeout_s": float("inf")},
         ),
         ("max_body_bytes must be at least 0, not -1", {"max_body_bytes": -1}),
+        ("max_memory_bytes must be at least 1048576, not 1048575", {"max_memory_bytes": 1024**2 - 1}),
         ("grace_s must be 0 seconds or more and at most 31536000, not -1", {"grace_s": -1}),
         ("part_bytes must be at least 1, not 0", {"part_bytes": 0}),
         ("method 'GET /' is no HTTP method", {"method": "GET /"}),

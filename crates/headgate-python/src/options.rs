@@ -75,6 +75,7 @@ impl Asked<'_, '_> {
         self.read(OptionName::Headers, &mut request.headers)?;
         self.read(OptionName::Data, &mut request.body)?;
         self.read(OptionName::MaxBodyBytes, &mut request.max_body_bytes)?;
+        self.read(OptionName::MaxMemoryBytes, &mut engine.max_memory_bytes)?;
         self.read(OptionName::Cacert, &mut request.cacert)?;
         self.read(OptionName::Insecure, &mut request.insecure)?;
         self.read(OptionName::PartBytes, &mut sink.part_bytes)

@@ -25,6 +25,7 @@ _NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 at_least_0: Final = _checks.whole(0, MOST)
 at_least_1: Final = _checks.whole(1, MOST)
+at_least_1_mib: Final = _checks.whole(1024**2, MOST)
 time: Final = number(
     lambda seconds: 0 < seconds <= LONGEST_WAIT_S,
     f"more than 0 seconds and at most {LONGEST_WAIT_S:.0f}",

@@ -269,6 +269,23 @@ class WorkOptions(TypedDict, total=False):
             typed="a longer response body is a failure",
         ),
     ]
+    max_memory_bytes: Annotated[
+        int,
+        JobOption(
+            help=(
+                "What responses take in memory until they are written, and what decoding them takes: others wait"
+                " meanwhile, and their servers with them. One body at a time may go beyond it, so that there is always"
+                " one that comes to its end."
+            ),
+            default=256 * 1024**2,
+            unit=_BYTES,
+            check=rules.at_least_1_mib,
+            given_as="size",
+            group="limits",
+            metavar="SIZE",
+            typed="for responses until they are written, and for decoding them; others wait meanwhile",
+        ),
+    ]
     grace_s: Annotated[
         float,
         JobOption(

@@ -135,7 +135,7 @@ impl Engine {
         let inner = Inner {
             workers,
             tls: TlsConfigs::default(),
-            memory: MemoryBudget::new(options.body_memory_bytes),
+            memory: MemoryBudget::new(options.max_memory_bytes),
             files,
             threads,
             concurrency: Arc::default(),

@@ -59,6 +59,7 @@ option_names! {
     TimeoutS = "timeout_s",
     ConnectTimeoutS = "connect_timeout_s",
     MaxBodyBytes = "max_body_bytes",
+    MaxMemoryBytes = "max_memory_bytes",
     GraceS = "grace_s",
     PartBytes = "part_bytes",
     Insecure = "insecure",

@@ -14,8 +14,8 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 pub const DEFAULT_MAX_BODY_BYTES: u64 = 16 * 1024 * 1024;
-/// Bytes of response bodies in memory, over all requests in flight and outcomes not yet written.
-pub const DEFAULT_BODY_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
+/// Bytes of responses in memory, over all requests in flight and outcomes not yet written.
+pub const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes after which a part is closed and the next one begun.
 pub const DEFAULT_PART_BYTES: u64 = 128 * 1024 * 1024;
 /// Time after which results are committed: what a crash can cost.
@@ -199,14 +199,14 @@ impl Default for RunOptions {
 pub struct EngineOptions {
     /// Workers, at least 1; `None`: the cores this process may use.
     pub threads: Option<usize>,
-    /// Bytes of response bodies in memory, over all runs.
-    pub body_memory_bytes: u64,
+    /// Bytes of responses in memory, and of what decodes them, over all runs.
+    pub max_memory_bytes: u64,
     pub dns: Dns,
 }
 
 impl Default for EngineOptions {
     fn default() -> Self {
-        Self { threads: None, body_memory_bytes: DEFAULT_BODY_MEMORY_BYTES, dns: Dns::default() }
+        Self { threads: None, max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES, dns: Dns::default() }
     }
 }
 

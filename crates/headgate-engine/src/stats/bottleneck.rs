@@ -108,7 +108,8 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
         (BoundKind::Machine, machine(stretch, busy))
     } else if waiting(Wait::Memory) >= HELD_BACK {
         let share = percent(waiting(Wait::Memory));
-        (BoundKind::Memory, format!("bound by memory for bodies: requests wait for it {share} of the time").into())
+        let text = "bound by memory for bodies: requests wait for it";
+        (BoundKind::Memory, message!("{text} {share} of the time; allow more (", OptionName::MaxMemoryBytes, ")"))
     } else if waiting(Wait::Names) >= HELD_BACK {
         (BoundKind::Names, names(waiting(Wait::Names)))
     } else if let Some(input) = input(stretch) {
@@ -371,7 +372,7 @@ mod tests {
             ),
             (
                 BoundKind::Memory,
-                "bound by memory for bodies: requests wait for it 40 % of the time",
+                "bound by memory for bodies: requests wait for it 40 % of the time; allow more (max_memory_bytes)",
                 stretch(10, Some((Wait::Memory, 4)), 1.0),
             ),
             (

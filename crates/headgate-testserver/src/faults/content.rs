@@ -1,6 +1,7 @@
 //! Faults of content: the body is framed well, but is not what its content-encoding says, or far more than it seems.
 
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 use flate2::write::DeflateEncoder;
 use flate2::{Compression, Crc};
@@ -12,6 +13,11 @@ use crate::content::gzip;
 const MEBIBYTE: usize = 1024 * 1024;
 /// What a bomb inflates to.
 const BOMB_MEBIBYTES: usize = 1024;
+const EMPTY_MEMBERS: usize = 800_000;
+/// The most there is (RFC 8878 section 3.1.1.2).
+const ZSTD_BLOCK_BYTES: usize = 128 * 1024;
+const ZSTD_LAST_BLOCK: u32 = 1;
+const ZSTD_REPEATED_BYTE: u32 = 1 << 1;
 const SAMPLE: &[u8] = b"Hello, World! Hello, World! Hello, World! Hello, World! Hello, World! Hello, World!";
 
 pub(super) const FAULTS: &[Fault] = &[
@@ -75,6 +81,28 @@ pub(super) const FAULTS: &[Fault] = &[
         description: "sends 32 KiB of zstd that inflate to 1 GiB",
         steps: &[Make(|| Ok(encoded("zstd", &zstd_bomb(BOMB_MEBIBYTES))))],
     },
+    Fault {
+        name: "brotli-window",
+        description: "sends 52 bytes of brotli that inflate to 64 MiB, with a window of 16 MiB",
+        steps: &[Make(|| Ok(encoded("br", BROTLI_WINDOW)))],
+    },
+    Fault {
+        name: "zstd-windows",
+        description: "sends 8 MiB of zeros in zstd five times over, each of which fills a window of 8 MiB",
+        steps: &[Make(|| Ok(encoded("zstd, zstd, zstd, zstd, zstd", &zstd_windows(5))))],
+    },
+    Fault {
+        name: "deflated-nothing",
+        description: "sends 2 KB of deflate twice over 800,000 members of gzip, which come to nothing",
+        steps: &[Make(|| Ok(encoded("gzip, deflate, deflate", &deflated_nothing()?)))],
+    },
+];
+
+/// 64 MiB of zeros with the largest window, as the `brotli` crate makes of them with quality 5.
+const BROTLI_WINDOW: &[u8] = &[
+    0xcf, 0xff, 0xff, 0x7f, 0x00, 0x24, 0x00, 0xe2, 0xb1, 0x40, 0x72, 0xef, 0xff, 0xf9, 0xff, 0xff, 0x0f, 0x80, 0x04,
+    0x40, 0x1c, 0x16, 0x80, 0xee, 0xfd, 0x3f, 0xff, 0xff, 0xff, 0x01, 0x90, 0x00, 0x88, 0xc3, 0x02, 0xd0, 0xbd, 0xff,
+    0xe7, 0xff, 0xff, 0x3f, 0x00, 0x12, 0x00, 0x71, 0x58, 0x00, 0xba, 0xf7, 0xff, 0x03,
 ];
 
 /// A sound head, and `body`.
@@ -172,19 +200,56 @@ fn brotli_bomb(mebibytes: usize) -> io::Result<Vec<u8>> {
 
 /// `mebibytes` MiB of zeros as blocks of one repeated byte (RFC 8878 section 3.1.1), 128 KiB each, the most there is.
 fn zstd_bomb(mebibytes: usize) -> Vec<u8> {
-    const BLOCK_BYTES: usize = 128 * 1024;
-    const REPEATED_BYTE: u32 = 1 << 1;
     let mut bomb = 0xFD2F_B528_u32.to_le_bytes().to_vec();
     // Frame header: no content size, no checksum; a window of 128 KiB = 2^(10 + 7).
     bomb.extend_from_slice(&[0, 7 << 3]);
-    let blocks = mebibytes * MEBIBYTE / BLOCK_BYTES;
+    let blocks = mebibytes * MEBIBYTE / ZSTD_BLOCK_BYTES;
     for block in 1..=blocks {
-        let is_last = u32::from(block == blocks);
-        let header = is_last | REPEATED_BYTE | (BLOCK_BYTES as u32) << 3;
+        let is_last = if block == blocks { ZSTD_LAST_BLOCK } else { 0 };
+        let header = is_last | ZSTD_REPEATED_BYTE | (ZSTD_BLOCK_BYTES as u32) << 3;
         bomb.extend_from_slice(&header.to_le_bytes()[..3]);
         bomb.push(0);
     }
     bomb
+}
+
+/// A zstd frame with a window of 8 MiB: zeros as blocks of one repeated byte between `before` and `after`, which are no
+/// longer than a block.
+fn zstd_frame(before: &[u8], zeros: usize, after: &[u8]) -> Vec<u8> {
+    let mut frame = 0xFD2F_B528_u32.to_le_bytes().to_vec();
+    frame.extend_from_slice(&[0, 13 << 3]);
+    let mut block = |header: u32, content: &[u8]| {
+        frame.extend_from_slice(&header.to_le_bytes()[..3]);
+        frame.extend_from_slice(content);
+    };
+    block((before.len() as u32) << 3, before);
+    for _ in 0..zeros / ZSTD_BLOCK_BYTES {
+        block(ZSTD_REPEATED_BYTE | (ZSTD_BLOCK_BYTES as u32) << 3, &[0]);
+    }
+    block(ZSTD_LAST_BLOCK | (after.len() as u32) << 3, after);
+    frame
+}
+
+/// A decoder has to pass on what is to be skipped (RFC 8878 section 3.1.2), from window to window.
+fn zstd_windows(layers: usize) -> Vec<u8> {
+    const SKIPPED_BYTES: usize = 8 * MEBIBYTE;
+    let skipped = [0x184D_2A50_u32.to_le_bytes(), (SKIPPED_BYTES as u32).to_le_bytes()].concat();
+    let innermost = zstd_frame(b"", SKIPPED_BYTES, b"");
+    (1..layers).fold(innermost, |inner, _| zstd_frame(&skipped, SKIPPED_BYTES, &inner))
+}
+
+fn deflated_nothing() -> io::Result<Vec<u8>> {
+    static MADE: OnceLock<Vec<u8>> = OnceLock::new();
+    if let Some(made) = MADE.get() {
+        return Ok(made.clone());
+    }
+    let mut body = gzip(b"")?.repeat(EMPTY_MEMBERS);
+    for _ in 0..2 {
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&body)?;
+        body = encoder.finish()?;
+    }
+    Ok(MADE.get_or_init(|| body).clone())
 }
 
 #[cfg(test)]
@@ -217,6 +282,20 @@ mod tests {
         assert!(gzip_bomb(BOMB_MEBIBYTES).expect("made in memory").len() < 1_200_000);
         assert!(brotli_bomb(BOMB_MEBIBYTES).expect("made in memory").len() < 32_000);
         assert!(zstd_bomb(BOMB_MEBIBYTES).len() < 33_000);
+    }
+
+    #[test]
+    fn what_is_nested_is_well_encoded() {
+        let brotli = decoded(brotli::Decompressor::new(BROTLI_WINDOW, 4096));
+        assert!(vec![0; 64 * MEBIBYTE] == brotli);
+        let zstd = |encoded: Vec<u8>| decoded(zstd::Decoder::new(&encoded[..]).expect("a frame"));
+        let windows = zstd_windows(5);
+        assert!(windows.len() < 2000, "{}", windows.len());
+        assert!(vec![0; 8 * MEBIBYTE] == (0..5).fold(windows, |encoded, _| zstd(encoded)));
+        let nothing = deflated_nothing().expect("made in memory");
+        assert!(nothing.len() < 2500, "{}", nothing.len());
+        let members = (0..2).fold(nothing, |encoded, _| decoded(flate2::read::DeflateDecoder::new(&encoded[..])));
+        assert!(gzip(b"").expect("made in memory").repeat(EMPTY_MEMBERS) == members);
     }
 
     #[test]

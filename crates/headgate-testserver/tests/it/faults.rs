@@ -127,6 +127,9 @@ const OTHERS: &[&str] = &[
     "gzip-bomb",
     "brotli-bomb",
     "zstd-bomb",
+    "brotli-window",
+    "zstd-windows",
+    "deflated-nothing",
 ];
 
 const SOUND: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!";
@@ -323,6 +326,21 @@ fn bad_content_is_framed_well_and_said_to_be_encoded() {
     plain.clear();
     flate2::read::DeflateDecoder::new(&raw.body[..]).read_to_end(&mut plain).expect("deflate");
     assert_eq!(sample, plain);
+}
+
+#[test]
+fn what_is_nested_or_has_a_large_window_says_so() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    for (name, tokens, max_bytes) in [
+        ("brotli-window", "br", 60),
+        ("zstd-windows", "zstd, zstd, zstd, zstd, zstd", 2000),
+        ("deflated-nothing", "gzip, deflate, deflate", 2500),
+    ] {
+        let answer = client.get(&format!("/fault/{name}"));
+        assert_eq!(Some(tokens), answer.field("Content-Encoding"));
+        assert!((1..=max_bytes).contains(&answer.body.len()), "{name}: {} bytes", answer.body.len());
+    }
 }
 
 #[test]

@@ -1,0 +1,92 @@
+"""What servers send takes no more memory than the budget allows, nor the time of other rows."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.results import rows
+from support.run import HEADGATE, LONGEST_S, headgate, serving, stats, wait_for
+
+MEBIBYTE = 1024**2
+BESIDE_BUDGET_BYTES = 100 * MEBIBYTE
+"""What a process takes that holds no responses, with room for what its allocator keeps."""
+
+
+def counted(tmp_path: Path, urls: list[str], budget: int, *flags: str) -> dict[str, Any]:
+    """The summary of a job that asks for all of these at the same time, within a budget of so many MiB."""
+    source, summary = tmp_path / "urls.txt", tmp_path / "summary.json"
+    source.write_text("".join(f"{url}\n" for url in urls))
+    limits = ["-c", str(len(urls)), "--max-memory-bytes", f"{budget}MiB", *flags]
+    done = headgate("fetch", source, "--format", "none", "--summary", summary, *limits)
+    told: dict[str, Any] = json.loads(summary.read_text())
+    assert len(urls) == told["rows"], done.stderr
+    return told
+
+
+def mixed(hostile: list[str], others: list[str]) -> list[str]:
+    """Some of the others after each of the hostile."""
+    share = len(others) // len(hostile)
+    return [url for at, each in enumerate(hostile) for url in (each, *others[at * share : (at + 1) * share])]
+
+
+def test_windows_of_brotli_fit_the_budget_and_their_time_and_leave_others_theirs(server: str, tmp_path: Path) -> None:
+    bombs = [f"{server}/fault/brotli-window?{number}" for number in range(200)]
+    others = [f"{server}/encoded/zstd/1000000?{number}" for number in range(200)]
+    told = counted(tmp_path, mixed(bombs, others), 64, "--timeout-s", "3")
+    assert len(others) == told["answered"], told["errors"]
+    assert told["errors"].keys() <= {"body_too_large", "timeout"}
+    assert told["latency_us"]["max"] < 8_000_000
+    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+
+
+def test_windows_within_windows_fit_the_budget(server: str, tmp_path: Path) -> None:
+    told = counted(tmp_path, [f"{server}/fault/zstd-windows?{number}" for number in range(40)], 64)
+    assert told["answered"] == 40, told["errors"]
+    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+
+
+def test_what_comes_to_nothing_takes_nobody_elses_time(server: str, tmp_path: Path) -> None:
+    hostile = [f"{server}/fault/deflated-nothing?{number}" for number in range(60)]
+    others = [f"{server}/encoded/gzip/1000?{number}" for number in range(300)]
+    source = tmp_path / "urls.txt"
+    source.write_text("".join(f"{url}\n" for url in mixed(hostile, others)))
+    headgate("fetch", source, "-o", tmp_path / "out", "-c", "360", "--timeout-s", "3")
+    outcomes = rows(tmp_path / "out")
+    assert {"timeout", None} >= {row["error"] for row in outcomes}
+    assert [] == [row["url"] for row in outcomes if row["error"] and "/fault/" not in row["url"]]
+    assert max(row["elapsed_us"] for row in outcomes) < 8_000_000
+
+
+def test_bodies_that_are_read_fit_the_budget(server: str, tmp_path: Path) -> None:
+    told = counted(tmp_path, [f"{server}/bytes/{15 * MEBIBYTE}?{number}" for number in range(50)], 64)
+    assert told["answered"] == 50, told["errors"]
+    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+
+
+@pytest.mark.parametrize("path", ["/bytes/{}", "/chunked/{}"])
+def test_a_body_larger_than_the_budget_takes_twice_its_size(path: str, server: str, tmp_path: Path) -> None:
+    size = 200 * MEBIBYTE
+    summary = tmp_path / "summary.json"
+    limits = ["--max-body-bytes", str(size), "--max-memory-bytes", "32MiB"]
+    headgate("fetch", f"{server}{path.format(size)}", "-o", tmp_path / "out", "--summary", summary, *limits, check=0)
+    assert json.loads(summary.read_text())["peak_rss_bytes"] <= 32 * MEBIBYTE + 2 * size
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+def test_no_row_pays_for_a_reader_that_is_late(coding: str, tmp_path: Path) -> None:
+    count = 24
+    urls = tmp_path / "urls.txt"
+    with serving() as server:
+        bodies = [f"{server}/encoded/{coding}/1000000?{number}\n" for number in range(count)]
+        urls.write_text("".join([*bodies, f"{server}/fault/hang-before-headers\n"]))
+        limits = ["-c", str(count + 1), "--max-memory-bytes", "2MiB", "--timeout-s", "4"]
+        with subprocess.Popen([HEADGATE, "fetch", urls, "-o", "-", *limits], stdout=subprocess.PIPE) as process:
+            # The one that is never answered has come to its deadline, and so have those that were asked before it.
+            wait_for(lambda: stats(server)["requests"] > count and stats(server)["requests_in_progress"] == 0)
+            told, _ = process.communicate(timeout=LONGEST_S)
+    failed = [json.loads(line)["row"] for line in told.splitlines() if json.loads(line)["error"] is not None]
+    assert [count] == failed
+    assert count + 1 == len(told.splitlines())
