@@ -149,10 +149,11 @@ impl Share {
             Ok(Err(failure)) => self.unanswered(row, Some(span), failure),
             Ok(Ok((reply, remote_addr))) => self.answered(row, span, reply, remote_addr),
         };
-        while self.gathered.is_full() {
-            self.waiting(Wait::Sink, self.flush(true)).await;
-        }
-        let is_full = self.record(outcome);
+        let is_full = if self.gathered.has_room(outcome.as_ref().bytes()) {
+            self.record(outcome).await
+        } else {
+            self.waiting(Wait::Sink, self.record(outcome)).await
+        };
         // Rows that end without I/O must not keep the others from theirs.
         tokio::task::consume_budget().await;
         is_full
@@ -239,19 +240,26 @@ impl Share {
         }
     }
 
-    /// A row has its outcome. Whether a batch is full.
-    pub(super) fn record(&self, outcome: Outcome) -> bool {
-        let is_full = self.record_ref(outcome.as_ref());
-        if let Some(body) = outcome.answer.and_then(|answer| answer.body) {
-            self.gathered.absorb(body.reservation);
+    /// A row has its outcome. Waits where there is no room for it. Whether a batch is full.
+    pub(super) async fn record(&self, outcome: Outcome) -> bool {
+        let failed = self.count(outcome.as_ref());
+        if self.gathered.has_room(outcome.as_ref().bytes()) {
+            return self.gathered.push_owned(outcome, failed);
         }
-        is_full
+        self.sent(self.gathered.push_in_turn(outcome, failed).await);
+        false
     }
 
-    /// As [`Share::record`]; its memory is for the caller to see to.
+    /// As [`Share::record`], where there is room; its memory is for the caller to see to.
     fn record_ref(&self, outcome: OutcomeRef<'_>) -> bool {
+        let failed = self.count(outcome);
+        self.gathered.push(outcome, failed)
+    }
+
+    /// Whether the row was given up.
+    fn count(&self, outcome: OutcomeRef<'_>) -> bool {
         let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
         self.stats().figures.record(outcome, failed);
-        self.gathered.push(outcome, failed)
+        failed
     }
 }
