@@ -115,7 +115,7 @@ impl Share {
         let max_body_bytes = self.shared.limits.response.max_body_bytes;
         let answer = whole(data, &mut room, self.asks_for_head(place), max_body_bytes);
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
-        let Some(answer) = answer.filter(|_| !self.gathered.is_full()) else {
+        let Some(answer) = answer.filter(|_| self.gathered.has_room(length)) else {
             let mut exchange = self.exchange(place, Outgoing::done());
             exchange.take_in(data, &self.means(), ended);
             return Poll::Ready(Err(Detour::Exchange(exchange)));
@@ -201,10 +201,11 @@ impl Share {
 
     /// Records an outcome that waits for its turn where a batch is full. Whether the next one is.
     async fn record_in_turn(&self, outcome: Outcome) -> bool {
-        while self.gathered.is_full() {
-            self.waiting(Wait::Sink, self.flush(true)).await;
-        }
-        let is_full = self.record(outcome);
+        let is_full = if self.gathered.has_room(outcome.as_ref().bytes()) {
+            self.record(outcome).await
+        } else {
+            self.waiting(Wait::Sink, self.record(outcome)).await
+        };
         // Rows that end without I/O must not keep the others from theirs.
         tokio::task::consume_budget().await;
         is_full
@@ -284,19 +285,26 @@ impl Share {
         }
     }
 
-    /// A row has its outcome. Whether a batch is full.
-    pub(super) fn record(&self, outcome: Outcome) -> bool {
-        let is_full = self.record_ref(outcome.as_ref());
-        if let Some(body) = outcome.answer.and_then(|answer| answer.body) {
-            self.gathered.absorb(body.reservation);
+    /// A row has its outcome. Waits where there is no room for it. Whether a batch is full.
+    pub(super) async fn record(&self, outcome: Outcome) -> bool {
+        let failed = self.count(outcome.as_ref());
+        if self.gathered.has_room(outcome.as_ref().bytes()) {
+            return self.gathered.push_owned(outcome, failed);
         }
-        is_full
+        self.sent(self.gathered.push_in_turn(outcome, failed).await);
+        false
     }
 
-    /// As [`Share::record`]; its memory is for the caller to see to.
+    /// As [`Share::record`], where there is room; its memory is for the caller to see to.
     fn record_ref(&self, outcome: OutcomeRef<'_>) -> bool {
+        let failed = self.count(outcome);
+        self.gathered.push(outcome, failed)
+    }
+
+    /// Whether the row was given up.
+    fn count(&self, outcome: OutcomeRef<'_>) -> bool {
         let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
         self.stats().figures.record(outcome, failed);
-        self.gathered.push(outcome, failed)
+        failed
     }
 }
