@@ -61,11 +61,6 @@ impl Gathered {
         builder.is_full()
     }
 
-    /// Whether nothing may be added before [`Gathered::send`] has sent what there is.
-    pub(super) fn is_full(&self) -> bool {
-        self.builder.as_ref().is_some_and(|builder| builder.borrow().is_full())
-    }
-
     /// Takes over from an allowance what was set aside for an outcome that is pushed.
     pub(super) fn draw(&self, allowance: &Allowance, bytes: u64) {
         if let Some(builder) = &self.builder {
