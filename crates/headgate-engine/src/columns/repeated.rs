@@ -16,20 +16,24 @@ const MAX_WHOLE_BYTES: usize = 64;
 
 #[derive(Default)]
 pub(super) struct RepeatedText {
-    /// The rows before those of `value`.
+    /// The rows before those of the value.
     before: StringBuilder,
-    value: Option<String>,
-    /// Rows with `value`.
+    /// The value, if there is one.
+    text: String,
+    is_there: bool,
+    /// Rows with the value.
     rows: usize,
-    /// [`BATCH_ROWS`] rows of `value`, once a batch had no other.
+    /// [`BATCH_ROWS`] rows of the value, once a batch had no other.
     whole: Option<StringArray>,
 }
 
 impl RepeatedText {
     pub(super) fn push(&mut self, value: Option<&str>) {
-        if self.value.as_deref() != value {
+        if self.value() != value {
             self.write_down();
-            self.value = value.map(str::to_owned);
+            self.text.clear();
+            self.text.push_str(value.unwrap_or_default());
+            self.is_there = value.is_some();
             self.whole = None;
         }
         self.rows += 1;
@@ -42,18 +46,23 @@ impl RepeatedText {
             return Arc::new(mem::take(&mut self.before).finish());
         }
         let rows = mem::take(&mut self.rows);
-        if rows > BATCH_ROWS || self.value.as_ref().is_some_and(|value| value.len() > MAX_WHOLE_BYTES) {
-            return Arc::new(repeated(self.value.as_deref(), rows));
+        if rows > BATCH_ROWS || self.text.len() > MAX_WHOLE_BYTES {
+            return Arc::new(repeated(self.value(), rows));
         }
-        let whole = self.whole.get_or_insert_with(|| repeated(self.value.as_deref(), BATCH_ROWS));
-        Arc::new(whole.slice(0, rows))
+        let whole = self.whole.take().unwrap_or_else(|| repeated(self.value(), BATCH_ROWS));
+        Arc::new(self.whole.insert(whole).slice(0, rows))
+    }
+
+    fn value(&self) -> Option<&str> {
+        self.is_there.then_some(&self.text)
     }
 
     fn write_down(&mut self) {
         let rows = mem::take(&mut self.rows);
-        match &self.value {
-            Some(value) => self.before.append_value_n(value, rows),
-            None => self.before.append_nulls(rows),
+        if self.is_there {
+            self.before.append_value_n(&self.text, rows);
+        } else {
+            self.before.append_nulls(rows);
         }
     }
 }
