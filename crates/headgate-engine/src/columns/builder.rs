@@ -1,5 +1,6 @@
 //! Outcomes one at a time from the exchange, columns of them ([`OutcomeBatch`]) for the sink.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -13,9 +14,9 @@ use http::Version;
 
 use super::kept::KeptCodec;
 use super::schema::{header_fields, headers_item, schema};
-use crate::model::headers::Headers;
-use crate::model::memory::Reservation;
-use crate::model::outcome::Outcome;
+use crate::model::headers::HeadersRef;
+use crate::model::memory::{MemoryBudget, Reservation};
+use crate::model::outcome::OutcomeRef;
 
 /// Rows after which a batch goes to the sink.
 pub const BATCH_ROWS: usize = 1024;
@@ -41,6 +42,7 @@ pub struct OutcomeBuilder {
     columns: Columns,
     rows: usize,
     bytes: usize,
+    memory: MemoryBudget,
     reservation: Reservation,
 }
 
@@ -61,7 +63,7 @@ struct Columns {
     ttfb_us: Int64Builder,
     http_version: StringBuilder,
     remote_addr: StringBuilder,
-    kept: Vec<Option<Box<[u8]>>>,
+    kept: KeptRows,
     failed: BooleanBufferBuilder,
     any_failed: bool,
 }
@@ -85,7 +87,7 @@ impl Columns {
             ttfb_us: Int64Builder::new(),
             http_version: StringBuilder::new(),
             remote_addr: StringBuilder::new(),
-            kept: Vec::new(),
+            kept: KeptRows::default(),
             failed: BooleanBufferBuilder::new(BATCH_ROWS),
             any_failed: false,
         }
@@ -102,6 +104,28 @@ struct HeadersBuilder {
     values: BinaryBuilder,
 }
 
+/// Kept columns of the rows, as [`KeptCodec`] encodes them.
+#[derive(Default)]
+struct KeptRows {
+    bytes: Vec<u8>,
+    /// Of each row that has some.
+    ranges: Vec<Option<Range<usize>>>,
+}
+
+impl KeptRows {
+    fn push(&mut self, row: Option<&[u8]>) {
+        self.ranges.push(row.map(|row| {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(row);
+            start..self.bytes.len()
+        }));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        self.ranges.iter().map(|range| range.clone().map(|range| &self.bytes[range]))
+    }
+}
+
 impl HeadersBuilder {
     fn new() -> Self {
         Self {
@@ -112,10 +136,12 @@ impl HeadersBuilder {
         }
     }
 
-    fn append(&mut self, headers: Option<&Headers>) {
-        for (name, value) in headers.into_iter().flat_map(Headers::iter) {
-            self.names.append_value(name);
-            self.values.append_value(value);
+    fn append(&mut self, headers: Option<HeadersRef<'_>>) {
+        if let Some(headers) = headers {
+            headers.for_each(|name, value| {
+                self.names.append_value(name);
+                self.values.append_value(value);
+            });
         }
         self.ends.push(self.names.len() as i32);
         self.present.append(headers.is_some());
@@ -133,15 +159,21 @@ impl HeadersBuilder {
 impl OutcomeBuilder {
     /// # Errors
     /// A kept field has a type that cannot be carried.
-    pub fn new(kept: &Fields) -> Result<Self, ArrowError> {
+    pub fn new(kept: &Fields, memory: MemoryBudget) -> Result<Self, ArrowError> {
         Ok(Self {
             schema: schema(kept),
             kept_codec: if kept.is_empty() { None } else { Some(KeptCodec::new(kept)?) },
             columns: Columns::new(),
             rows: 0,
             bytes: 0,
-            reservation: Reservation::default(),
+            reservation: memory.reservation(),
+            memory,
         })
+    }
+
+    /// What was set aside for what it holds.
+    pub fn reservation(&mut self) -> &mut Reservation {
+        &mut self.reservation
     }
 
     pub fn is_empty(&self) -> bool {
@@ -152,15 +184,28 @@ impl OutcomeBuilder {
         self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES
     }
 
-    /// Adds a row; `failed`: it was given up.
-    pub fn push(&mut self, outcome: Outcome, failed: bool) {
-        self.bytes += outcome.row.bytes() + outcome.answer.as_ref().map_or(0, |answer| answer.headers.bytes());
+    /// Sets memory aside for what is pushed next, if there is room now.
+    pub fn try_set_aside(&mut self, bytes: u64) -> bool {
+        let set_aside = self.reservation.try_grow(bytes);
+        self.reservation.settle();
+        set_aside
+    }
+
+    /// Takes over the memory that was set aside for what is pushed.
+    pub fn absorb(&mut self, reservation: Reservation) {
+        self.reservation.absorb(reservation);
+    }
+
+    /// Adds a row; `failed`: it was given up. Its memory is for [`OutcomeBuilder::try_set_aside`] or
+    /// [`OutcomeBuilder::absorb`].
+    pub fn push(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
+        self.bytes += outcome.row.bytes() + outcome.answer.map_or(0, |answer| answer.headers.bytes());
         let columns = &mut self.columns;
         columns.row.append_value(outcome.row.ordinal as i64);
         columns.url.append_value(&outcome.row.url);
-        columns.method.append_value(&outcome.method);
-        columns.error.append_option(outcome.failure.as_ref().map(|failure| failure.kind.name()));
-        columns.error_message.append_option(outcome.failure.as_ref().map(|failure| &failure.message));
+        columns.method.append_value(outcome.method);
+        columns.error.append_option(outcome.failure.map(|failure| failure.kind.name()));
+        columns.error_message.append_option(outcome.failure.map(|failure| &failure.message));
         columns.attempts.append_value(outcome.attempts as i16);
         columns.final_url.append_null();
         columns.started_at.append_value(outcome.started_at_us);
@@ -168,21 +213,15 @@ impl OutcomeBuilder {
         columns.failed.append(failed);
         columns.any_failed |= failed;
 
-        columns.headers.append(outcome.answer.as_ref().map(|answer| &answer.headers));
+        columns.headers.append(outcome.answer.map(|answer| answer.headers));
         if let Some(answer) = outcome.answer {
             columns.status.append_value(answer.status as i16);
             columns.body_bytes.append_value(answer.body_bytes as i64);
             columns.ttfb_us.append_value(answer.ttfb_us as i64);
             columns.http_version.append_value(version_name(answer.version));
-            columns.remote_addr.append_value(&answer.remote_addr);
-            match answer.body {
-                Some(body) => {
-                    self.bytes += body.bytes.len();
-                    columns.body.append_value(&body.bytes);
-                    self.reservation.absorb(body.reservation);
-                }
-                None => columns.body.append_null(),
-            }
+            columns.remote_addr.append_value(answer.remote_addr);
+            self.bytes += answer.body.map_or(0, <[u8]>::len);
+            columns.body.append_option(answer.body);
         } else {
             columns.status.append_null();
             columns.body.append_null();
@@ -192,7 +231,7 @@ impl OutcomeBuilder {
             columns.remote_addr.append_null();
         }
         if self.kept_codec.is_some() {
-            columns.kept.push(outcome.row.extra.and_then(|extra| extra.kept));
+            columns.kept.push(outcome.row.extra.as_ref().and_then(|extra| extra.kept.as_deref()));
         }
         self.rows += 1;
     }
@@ -224,11 +263,12 @@ impl OutcomeBuilder {
             Arc::new(columns.remote_addr.finish()),
         ];
         if let Some(codec) = &self.kept_codec {
-            arrays.extend(codec.decode(&columns.kept)?);
+            arrays.extend(codec.decode(columns.kept.iter())?);
         }
         let failed = columns.any_failed.then(|| BooleanArray::new(columns.failed.finish(), None));
+        let reservation = std::mem::replace(&mut self.reservation, self.memory.reservation());
         let records = RecordBatch::try_new(self.schema.clone(), arrays)?;
-        Ok(OutcomeBatch { records, failed, reservation: std::mem::take(&mut self.reservation) })
+        Ok(OutcomeBatch { records, failed, reservation })
     }
 }
 

@@ -39,9 +39,10 @@ impl KeptCodec {
     ///
     /// # Errors
     /// A byte string was not made by `encode` of a codec for the same fields.
-    pub fn decode(&self, rows: &[Option<Box<[u8]>>]) -> Result<Vec<ArrayRef>, ArrowError> {
+    pub fn decode<'a>(&self, rows: impl IntoIterator<Item = Option<&'a [u8]>>) -> Result<Vec<ArrayRef>, ArrowError> {
         let parser = self.converter.parser();
-        self.converter.convert_rows(rows.iter().map(|row| parser.parse(row.as_deref().unwrap_or(&self.nulls))))
+        let nulls: &[u8] = &self.nulls;
+        self.converter.convert_rows(rows.into_iter().map(|row| parser.parse(row.unwrap_or(nulls))))
     }
 }
 
@@ -84,8 +85,8 @@ mod tests {
         let name: ArrayRef = Arc::new(StringArray::from(vec![Some("seven"), Some("")]));
 
         let encoded = codec.encode(&[id, name]).expect("types fit");
-        let rows: Vec<_> = encoded.into_iter().map(Some).chain([None]).collect();
-        let columns = codec.decode(&rows).expect("own bytes");
+        let rows = encoded.iter().map(|row| Some(&row[..])).chain([None]);
+        let columns = codec.decode(rows).expect("own bytes");
 
         let id: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, None]));
         let name: ArrayRef = Arc::new(StringArray::from(vec![Some("seven"), Some(""), None]));

@@ -5,10 +5,12 @@ use std::cell::RefCell;
 use arrow_schema::Fields;
 
 use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
+use crate::http::h1::allowance::Allowance;
 use crate::message;
 use crate::model::error::JobError;
+use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::message::OptionName;
-use crate::model::outcome::Outcome;
+use crate::model::outcome::OutcomeRef;
 
 pub(super) struct Gathered {
     builder: RefCell<OutcomeBuilder>,
@@ -18,17 +20,32 @@ pub(super) struct Gathered {
 impl Gathered {
     /// # Errors
     /// `Input`: a kept column has a type that cannot be carried.
-    pub(super) fn new(kept: &Fields) -> Result<Self, JobError> {
-        let builder =
-            OutcomeBuilder::new(kept).map_err(|error| JobError::input(message!(OptionName::Keep, ": {error}")))?;
+    pub(super) fn new(kept: &Fields, memory: MemoryBudget) -> Result<Self, JobError> {
+        let builder = OutcomeBuilder::new(kept, memory)
+            .map_err(|error| JobError::input(message!(OptionName::Keep, ": {error}")))?;
         Ok(Self { builder: RefCell::new(builder), sending: tokio::sync::Mutex::new(()) })
     }
 
+    /// Takes over the memory that was set aside for an outcome that is pushed.
+    pub(super) fn absorb(&self, reservation: Reservation) {
+        self.builder.borrow_mut().absorb(reservation);
+    }
+
     /// Adds an outcome; `failed`: its row was given up. Whether a batch is full.
-    pub(super) fn push(&self, outcome: Outcome, failed: bool) -> bool {
+    pub(super) fn push(&self, outcome: OutcomeRef<'_>, failed: bool) -> bool {
         let mut builder = self.builder.borrow_mut();
         builder.push(outcome, failed);
         builder.is_full()
+    }
+
+    /// Whether nothing may be added before [`Gathered::send`] has sent what there is.
+    pub(super) fn is_full(&self) -> bool {
+        self.builder.borrow().is_full()
+    }
+
+    /// Takes over from an allowance what was set aside for an outcome that is pushed.
+    pub(super) fn draw(&self, allowance: &Allowance, bytes: u64) {
+        allowance.give(self.builder.borrow_mut().reservation(), bytes);
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
@@ -33,6 +33,20 @@ struct Place {
     /// Wakes the lane, where it waits for a row.
     waker: Option<Waker>,
     task: Option<AbortHandle>,
+}
+
+/// When an attempt began, and how long it took.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub(super) started: Instant,
+    pub(super) elapsed: Duration,
+}
+
+impl Span {
+    /// Of one that ends now.
+    fn since(started: Instant) -> Self {
+        Self { started, elapsed: started.elapsed() }
+    }
 }
 
 impl Lanes {
@@ -84,6 +98,14 @@ impl Lanes {
         })
     }
 
+    /// Looks at a lane's row.
+    ///
+    /// # Panics
+    /// No row was put there.
+    pub(super) fn look<T>(&self, place: PlaceIndex, look: impl FnOnce(&Row) -> T) -> T {
+        self.at(place, |place| look(place.row.as_ref().expect("a lane looks at its own row")))
+    }
+
     /// # Panics
     /// No row was put there.
     pub(super) fn take(&self, place: PlaceIndex) -> Row {
@@ -122,11 +144,11 @@ impl Lanes {
         Ok(())
     }
 
-    /// Ends the lane that has this row in flight, and takes the row from it: with when its attempt began, if it did.
-    pub(super) fn cancel(&self, ordinal: u64) -> Option<(Row, Option<Instant>)> {
+    /// Ends the lane that has this row in flight, and takes the row from it: with how long it was, if its attempt had begun.
+    pub(super) fn cancel(&self, ordinal: u64) -> Option<(Row, Option<Span>)> {
         let mut places = self.places.borrow_mut();
         let place = places.iter_mut().find(|place| place.row.as_ref().is_some_and(|row| row.ordinal == ordinal))?;
-        Some((place.abort()?, place.started))
+        Some((place.abort()?, place.started.map(Span::since)))
     }
 
     /// Ends all lanes that have a row in flight; how many did. The rows are given up.
@@ -221,8 +243,9 @@ mod tests {
         let lanes = Lanes::default();
         let (place, started) = (lanes.enter(row(5)), Instant::now());
         lanes.begin(place, started, |_| ());
-        assert_eq!(Some((row(5), Some(started))), lanes.cancel(5));
-        assert_eq!(None, lanes.cancel(5));
+        let (cancelled, span) = lanes.cancel(5).expect("it is in flight");
+        assert_eq!((row(5), Some(started)), (cancelled, span.map(|span| span.started)));
+        assert!(lanes.cancel(5).is_none());
         assert_eq!(0, lanes.abandon());
     }
 }

@@ -1,6 +1,7 @@
 //! What outlives a run: workers with their connections, what is known of hosts, the budget of memory, the way names are
 //! looked up. One engine serves any number of runs, one after another or at once.
 
+mod attempt;
 pub mod failure;
 mod gathered;
 mod lanes;

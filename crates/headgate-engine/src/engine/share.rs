@@ -18,14 +18,14 @@ use crate::engine::gathered::Gathered;
 use crate::engine::lanes::{Lanes, PlaceIndex};
 use crate::engine::shared::{Phase, Shared};
 use crate::http::client::{Client, LaneState};
-use crate::http::h1::exchange::Reply;
+use crate::http::h1::allowance::Allowance;
 use crate::http::request::Preparer;
 use crate::http::target;
 use crate::model::error::{ErrorKind, Failure, JobError};
-use crate::model::outcome::{Answer, Outcome};
+use crate::model::outcome::Outcome;
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
-use crate::schedule::{AttemptEnd, Next, Schedule, Verdict};
+use crate::schedule::{Next, Schedule};
 use crate::stats::lanes::Wait;
 use crate::stats::worker::{SlowRow, Waiting, WorkerStats};
 
@@ -33,17 +33,19 @@ use crate::stats::worker::{SlowRow, Waiting, WorkerStats};
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct Share {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     stats: Arc<Mutex<WorkerStats>>,
-    client: Rc<Client>,
-    preparer: RefCell<Preparer>,
-    gathered: Gathered,
-    schedule: RefCell<Schedule>,
+    pub(super) client: Rc<Client>,
+    pub(super) preparer: RefCell<Preparer>,
+    /// What its lanes may read.
+    pub(super) allowance: Allowance,
+    pub(super) gathered: Gathered,
+    pub(super) schedule: RefCell<Schedule>,
     /// What lanes were told that is not for them to do: one thing a lane at the most.
     left_over: RefCell<Vec<Next>>,
     /// Outcomes of rows that were cancelled in flight: one for each lane that ends by it.
     cancelled: RefCell<Vec<Outcome>>,
-    lanes: Lanes,
+    pub(super) lanes: Lanes,
     /// Something has happened that the schedule may have something to say to.
     changed: Notify,
     /// Nobody takes outcomes any more.
@@ -60,8 +62,10 @@ impl Share {
         schedule: Schedule,
         stats: Arc<Mutex<WorkerStats>>,
     ) -> Result<Self, JobError> {
-        let gathered = Gathered::new(&shared.kept)?;
+        let gathered = Gathered::new(&shared.kept, shared.limits.response.memory.clone())?;
+        let allowance = Allowance::new(&shared.limits.response.memory);
         Ok(Self {
+            allowance,
             shared,
             stats,
             client,
@@ -129,9 +133,12 @@ impl Share {
             if wanted > 0 && self.draw() {
                 continue;
             }
-            if self.schedule.borrow().taken() == 0 && !self.gathered.is_empty() {
+            if self.schedule.borrow().taken() == 0 {
+                self.allowance.release();
                 // Somebody may wait for these outcomes before there are more rows.
-                self.flush(false).await;
+                if !self.gathered.is_empty() {
+                    self.flush(false).await;
+                }
             }
             tokio::select! {
                 rows = self.shared.rows.recv(wanted), if wanted > 0 => self.drawn(rows),
@@ -164,9 +171,9 @@ impl Share {
     pub(super) fn cancel(&self, ordinal: u64) {
         if self.schedule.borrow_mut().cancel(ordinal) {
             self.changed.notify_one();
-        } else if let Some((row, started)) = self.lanes.cancel(ordinal) {
+        } else if let Some((row, span)) = self.lanes.cancel(ordinal) {
             let failure = Failure::new(ErrorKind::Cancelled, "it was cancelled while it was in flight");
-            let outcome = self.unanswered(row, started, failure);
+            let outcome = self.unanswered(row, span, failure);
             self.cancelled.borrow_mut().push(outcome);
         }
     }
@@ -193,12 +200,10 @@ impl Share {
         let mut state = LaneState::default();
         let mut started = Instant::now();
         loop {
-            let outcome = self.attempt(guard.place, started, &mut state).await;
-            if self.record(outcome) {
-                self.waiting(Wait::Sink, self.flush(true)).await;
+            if self.attempt(guard.place, started, &mut state).await {
+                // Boxed, as all is that a lane rarely does: what it keeps while it waits for an answer is to be small.
+                Box::pin(self.waiting(Wait::Sink, self.flush(true))).await;
             }
-            // Rows that end without I/O must not keep the others from theirs.
-            tokio::task::consume_budget().await;
             // From here to the next wait the lane has no place; nobody else sees that.
             self.schedule.borrow_mut().free_place();
             match self.next_of_lane() {
@@ -213,7 +218,7 @@ impl Share {
                     self.client.rest(&mut state);
                     self.lanes.park(guard.place);
                     self.changed.notify_one();
-                    self.waiting(Wait::Input, self.lanes.woken(guard.place)).await;
+                    Box::pin(self.waiting(Wait::Input, self.lanes.woken(guard.place))).await;
                     started = Instant::now();
                 }
             }
@@ -257,77 +262,6 @@ impl Share {
         }
     }
 
-    /// What becomes of the row at `place`. It stays there meanwhile, so that others can see what is in flight.
-    async fn attempt(&self, place: PlaceIndex, started: Instant, state: &mut LaneState) -> Outcome {
-        let prepared = self.lanes.begin(place, started, |row| self.preparer.borrow_mut().prepare(row));
-        let prepared = match prepared {
-            Ok(prepared) => prepared,
-            Err(failure) => return self.unanswered(self.lanes.take(place), None, failure),
-        };
-        let asked = self.client.ask(&prepared, &self.shared.limits, started, state).await;
-        let waited_for_names = state.take_waited_for_names();
-        if !waited_for_names.is_zero() {
-            self.stats().lanes.add_waited(Wait::Names, waited_for_names);
-        }
-        let elapsed_us = started.elapsed().as_micros() as u64;
-        let (answer, failure) = match asked {
-            Ok((reply, remote_addr)) => self.answer(reply, remote_addr, started),
-            Err(failure) => (None, Some(failure)),
-        };
-        Outcome {
-            row: self.lanes.take(place),
-            method: prepared.method.as_str().into(),
-            attempts: 1,
-            started_at_us: self.shared.clock.unix_us(started),
-            elapsed_us,
-            answer,
-            failure,
-        }
-    }
-
-    /// What of a response arrived, and why its body did not.
-    fn answer(&self, reply: Reply, remote_addr: Arc<str>, started: Instant) -> (Option<Answer>, Option<Failure>) {
-        if !reply.waited_for_memory.is_zero() {
-            self.stats().lanes.add_waited(Wait::Memory, reply.waited_for_memory);
-        }
-        let (body, failure) = match reply.body {
-            Ok(body) => (Some(body), None),
-            Err(failure) => (None, Some(failure)),
-        };
-        let answer = Answer {
-            status: reply.head.status,
-            version: reply.head.version,
-            headers: reply.head.headers,
-            remote_addr,
-            ttfb_us: reply.first_byte.saturating_duration_since(started).as_micros() as u64,
-            body,
-            body_bytes: reply.body_bytes,
-        };
-        (Some(answer), failure)
-    }
-
-    /// What became of a row without an answer; `started`: when its attempt began, if there was one.
-    fn unanswered(&self, row: Row, started: Option<Instant>, failure: Failure) -> Outcome {
-        let now = Instant::now();
-        let own_method = row.extra.as_ref().and_then(|extra| extra.method.clone());
-        Outcome {
-            row,
-            method: own_method.unwrap_or_else(|| self.shared.method.clone()),
-            attempts: u16::from(started.is_some()),
-            started_at_us: self.shared.clock.unix_us(started.unwrap_or(now)),
-            elapsed_us: started.map_or(0, |started| now.saturating_duration_since(started).as_micros() as u64),
-            answer: None,
-            failure: Some(failure),
-        }
-    }
-
-    /// A row has its outcome. Whether a batch is full.
-    fn record(&self, outcome: Outcome) -> bool {
-        let failed = self.schedule.borrow().ended(AttemptEnd::of(&outcome)) == Verdict::Failed;
-        self.stats().figures.record(&outcome, failed);
-        self.gathered.push(outcome, failed)
-    }
-
     /// A row has its outcome that no lane has brought. Waits where a batch is full and the sink is behind.
     async fn end_without_lane(&self, outcome: Outcome) {
         if self.record(outcome) {
@@ -336,7 +270,7 @@ impl Share {
     }
 
     /// Sends what was gathered to the sink; waits while the sink is behind.
-    async fn flush(&self, only_if_full: bool) {
+    pub(super) async fn flush(&self, only_if_full: bool) {
         let sent = self.gathered.send(&self.shared.outcomes, only_if_full).await;
         let Err(error) = sent else { return };
         if let Some(error) = error {
@@ -367,12 +301,12 @@ impl Share {
         self.stats().slow_row = slow_row;
     }
 
-    async fn waiting<T>(&self, wait: Wait, future: impl Future<Output = T>) -> T {
+    pub(super) async fn waiting<T>(&self, wait: Wait, future: impl Future<Output = T>) -> T {
         let _waiting = Waiting::new(&self.stats, wait);
         future.await
     }
 
-    fn stats(&self) -> MutexGuard<'_, WorkerStats> {
+    pub(super) fn stats(&self) -> MutexGuard<'_, WorkerStats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

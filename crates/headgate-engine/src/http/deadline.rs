@@ -6,7 +6,7 @@
 
 use std::pin::{Pin, pin};
 use std::task::Context;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::unconstrained;
 use tokio::time::Sleep;
@@ -17,17 +17,35 @@ pub struct Deadline {
     at: Instant,
     /// When the timer will wake the lane; `None`: it will not.
     wakes_at: Option<Instant>,
+    /// By how much it was moved on for what was not the server's fault.
+    excused: Duration,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Deadline {
     pub fn new(at: Instant) -> Self {
-        Self { at, wakes_at: None, sleep: Box::pin(tokio::time::sleep_until(at.into())) }
+        Self { at, wakes_at: None, excused: Duration::ZERO, sleep: Box::pin(tokio::time::sleep_until(at.into())) }
     }
 
     /// Moves the deadline.
     pub fn set(&mut self, at: Instant) {
         self.at = at;
+    }
+
+    /// Moves it on by the time that was spent on waiting for ourselves.
+    pub fn excuse(&mut self, time: Duration) {
+        self.at += time;
+        self.excused += time;
+    }
+
+    /// How much is excused.
+    pub fn excused(&self) -> Duration {
+        self.excused
+    }
+
+    /// How much was excused since this was asked last.
+    pub fn take_excused(&mut self) -> Duration {
+        std::mem::take(&mut self.excused)
     }
 
     pub fn at(&self) -> Instant {
@@ -36,7 +54,11 @@ impl Deadline {
 
     /// Whether the deadline has passed; if not, the task of `cx`, always the same one, is woken when it has.
     pub fn poll_passed(&mut self, cx: &mut Context<'_>) -> bool {
-        let now = Instant::now();
+        self.poll_passed_at(Instant::now(), cx)
+    }
+
+    /// As [`Deadline::poll_passed`], for one who knows what time it is.
+    pub fn poll_passed_at(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
         if self.at <= now {
             return true;
         }
@@ -56,7 +78,6 @@ impl Deadline {
 mod tests {
     use std::future::poll_fn;
     use std::task::Poll;
-    use std::time::Duration;
 
     use super::*;
 

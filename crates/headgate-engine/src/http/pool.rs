@@ -31,6 +31,18 @@ pub struct Route {
     pub host: Arc<Host>,
     /// By the age at which each became idle, ascending.
     idle: RefCell<VecDeque<(u64, Box<OpenConnection>)>>,
+    /// Where the connection made last leads. Most lead there: then all of them have this text in common, which is in the cache.
+    last_address: RefCell<Arc<str>>,
+}
+
+impl Route {
+    fn shared(&self, address: Arc<str>) -> Arc<str> {
+        let mut last = self.last_address.borrow_mut();
+        if *last != address {
+            *last = address;
+        }
+        last.clone()
+    }
 }
 
 /// The right to make one exchange after another over a connection. Dropping it closes the connection and makes room.
@@ -43,6 +55,10 @@ pub struct Lease {
 impl Lease {
     pub fn connection(&mut self) -> &mut Connection {
         &mut self.open.connection
+    }
+
+    pub fn remote_addr(&self) -> &Arc<str> {
+        &self.open.connection.remote_addr
     }
 }
 
@@ -103,7 +119,12 @@ impl Pool {
             return route.clone();
         }
         self.forget_routes();
-        let route = Rc::new(Route { host: host(&key.origin), key: key.clone(), idle: RefCell::default() });
+        let route = Rc::new(Route {
+            host: host(&key.origin),
+            key: key.clone(),
+            idle: RefCell::default(),
+            last_address: RefCell::new(Arc::default()),
+        });
         self.routes.insert(key, route.clone());
         route
     }
@@ -137,7 +158,8 @@ impl Pool {
     }
 
     /// A new connection, in the room that was made for it.
-    pub fn lease(route: Rc<Route>, connection: Connection, permit: OpenPermit) -> Lease {
+    pub fn lease(route: Rc<Route>, mut connection: Connection, permit: OpenPermit) -> Lease {
+        connection.remote_addr = route.shared(connection.remote_addr);
         Lease { route, open: Box::new(OpenConnection { connection, _permit: permit }) }
     }
 

@@ -24,6 +24,9 @@ use crate::model::row::Row;
 /// Headers that are not for others to set.
 const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
 
+/// A body up to this size is sent in one write with its head.
+pub const JOINED_BODY_BYTES: usize = 32 * 1024;
+
 /// Headers that a row may bring, or a run: servers take far fewer.
 const MAX_OWN_HEADERS: usize = 1000;
 
@@ -62,22 +65,33 @@ impl OwnHeaders {
 impl Prepared {
     /// Appends everything before the body, as it goes on the wire (RFC 9112 section 3).
     pub fn write_head(&self, wire: &mut Vec<u8>) {
-        wire.extend_from_slice(self.method.as_str().as_bytes());
-        wire.push(b' ');
+        write_begin(&self.method, wire);
         wire.extend_from_slice(self.path.as_str().as_bytes());
-        wire.extend_from_slice(b" HTTP/1.1\r\n");
+        wire.extend_from_slice(AFTER_PATH);
         match &self.own_headers {
             None => wire.extend_from_slice(&self.site.headers),
             Some(own) => own.write(&self.site.route.key.origin, wire),
         }
-        // The length of no body is told where a body would have a meaning (RFC 9110 section 8.6).
-        if !self.body.is_empty() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH) {
-            wire.extend_from_slice(b"content-length: ");
-            wire.extend_from_slice(itoa::Buffer::new().format(self.body.len()).as_bytes());
-            wire.extend_from_slice(b"\r\n");
-        }
+        write_end(&self.method, self.body.len(), wire);
+    }
+}
+
+/// What stands between the path and the headers.
+const AFTER_PATH: &[u8] = b" HTTP/1.1\r\n";
+
+fn write_begin(method: &Method, wire: &mut Vec<u8>) {
+    wire.extend_from_slice(method.as_str().as_bytes());
+    wire.push(b' ');
+}
+
+fn write_end(method: &Method, body_bytes: usize, wire: &mut Vec<u8>) {
+    // The length of no body is told where a body would have a meaning (RFC 9110 section 8.6).
+    if body_bytes > 0 || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
+        wire.extend_from_slice(b"content-length: ");
+        wire.extend_from_slice(itoa::Buffer::new().format(body_bytes).as_bytes());
         wire.extend_from_slice(b"\r\n");
     }
+    wire.extend_from_slice(b"\r\n");
 }
 
 /// What a run's requests have in common, checked once.
@@ -122,12 +136,45 @@ impl Defaults {
 #[derive(Debug)]
 pub struct Preparer {
     defaults: Rc<Defaults>,
+    /// Where a row is a URL and nothing else: what goes before the path, and what goes behind the headers.
+    plain: (Box<[u8]>, Box<[u8]>),
     sites: Sites,
 }
 
 impl Preparer {
     pub fn new(defaults: Defaults, sites: SiteMaker) -> Self {
-        Self { defaults: Rc::new(defaults), sites: Sites::new(sites) }
+        let (mut begin, mut end) = (Vec::new(), Vec::new());
+        write_begin(&defaults.method, &mut begin);
+        write_end(&defaults.method, defaults.body.len(), &mut end);
+        end.extend_from_slice(&defaults.body);
+        Self { defaults: Rc::new(defaults), plain: (begin.into(), end.into()), sites: Sites::new(sites) }
+    }
+
+    /// Puts a row's request together in `wire`, whole, and tells where it goes; `None`: its body is too long for that. Mostly
+    /// copies it from where it lies, and takes no memory.
+    ///
+    /// # Errors
+    /// As [`Preparer::prepare`].
+    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<Option<Rc<Site>>, Failure> {
+        wire.clear();
+        let is_plain = row.extra.as_ref().is_none_or(|extra| extra.asks_like_the_run());
+        if is_plain
+            && self.defaults.body.len() <= JOINED_BODY_BYTES
+            && let Some((site, path)) = self.sites.known(&row.url)
+        {
+            let (begin, end) = &self.plain;
+            for piece in [begin, path.as_bytes(), AFTER_PATH, &site.headers, end] {
+                wire.extend_from_slice(piece);
+            }
+            return Ok(Some(site.clone()));
+        }
+        let prepared = self.prepare(row)?;
+        if prepared.body.len() > JOINED_BODY_BYTES {
+            return Ok(None);
+        }
+        prepared.write_head(wire);
+        wire.extend_from_slice(&prepared.body);
+        Ok(Some(prepared.site))
     }
 
     /// # Errors
@@ -315,6 +362,34 @@ mod tests {
             let failure = prepare(&RequestOptions::default(), &row_with(extra)).expect_err(message);
             assert_eq!(Failure::new(ErrorKind::InvalidRequest, message), failure);
         }
+    }
+
+    #[test]
+    fn a_request_is_written_at_once_as_it_is_written_in_parts() {
+        for (method, body, url) in [
+            ("GET", "", "http://a/b?c"),
+            ("POST", "", "http://a/b?c"),
+            ("POST", "hello", "http://a/b?c"),
+            ("GET", "hello", "http://me@a/b/../c d"),
+        ] {
+            let options =
+                RequestOptions { method: method.into(), body: Some(body.into()), ..RequestOptions::default() };
+            let mut preparer = Preparer::new(Defaults::new(&options).expect("good options"), SiteMaker::for_tests());
+            for extra in [None, Some(RowExtra { method: Some("HEAD".into()), ..RowExtra::default() })] {
+                let row = Row { extra: extra.map(Box::new), ..Row::new(0, url) };
+                let request = preparer.prepare(&row).expect("valid");
+                let (mut expected, mut wire) = (Vec::new(), b"rest of another".to_vec());
+                request.write_head(&mut expected);
+                expected.extend_from_slice(&request.body);
+                let site = preparer.write(&row, &mut wire).expect("valid").expect("short");
+                assert_eq!(String::from_utf8(expected), String::from_utf8(wire), "{url}");
+                assert!(Rc::ptr_eq(&request.site.route, &site.route));
+            }
+        }
+        let long = RowExtra { body: Some(vec![0; JOINED_BODY_BYTES + 1].into()), ..RowExtra::default() };
+        let mut preparer =
+            Preparer::new(Defaults::new(&RequestOptions::default()).expect("good options"), SiteMaker::for_tests());
+        assert!(preparer.write(&row_with(long), &mut Vec::new()).expect("valid").is_none());
     }
 
     #[test]

@@ -95,8 +95,10 @@ impl Sites {
     /// # Errors
     /// Why the text is no URL that can be fetched, for a person.
     pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> Box<[u8]>) -> Result<Found, String> {
-        if let Some((site, path)) = self.known(url) {
-            return Ok(Found { site, path, authorization: None });
+        if let Some((site, path)) = self.known(url)
+            && let Ok(path) = PathAndQuery::try_from(path)
+        {
+            return Ok(Found { site: site.clone(), path, authorization: None });
         }
         let Target { origin, path, authorization } = target::parse(url)?;
         // What has a user's name in it is no other's way to the same host.
@@ -118,15 +120,17 @@ impl Sites {
         self.by_prefix.insert(prefix, site);
     }
 
-    fn known(&mut self, url: &str) -> Option<(Rc<Site>, PathAndQuery)> {
-        if let Some(site) = &self.last
-            && let Some(rest) = url.strip_prefix(&*site.prefix)
-            && let Some(path) = target::plain_path(rest)
-        {
-            return Some((site.clone(), path));
+    /// Where a URL leads whose host was met before, and its path, if that is sent as it stands.
+    pub fn known<'u>(&mut self, url: &'u str) -> Option<(&Rc<Site>, &'u str)> {
+        let of_last = self.last.as_ref().and_then(|last| url.strip_prefix(&*last.prefix));
+        // What follows the beginning of a longer name is no path.
+        if let Some(path) = of_last.filter(|path| target::is_plain_path(path)) {
+            return self.last.as_ref().map(|last| (last, path));
         }
-        let (prefix, rest) = url.split_at(target::authority_end(url)?);
-        let path = target::plain_path(rest)?;
+        let (prefix, path) = url.split_at(target::authority_end(url)?);
+        if !target::is_plain_path(path) {
+            return None;
+        }
         let known = self.by_prefix.get(prefix).cloned();
         let site = if let Some(site) = known {
             site
@@ -135,8 +139,7 @@ impl Sites {
             self.remember(prefix, site.clone());
             site
         };
-        self.last = Some(site.clone());
-        Some((site, path))
+        Some((self.last.insert(site), path))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The rules are those of the WHATWG URL standard (the `url` crate), as browsers have them. Most rows go to a host that
 //! was met before, and have a path that stays as it is: then the full parse (some 0.4 µs) is skipped, and the two halves
-//! of the text are looked at alone ([`authority_end`], [`plain_path`]).
+//! of the text are looked at alone ([`authority_end`], [`is_plain_path`]).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +14,8 @@ use crate::model::origin::{HostName, Origin};
 
 /// The longest name that there can be (RFC 1035 section 2.3.4), the dot at its end included.
 const MAX_NAME_BYTES: usize = 254;
+/// A longer path is left to the full parse, which may refuse it.
+const MAX_PLAIN_PATH_BYTES: usize = 32 * 1024;
 /// Text before a path that is longer is not what anybody writes for a host.
 const MAX_PREFIX_BYTES: usize = 512;
 
@@ -34,14 +36,11 @@ pub fn authority_end(text: &str) -> Option<usize> {
     Some(text.len() - rest.len() + length).filter(|end| *end <= MAX_PREFIX_BYTES)
 }
 
-/// What follows the authority, where it stays as it is when parsed in full. A property test holds the two ways together.
-pub fn plain_path(text: &str) -> Option<PathAndQuery> {
-    if needs_no_normalising(text.as_bytes()) { PathAndQuery::try_from(text).ok() } else { None }
-}
-
-/// Whether the path and query stay as they are when parsed: only bytes that no rule touches, no dot segments.
-fn needs_no_normalising(path: &[u8]) -> bool {
-    if path.first() != Some(&b'/') {
+/// Whether a path and query, which follow the authority, are sent as they are: only bytes that no rule touches, no dot
+/// segments. A property test holds it to the full parse.
+pub fn is_plain_path(path: &str) -> bool {
+    let path = path.as_bytes();
+    if path.first() != Some(&b'/') || path.len() > MAX_PLAIN_PATH_BYTES {
         return false;
     }
     let mut after_slash = false;
@@ -178,7 +177,7 @@ mod tests {
     /// The two halves, where the text falls into two.
     fn split(text: &str) -> Option<(&str, PathAndQuery)> {
         let (prefix, rest) = text.split_at(authority_end(text)?);
-        Some((prefix, plain_path(rest)?))
+        is_plain_path(rest).then(|| (prefix, PathAndQuery::try_from(rest).expect("it can be sent")))
     }
 
     #[test]

@@ -10,6 +10,31 @@ pub struct Headers {
     lengths: Vec<(u32, u32)>,
 }
 
+/// Headers to look at, wherever they lie.
+#[derive(Debug, Clone, Copy)]
+pub enum HeadersRef<'a> {
+    /// In the memory that they were read into.
+    Parsed(&'a [httparse::Header<'a>]),
+    Kept(&'a Headers),
+}
+
+impl HeadersRef<'_> {
+    pub fn for_each(self, mut look: impl FnMut(&str, &[u8])) {
+        match self {
+            Self::Parsed(headers) => headers.iter().for_each(|header| look(header.name, header.value)),
+            Self::Kept(headers) => headers.iter().for_each(|(name, value)| look(name, value)),
+        }
+    }
+
+    /// Bytes of all names and values.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Parsed(headers) => headers.iter().map(|header| header.name.len() + header.value.len()).sum(),
+            Self::Kept(headers) => headers.bytes(),
+        }
+    }
+}
+
 impl Headers {
     pub fn with_capacity(headers: usize, bytes: usize) -> Self {
         Self { bytes: Vec::with_capacity(bytes), lengths: Vec::with_capacity(headers) }
@@ -72,5 +97,17 @@ mod tests {
         assert_eq!(pairs.to_vec(), headers.iter().collect::<Vec<_>>());
         assert_eq!(vec![b"a", b"b"], headers.get_all("SET-COOKIE").collect::<Vec<_>>());
         assert_eq!(4, headers.len());
+    }
+
+    #[test]
+    fn headers_look_the_same_where_they_were_read_and_where_they_are_kept() {
+        let pairs: [(&str, &[u8]); 3] = [("Set-Cookie", b"a"), ("X-Empty", b""), ("set-cookie", b"\xff")];
+        let (parsed, kept) = (pairs.map(|(name, value)| httparse::Header { name, value }), Headers::from_iter(pairs));
+        for headers in [HeadersRef::Parsed(&parsed), HeadersRef::Kept(&kept)] {
+            let mut seen = Vec::new();
+            headers.for_each(|name, value| seen.push((name.to_owned(), value.to_vec())));
+            assert_eq!(pairs.map(|(name, value)| (name.to_owned(), value.to_vec())).to_vec(), seen);
+            assert_eq!(29, headers.bytes());
+        }
     }
 }

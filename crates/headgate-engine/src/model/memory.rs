@@ -88,20 +88,27 @@ impl Run {
 impl Reservation {
     /// Sets aside `bytes` more if there is room now, and nobody waits for it.
     pub fn try_grow(&mut self, bytes: u64) -> bool {
+        if !self.overdraws && self.try_grow_within(bytes) {
+            return true;
+        }
         let Some(run) = &self.run else { return true };
         if !self.overdraws {
-            let within = run.permits(self.bytes, bytes).map(|permits| run.common.free.try_acquire_many(permits));
-            if let Some(Ok(permits)) = within {
-                permits.forget();
-                self.bytes += bytes;
-                return true;
-            }
             let Ok(permit) = run.overdraft.try_acquire() else { return false };
             permit.forget();
             self.overdraws = true;
         }
         run.overdrawn.fetch_add(bytes, Ordering::Relaxed);
         self.overdrawn += bytes;
+        true
+    }
+
+    /// Sets aside `bytes` more if there is room now within the limit, and nobody waits for it.
+    pub fn try_grow_within(&mut self, bytes: u64) -> bool {
+        let Some(run) = &self.run else { return true };
+        let within = run.permits(self.bytes, bytes).map(|permits| run.common.free.try_acquire_many(permits));
+        let Some(Ok(permits)) = within else { return false };
+        permits.forget();
+        self.bytes += bytes;
         true
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Version;
 
 use crate::model::error::Failure;
-use crate::model::headers::Headers;
+use crate::model::headers::{Headers, HeadersRef};
 use crate::model::memory::Reservation;
 use crate::model::row::Row;
 
@@ -35,6 +35,58 @@ pub struct Answer {
     pub body: Option<Body>,
     /// As received, before decoding.
     pub body_bytes: u64,
+}
+
+/// An [`Outcome`] to look at. What answered may still lie in the memory that it was read into.
+#[derive(Debug, Clone, Copy)]
+pub struct OutcomeRef<'a> {
+    pub row: &'a Row,
+    pub method: &'a str,
+    pub attempts: u16,
+    pub started_at_us: i64,
+    pub elapsed_us: u64,
+    pub answer: Option<AnswerRef<'a>>,
+    pub failure: Option<&'a Failure>,
+}
+
+/// An [`Answer`] to look at.
+#[derive(Debug, Clone, Copy)]
+pub struct AnswerRef<'a> {
+    pub status: u16,
+    pub version: Version,
+    pub headers: HeadersRef<'a>,
+    pub remote_addr: &'a str,
+    pub ttfb_us: u64,
+    pub body: Option<&'a [u8]>,
+    pub body_bytes: u64,
+}
+
+impl Outcome {
+    pub fn as_ref(&self) -> OutcomeRef<'_> {
+        OutcomeRef {
+            row: &self.row,
+            method: &self.method,
+            attempts: self.attempts,
+            started_at_us: self.started_at_us,
+            elapsed_us: self.elapsed_us,
+            answer: self.answer.as_ref().map(Answer::as_ref),
+            failure: self.failure.as_ref(),
+        }
+    }
+}
+
+impl Answer {
+    fn as_ref(&self) -> AnswerRef<'_> {
+        AnswerRef {
+            status: self.status,
+            version: self.version,
+            headers: HeadersRef::Kept(&self.headers),
+            remote_addr: &self.remote_addr,
+            ttfb_us: self.ttfb_us,
+            body: self.body.as_ref().map(|body| &body.bytes[..]),
+            body_bytes: self.body_bytes,
+        }
+    }
 }
 
 /// A whole body, with the memory that was set aside for it.

@@ -48,6 +48,12 @@ pub struct RowExtra {
 }
 
 impl RowExtra {
+    /// Whether the request is the run's own, but for the URL.
+    pub fn asks_like_the_run(&self) -> bool {
+        let Self { method, headers, body, kept: _, defect, cancelled: _ } = self;
+        method.is_none() && headers.is_empty() && body.is_none() && defect.is_none()
+    }
+
     fn bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
         let body = self.body.as_ref().map_or(0, Bytes::len);

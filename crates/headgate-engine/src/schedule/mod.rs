@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::model::error::{ErrorKind, Failure};
-use crate::model::outcome::Outcome;
+use crate::model::outcome::OutcomeRef;
 use crate::model::row::Row;
 use crate::model::status_set::StatusSet;
 
@@ -48,11 +48,8 @@ pub struct AttemptEnd {
 }
 
 impl AttemptEnd {
-    pub fn of(outcome: &Outcome) -> Self {
-        Self {
-            status: outcome.answer.as_ref().map(|answer| answer.status),
-            error: outcome.failure.as_ref().map(|failure| failure.kind),
-        }
+    pub fn of(outcome: OutcomeRef<'_>) -> Self {
+        Self { status: outcome.answer.map(|answer| answer.status), error: outcome.failure.map(|failure| failure.kind) }
     }
 }
 

@@ -69,6 +69,7 @@ mod tests {
     use super::*;
     use crate::columns::builder::OutcomeBuilder;
     use crate::columns::schema::schema;
+    use crate::model::memory::MemoryBudget;
     use crate::model::outcome::Outcome;
     use crate::model::row::Row;
 
@@ -78,7 +79,7 @@ mod tests {
     }
 
     fn batch() -> OutcomeBatch {
-        let mut builder = OutcomeBuilder::new(&Fields::empty()).expect("nothing is kept");
+        let mut builder = OutcomeBuilder::new(&Fields::empty(), MemoryBudget::new(0)).expect("nothing is kept");
         builder.push(
             Outcome {
                 row: Row::new(0, "http://127.0.0.1/"),
@@ -88,7 +89,8 @@ mod tests {
                 elapsed_us: 0,
                 answer: None,
                 failure: None,
-            },
+            }
+            .as_ref(),
             false,
         );
         builder.take().expect("one row")

@@ -7,7 +7,7 @@ use http::StatusCode;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::failed_by::status_key;
 use crate::model::message::OptionName;
-use crate::model::outcome::{Answer, Outcome};
+use crate::model::outcome::{AnswerRef, OutcomeRef};
 
 /// Status codes there can be: three digits.
 pub const STATUS_CODES: usize = 1000;
@@ -26,7 +26,7 @@ pub struct FailureExample {
 }
 
 impl FailureExample {
-    fn new(outcome: &Outcome, message: &str, option: Option<OptionName>) -> Self {
+    fn new(outcome: OutcomeRef<'_>, message: &str, option: Option<OptionName>) -> Self {
         Self { row: outcome.row.ordinal, url: outcome.row.url.clone(), message: message.into(), option }
     }
 }
@@ -53,21 +53,21 @@ impl Default for Failures {
 
 impl Failures {
     /// Counts a row that was given up. An answer that broke off is of the kind of its error, whatever its status.
-    pub fn record(&mut self, outcome: &Outcome) {
-        match (&outcome.failure, &outcome.answer) {
+    pub fn record(&mut self, outcome: OutcomeRef<'_>) {
+        match (outcome.failure, outcome.answer) {
             (Some(failure), _) => self.record_kind(outcome, failure),
             (None, Some(answer)) => self.record_status(outcome, answer),
             (None, None) => {}
         }
     }
 
-    fn record_kind(&mut self, outcome: &Outcome, failure: &Failure) {
+    fn record_kind(&mut self, outcome: OutcomeRef<'_>, failure: &Failure) {
         self.kinds[failure.kind as usize] += 1;
         self.kind_examples[failure.kind as usize]
             .get_or_insert_with(|| FailureExample::new(outcome, &failure.message, failure.option));
     }
 
-    fn record_status(&mut self, outcome: &Outcome, answer: &Answer) {
+    fn record_status(&mut self, outcome: OutcomeRef<'_>, answer: AnswerRef<'_>) {
         let status = answer.status % STATUS_CODES as u16;
         self.statuses[usize::from(status)] += 1;
         if self.wants_example_of(status) {
@@ -123,6 +123,7 @@ mod tests {
 
     use super::*;
     use crate::model::headers::Headers;
+    use crate::model::outcome::{Answer, Outcome};
     use crate::model::row::Row;
 
     fn answered(ordinal: u64, status: u16) -> Outcome {
@@ -154,7 +155,7 @@ mod tests {
     fn failures(outcomes: &[Outcome]) -> Failures {
         let mut failures = Failures::default();
         for outcome in outcomes {
-            failures.record(outcome);
+            failures.record(outcome.as_ref());
         }
         failures
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::runtime::RuntimeMetrics;
 
-use crate::model::outcome::Outcome;
+use crate::model::outcome::OutcomeRef;
 use crate::stats::failures::{Failures, STATUS_CODES};
 use crate::stats::lanes::{LaneClock, Wait};
 
@@ -54,7 +54,7 @@ impl Figures {
     }
 
     /// Counts a row; `failed`: it was given up.
-    pub fn record(&mut self, outcome: &Outcome, failed: bool) {
+    pub fn record(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
         if let Some(answer) = &outcome.answer {
             self.bytes_received += answer.body_bytes;
             self.statuses[usize::from(answer.status) % STATUS_CODES] += u64::from(!failed);

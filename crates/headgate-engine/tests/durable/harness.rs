@@ -15,6 +15,7 @@ use headgate_engine::job::storage::Storage;
 use headgate_engine::job::{DoneRows, OpenJob, RunningJob};
 use headgate_engine::model::error::{ErrorKind, Failure, JobError};
 use headgate_engine::model::headers::Headers;
+use headgate_engine::model::memory::MemoryBudget;
 use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
@@ -114,11 +115,11 @@ impl Bench {
 
     pub fn batch(&self, rows: &[u64]) -> OutcomeBatch {
         let schedule = Schedule::new(1, self.options.request.fail_on.clone());
-        let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap();
+        let mut builder = OutcomeBuilder::new(&Fields::empty(), MemoryBudget::new(0)).unwrap();
         for row in rows {
             let outcome = outcome(*row, self.edition);
-            let failed = schedule.ended(AttemptEnd::of(&outcome)) == Verdict::Failed;
-            builder.push(outcome, failed);
+            let failed = schedule.ended(AttemptEnd::of(outcome.as_ref())) == Verdict::Failed;
+            builder.push(outcome.as_ref(), failed);
         }
         builder.take().unwrap()
     }

@@ -114,3 +114,22 @@ fn a_server_that_takes_part_of_the_body_and_closes_is_closed_and_not_asked_again
     assert!(rows.iter().all(|row| matches!(row.kind(), None | Some("closed"))), "{rows:?}");
     assert!(server.connections() <= 2);
 }
+
+#[test]
+fn a_request_that_a_connection_in_use_takes_in_parts_arrives_as_it_is() {
+    let server = Scripted::start(|stream, _| {
+        let mut stream = std::io::BufReader::with_capacity(1 << 20, stream);
+        while let Some(head) = read_head(&mut stream) {
+            let body = head.len().to_string();
+            stream.get_mut().write_all(response(&body).as_bytes()).unwrap();
+        }
+    });
+    // More than a socket takes at once.
+    let long = "long ".repeat(1_800_000);
+    let object = |headers: serde_json::Value| json!({"url": server.url("/"), "headers": headers});
+    let rows =
+        Rig::objects(&[object(json!({})), object(json!({"X-Long": long})), object(json!({}))]).one_by_one().rows();
+    let lengths: Vec<usize> = rows.iter().map(|row| row.text().parse().expect("a length")).collect();
+    assert_eq!(vec![lengths[0], lengths[0] + "x-long: \r\n".len() + long.len(), lengths[0]], lengths);
+    assert_eq!(1, server.connections());
+}

@@ -11,6 +11,7 @@ use headgate_engine::columns::builder::OutcomeBuilder;
 use headgate_engine::columns::kept::KeptCodec;
 use headgate_engine::columns::schema::schema;
 use headgate_engine::model::error::JobErrorKind;
+use headgate_engine::model::memory::MemoryBudget;
 use headgate_engine::model::options::Format;
 use headgate_engine::model::row::RowExtra;
 use headgate_engine::preview::preview;
@@ -109,11 +110,11 @@ fn kept_columns_stand_last_and_keep_their_types() {
     let encoded = KeptCodec::new(&kept).unwrap().encode(&columns).unwrap().remove(0);
 
     for (format, name) in [(Format::Parquet, "part-00000001.parquet"), (Format::Ndjson, "part-00000001.ndjson")] {
-        let mut builder = OutcomeBuilder::new(&kept).unwrap();
+        let mut builder = OutcomeBuilder::new(&kept, MemoryBudget::new(0)).unwrap();
         let mut with_kept = answered(0, b"");
         with_kept.row.extra = Some(Box::new(RowExtra { kept: Some(encoded.clone()), ..RowExtra::default() }));
-        builder.push(with_kept, false);
-        builder.push(answered(1, b""), false);
+        builder.push(with_kept.as_ref(), false);
+        builder.push(answered(1, b"").as_ref(), false);
         let directory = tempfile::tempdir().unwrap();
         let mut sink = open_with(&options(directory.path(), format), &schema(&kept), Box::new(Instant::now)).unwrap();
         assert!(sink.write(builder.take().unwrap()).unwrap().is_continue());

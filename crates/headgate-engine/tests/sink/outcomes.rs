@@ -12,6 +12,7 @@ use headgate_engine::job::OpenJob;
 use headgate_engine::job::storage::Disk;
 use headgate_engine::model::error::{ErrorKind, Failure, JobError};
 use headgate_engine::model::headers::Headers;
+use headgate_engine::model::memory::MemoryBudget;
 use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
@@ -59,10 +60,10 @@ pub fn plain_schema() -> SchemaRef {
 }
 
 pub fn batch(outcomes: impl IntoIterator<Item = Outcome>) -> OutcomeBatch {
-    let mut builder = OutcomeBuilder::new(&Fields::empty()).unwrap();
+    let mut builder = OutcomeBuilder::new(&Fields::empty(), MemoryBudget::new(0)).unwrap();
     outcomes.into_iter().for_each(|outcome| {
         let failed = outcome.failure.is_some();
-        builder.push(outcome, failed);
+        builder.push(outcome.as_ref(), failed);
     });
     builder.take().unwrap()
 }

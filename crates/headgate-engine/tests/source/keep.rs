@@ -18,7 +18,8 @@ pub fn kept(options: &SourceOptions) -> RecordBatch {
     let (rows, error) = drain(source.as_mut());
     assert_eq!(None, error);
     let encoded: Vec<_> = rows.into_iter().map(|row| row.extra.and_then(|extra| extra.kept)).collect();
-    let columns = KeptCodec::new(&fields).expect("fields that the source accepted").decode(&encoded);
+    let columns =
+        KeptCodec::new(&fields).expect("fields that the source accepted").decode(encoded.iter().map(Option::as_deref));
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.expect("what the source encoded")).expect("columns")
 }
 

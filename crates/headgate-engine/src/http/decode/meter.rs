@@ -24,7 +24,7 @@ pub(super) enum Stop {
 
 /// What may be done in one piece.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Allowance {
+pub(super) struct Bounds {
     /// Bytes that may pass any layer, all of them together: what comes to nothing is work, too.
     pub(super) bytes: u64,
     /// Input can be made that takes long and lets few bytes pass.
@@ -48,15 +48,15 @@ struct Memory {
 impl<'a> Meter<'a> {
     /// `held`: bytes that are in memory already.
     pub(super) fn new(
-        allowance: Allowance,
+        bounds: Bounds,
         by: Instant,
         is_wanted: &'a dyn Fn() -> bool,
         reservation: Reservation,
         held: u64,
     ) -> Self {
         Self {
-            left: Cell::new(allowance.bytes),
-            until: allowance.until,
+            left: Cell::new(bounds.bytes),
+            until: bounds.until,
             by,
             is_wanted,
             memory: RefCell::new(Memory { reservation, needed: held }),

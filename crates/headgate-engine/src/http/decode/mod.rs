@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use self::coding::{Coding, codings};
 use self::layers::undo_all;
-use self::meter::{Allowance, Meter, Stop};
+use self::meter::{Bounds, Meter, Stop};
 use self::pool::{Length, Pool};
 use crate::http::deadline::Deadline;
 use crate::model::error::{ErrorKind, Failure};
@@ -52,14 +52,6 @@ pub struct Decoder {
     pool: Arc<Pool>,
     /// Where little bodies are decoded, one after another.
     scratch: RefCell<Vec<u8>>,
-}
-
-/// What became of a body.
-#[derive(Debug)]
-pub struct Decoded {
-    pub body: Result<Body, Failure>,
-    /// How long it had to wait for memory; the deadline was moved on by as much.
-    pub waited_for_memory: Duration,
 }
 
 /// A body that is being decoded, and the memory set aside for it: at least its own.
@@ -88,23 +80,17 @@ impl Decoder {
 
     /// Undoes the content codings that `headers` name.
     ///
-    /// The body is, or the failure: `body_too_large`, what comes out passes `max_bytes`; `decode`, it is not in that coding,
-    /// or is cut off; `timeout`, it is not done by the deadline, to which waiting for memory does not count.
+    /// # Errors
+    /// `body_too_large`: what comes out passes `max_bytes`. `decode`: the body is not in that coding, or is cut off.
+    /// `timeout`: it is not done by the deadline, which is moved on by waiting for memory.
     ///
     /// Cancelling it drops the body; a thread that is at it notices soon.
-    pub async fn decode(&self, headers: &Headers, body: Body, max_bytes: u64, deadline: &mut Deadline) -> Decoded {
-        let mut waited_for_memory = Duration::ZERO;
-        let body = self.undo(headers, body, max_bytes, deadline, &mut waited_for_memory).await;
-        Decoded { body, waited_for_memory }
-    }
-
-    async fn undo(
+    pub async fn decode(
         &self,
         headers: &Headers,
         body: Body,
         max_bytes: u64,
         deadline: &mut Deadline,
-        waited: &mut Duration,
     ) -> Result<Body, Failure> {
         let codings = codings(headers)?;
         if body.bytes.is_empty() || codings.is_empty() {
@@ -126,9 +112,7 @@ impl Decoder {
                     let lacking = needed.saturating_sub(encoded.reservation.bytes());
                     encoded.reservation.grow(lacking).await;
                     // That the memory was full is not the server's fault.
-                    let elapsed = since.elapsed();
-                    deadline.set(deadline.at() + elapsed);
-                    *waited += elapsed;
+                    deadline.excuse(since.elapsed());
                     encoded
                 }
             };
@@ -143,9 +127,9 @@ impl Decoder {
     fn at_once(&self, mut encoded: Encoded, by: Instant) -> Piece {
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
-        let allowance = Allowance { bytes: AT_ONCE_BYTES, until: Instant::now() + AT_ONCE_TIME };
+        let bounds = Bounds { bytes: AT_ONCE_BYTES, until: Instant::now() + AT_ONCE_TIME };
         // What is taken here is taken once for each worker.
-        let meter = Rc::new(Meter::new(allowance, by, &|| true, Reservation::default(), 0));
+        let meter = Rc::new(Meter::new(bounds, by, &|| true, Reservation::default(), 0));
         match encoded.undo_into(&meter, &mut scratch) {
             Ok(()) => {
                 let length = scratch.len() as u64;
@@ -193,13 +177,13 @@ enum Undone {
 impl Encoded {
     /// In a thread of the pool.
     fn decode(mut self, length: Length, by: Instant, is_wanted: &dyn Fn() -> bool) -> Piece {
-        let allowance = match length {
-            Length::Short => Allowance { bytes: SHORT_BYTES, until: Instant::now() + SHORT_TIME },
-            Length::Long => Allowance { bytes: u64::MAX, until: by },
+        let bounds = match length {
+            Length::Short => Bounds { bytes: SHORT_BYTES, until: Instant::now() + SHORT_TIME },
+            Length::Long => Bounds { bytes: u64::MAX, until: by },
         };
         let held = self.bytes.capacity() as u64;
         let reservation = std::mem::take(&mut self.reservation);
-        let meter = Rc::new(Meter::new(allowance, by, is_wanted, reservation, held));
+        let meter = Rc::new(Meter::new(bounds, by, is_wanted, reservation, held));
         let mut decoded = Vec::new();
         let undone = self.undo_into(&meter, &mut decoded);
         self.reservation = Rc::into_inner(meter).expect("its layers are gone").into_reservation();

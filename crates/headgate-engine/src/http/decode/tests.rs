@@ -39,19 +39,19 @@ fn decoded_by(coding: &str, bytes: Vec<u8>, max_bytes: u64, by: Instant) -> Resu
     let body = Body { bytes, ..Body::default() };
     on_event_loop(async {
         let decoded = decoder().decode(&named(coding), body, max_bytes, &mut Deadline::new(by)).await;
-        decoded.body.map(|body| body.bytes).map_err(|failure| failure.kind)
+        decoded.map(|body| body.bytes).map_err(|failure| failure.kind)
     })
 }
 
 /// What decoding in one thread comes to with these bounds.
-fn stopped(codings: &[Coding], encoded: &[u8], allowance: u64, memory: u64) -> Option<Stop> {
+fn stopped(codings: &[Coding], encoded: &[u8], bounds: u64, memory: u64) -> Option<Stop> {
     let budget = MemoryBudget::new(memory);
     let mut other = budget.reservation();
     assert!(other.try_grow(memory + 1), "nobody else may overdraw");
     other.shrink_to(1);
     let until = Instant::now() + Duration::from_secs(60);
-    let allowance = Allowance { bytes: allowance, until };
-    let meter = Rc::new(Meter::new(allowance, until, &|| true, budget.reservation(), 0));
+    let bounds = Bounds { bytes: bounds, until };
+    let meter = Rc::new(Meter::new(bounds, until, &|| true, budget.reservation(), 0));
     let undone = undo_all(codings, encoded, 1 << 30, &meter, &mut Vec::new());
     assert_eq!(undone.is_err(), meter.stopped().is_some());
     meter.stopped()
@@ -251,7 +251,8 @@ fn a_body_waits_for_memory_holding_no_more_than_came_and_not_on_its_own_time() {
             }
             assert_eq!(LIMIT + 1, budget.used());
             drop((within, beyond));
-            let Decoded { body, waited_for_memory } = decoding.await;
+            let body = decoding.await;
+            let waited_for_memory = deadline.take_excused();
             let body = body.expect("it is decoded");
             assert!(body.bytes == plain);
             assert_eq!(body.bytes.capacity() as u64, body.reservation.bytes());
@@ -277,7 +278,7 @@ fn a_body_that_is_not_decoded_in_time_fails_at_once_and_its_thread_notices() {
         let threads = Arc::new(Pool::new(2, alive));
         let decoded =
             Decoder::new(threads).decode(&named("zstd, gzip, gzip"), body, u64::MAX, &mut Deadline::new(by)).await;
-        assert_eq!(Err(ErrorKind::Timeout), decoded.body.map(|_| ()).map_err(|failure| failure.kind));
+        assert_eq!(Err(ErrorKind::Timeout), decoded.map(|_| ()).map_err(|failure| failure.kind));
     });
     assert!(ended.recv_blocking().is_err(), "the threads have ended with their pool");
     assert_eq!(0, budget.used());

@@ -34,8 +34,6 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 pub struct Connection {
     pub stream: Stream,
     pub remote_addr: Arc<str>,
-    /// Whether it has served a request before: then it may have died meanwhile.
-    pub reused: bool,
 }
 
 /// Makes connections; shared by all workers.
@@ -66,7 +64,7 @@ impl Connector {
             Some(tls) => handshake(&route.origin, tls.clone(), stream).await?,
             None => Stream::Plain(stream),
         };
-        Ok(Connection { stream, remote_addr: address.to_string().into(), reused: false })
+        Ok(Connection { stream, remote_addr: address.to_string().into() })
     }
 }
 

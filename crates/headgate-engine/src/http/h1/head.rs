@@ -41,6 +41,39 @@ pub struct Head {
     pub encoded: bool,
 }
 
+/// A head as it lies in what was read.
+#[derive(Debug)]
+pub struct ParsedHead<'a> {
+    pub status: u16,
+    pub version: Version,
+    pub headers: &'a [httparse::Header<'a>],
+    pub framing: Framing,
+    pub keep_alive: bool,
+    /// As in [`Head`].
+    pub encoded: bool,
+    /// Bytes of it, the empty line at its end included.
+    pub length: usize,
+}
+
+impl ParsedHead<'_> {
+    fn to_head(&self) -> Head {
+        let mut headers = Headers::with_capacity(self.headers.len(), self.length);
+        for header in self.headers {
+            headers.push(header.name, header.value);
+        }
+        let Self { status, version, framing, keep_alive, encoded, .. } = *self;
+        Head { status, version, headers, framing, keep_alive, encoded }
+    }
+}
+
+/// Where the headers of a head are put while it is parsed.
+pub type HeaderRoom<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
+
+/// Room for the headers of one head.
+pub fn header_room<'a>() -> HeaderRoom<'a> {
+    [MaybeUninit::uninit(); MAX_HEADERS]
+}
+
 /// What of the headers concerns us.
 #[expect(clippy::struct_excessive_bools, reason = "what headers say, each by itself")]
 #[derive(Debug, Default)]
@@ -57,14 +90,27 @@ struct Meaning {
 /// # Errors
 /// `protocol`: it is no head, contradicts itself, or is too long.
 pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
+    let mut room = header_room();
+    let parsed = parse_in_place(data, &mut room, to_head)?;
+    Ok(parsed.map(|parsed| (parsed.to_head(), parsed.length)))
+}
+
+/// Does what [`parse`] does, and copies nothing.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_in_place<'a>(
+    data: &'a [u8],
+    room: &'a mut HeaderRoom<'a>,
+    to_head: bool,
+) -> Result<Option<ParsedHead<'a>>, Failure> {
     let begin = &data[..data.len().min(PREFIX.len())];
     if *begin != PREFIX[..begin.len()] {
         return Err(protocol("the answer is not HTTP/1: it begins with something else than a status line"));
     }
-    let mut parsed = [MaybeUninit::uninit(); MAX_HEADERS];
     let mut response = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
-    let length = match config.parse_response_with_uninit_headers(&mut response, data, &mut parsed) {
+    let length = match config.parse_response_with_uninit_headers(&mut response, data, room) {
         Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD_BYTES => length,
         Ok(httparse::Status::Partial) if data.len() <= MAX_HEAD_BYTES => return Ok(None),
         Ok(_) => return Err(protocol(&format!("the head of the response is longer than {MAX_HEAD_BYTES} bytes"))),
@@ -77,11 +123,10 @@ pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failur
     if !(100..=999).contains(&status) {
         return Err(protocol(&format!("the status {status} is out of range")));
     }
-    let mut headers = Headers::with_capacity(response.headers.len(), length);
+    let headers = &*response.headers;
     let mut meaning = Meaning::default();
-    for header in response.headers.iter() {
+    for header in headers {
         meaning.take(header)?;
-        headers.push(header.name, header.value);
     }
     let http_11 = response.version == Some(1);
     let framing = framing(status, to_head, http_11, &meaning)?;
@@ -93,7 +138,7 @@ pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failur
         // Neither may be there (RFC 9110 section 8.6, RFC 9112 section 6.1); the body it announces may be on its way.
         && !(status == 204 && (meaning.chunked || meaning.content_length.is_some_and(|length| length > 0)));
     let version = if http_11 { Version::HTTP_11 } else { Version::HTTP_10 };
-    Ok(Some((Head { status, version, headers, framing, keep_alive, encoded: meaning.encoded }, length)))
+    Ok(Some(ParsedHead { status, version, headers, framing, keep_alive, encoded: meaning.encoded, length }))
 }
 
 fn framing(status: u16, to_head: bool, http_11: bool, meaning: &Meaning) -> Result<Framing, Failure> {

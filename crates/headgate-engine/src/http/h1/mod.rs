@@ -1,6 +1,8 @@
 //! HTTP/1.1: one request and its response at a time over one connection (RFC 9112).
 
+pub mod allowance;
 pub mod chunked;
 pub mod exchange;
 pub mod head;
 pub mod response;
+pub mod transfer;

@@ -5,14 +5,15 @@
 //! of them.
 
 use crate::http::h1::chunked;
-use crate::http::h1::head::{self, Framing, Head, MAX_HEAD_BYTES};
+use crate::http::h1::head::{self, Framing, Head, HeaderRoom, MAX_HEAD_BYTES, ParsedHead};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 
 /// Interim responses (1xx) before the final one.
 const MAX_INTERIM: u32 = 100;
-/// What is set aside at once for a body whose length is announced; the rest when it comes.
-const MAX_ANNOUNCED_BYTES: u64 = 1024 * 1024;
+/// What a body's memory grows by beyond what came: as much as it has, within these bounds.
+const MIN_GROWTH_BYTES: usize = 4096;
+const MAX_GROWTH_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
 enum State {
@@ -60,9 +61,15 @@ impl ResponseReader {
         }
     }
 
-    /// Bytes that it keeps of what it was fed.
+    /// Memory that it has taken for what it was fed.
     pub fn held_bytes(&self) -> usize {
-        self.body.len() + self.partial.len()
+        let headers = self.head.as_ref().map_or(0, |head| head.headers.bytes());
+        self.body.capacity() + self.partial.capacity() + headers
+    }
+
+    /// How much more memory it may take for what one read brings, beyond as many bytes again.
+    pub fn growth_bytes(&self) -> usize {
+        self.body.len().clamp(MIN_GROWTH_BYTES, MAX_GROWTH_BYTES)
     }
 
     pub fn is_done(&self) -> bool {
@@ -149,10 +156,7 @@ impl ResponseReader {
         self.state = match framing {
             Framing::Empty => State::Done,
             Framing::Length(length) if length > self.max_body_bytes => return Err(self.too_large()),
-            Framing::Length(left) => {
-                self.body.reserve_exact(left.min(MAX_ANNOUNCED_BYTES) as usize);
-                State::Length { left }
-            }
+            Framing::Length(left) => State::Length { left },
             Framing::Chunked => State::Chunked(chunked::Decoder::default()),
             Framing::UntilClose => State::UntilClose,
         };
@@ -163,6 +167,7 @@ impl ResponseReader {
         if data.is_empty() {
             return Ok(());
         }
+        self.make_room(data.len());
         match &mut self.state {
             State::Head => Ok(()),
             State::Done => {
@@ -202,10 +207,48 @@ impl ResponseReader {
         }
     }
 
+    /// Makes room for so many bytes more, without leaving it to `Vec` how much that is: it is set aside before it is taken.
+    fn make_room(&mut self, incoming: usize) {
+        let left = match self.state {
+            State::Length { left } => usize::try_from(left).unwrap_or(usize::MAX),
+            State::Chunked(_) | State::UntilClose => usize::MAX,
+            State::Head | State::Done => return,
+        };
+        if self.body.capacity() - self.body.len() < incoming {
+            self.body.reserve_exact(self.growth_bytes().max(incoming).min(left));
+        }
+    }
+
     fn too_large(&self) -> Failure {
         let message = format!("the body is larger than {} bytes", self.max_body_bytes);
         Failure::new(ErrorKind::BodyTooLarge, message).with_option(OptionName::MaxBodyBytes)
     }
+}
+
+/// An answer that one read has brought whole, as it lies there.
+#[derive(Debug)]
+pub struct WholeAnswer<'a> {
+    pub head: ParsedHead<'a>,
+    pub body: &'a [u8],
+}
+
+/// The answer in `data`, if it begins and ends there and nothing about it needs a closer look, as most do. Anything else is
+/// for a [`ResponseReader`], errors included.
+pub fn whole<'a>(
+    data: &'a [u8],
+    room: &'a mut HeaderRoom<'a>,
+    to_head: bool,
+    max_body_bytes: u64,
+) -> Option<WholeAnswer<'a>> {
+    let head = head::parse_in_place(data, room, to_head).ok()??;
+    let body = &data[head.length..];
+    let length = match head.framing {
+        Framing::Empty => 0,
+        Framing::Length(length) => length,
+        Framing::Chunked | Framing::UntilClose => return None,
+    };
+    let is_plain = head.status >= 200 && !head.encoded && body.len() as u64 == length && length <= max_body_bytes;
+    is_plain.then_some(WholeAnswer { head, body })
 }
 
 fn closed(when: &str) -> Failure {
@@ -337,6 +380,10 @@ mod tests {
         ) {
             let data = text(&[&head, &body]);
             prop_assert_eq!(read(&data, &[100_000]), read(&data, &pieces));
+            if let Some(whole) = whole(&data, &mut head::header_room(), false, MAX) {
+                let expected = Ok((whole.head.status, whole.body.to_vec(), false));
+                prop_assert_eq!(expected, read(&data, &[100_000]));
+            }
         }
     }
 }

@@ -1,0 +1,69 @@
+//! What a worker has set aside for the next reads of a run, so that asking the budget of all workers is not for each read.
+//!
+//! What a read brings may have to be kept, and once it was read it is too late to ask whether there is room. So it is set
+//! aside before, here, and given to the body whose it is when that is known.
+
+use std::cell::RefCell;
+
+use crate::model::memory::{MemoryBudget, Reservation};
+
+/// What one read takes in at the most.
+pub const READ_BYTES: usize = 128 * 1024;
+/// Set aside at a time at the most, and so the largest read that is covered.
+const MAX_BYTES: usize = 2 * READ_BYTES;
+
+/// A worker's for one run.
+#[derive(Debug)]
+pub struct Allowance {
+    reservation: RefCell<Reservation>,
+}
+
+impl Allowance {
+    pub fn new(budget: &MemoryBudget) -> Self {
+        Self { reservation: RefCell::new(budget.reservation()) }
+    }
+
+    /// Whether a read that may take so much memory is covered, if need be by what the budget has left. Nothing that was left is
+    /// overdrawn.
+    pub fn covers(&self, bytes: usize) -> bool {
+        let mut reservation = self.reservation.borrow_mut();
+        let has = reservation.bytes();
+        bytes as u64 <= has || bytes <= MAX_BYTES && reservation.try_grow_within(MAX_BYTES as u64 - has)
+    }
+
+    /// Gives to a body what it takes of a read that was covered.
+    pub fn give(&self, to: &mut Reservation, bytes: u64) {
+        self.reservation.borrow_mut().give(to, bytes);
+    }
+
+    /// Gives back what is left.
+    pub fn release(&self) {
+        self.reservation.borrow_mut().shrink_to(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_covered_is_set_aside_and_nothing_is_overdrawn_for_it() {
+        let limit = 3 * READ_BYTES as u64;
+        let budget = MemoryBudget::new(limit);
+        let (first, second) = (Allowance::new(&budget), Allowance::new(&budget));
+        assert!(first.covers(READ_BYTES));
+        assert_eq!(MAX_BYTES as u64, budget.used());
+        assert!(!second.covers(READ_BYTES), "there is room for one read, and not for what would be set aside");
+        assert!(!first.covers(MAX_BYTES + 1));
+
+        let mut body = budget.reservation();
+        first.give(&mut body, READ_BYTES as u64 + 1);
+        assert!(!first.covers(READ_BYTES), "it has less, and the budget has not as much as that");
+        first.release();
+        assert_eq!(READ_BYTES as u64 + 1, budget.used());
+        drop(body);
+        assert!(second.covers(MAX_BYTES));
+        drop(second);
+        assert_eq!(0, budget.used());
+    }
+}

@@ -1,0 +1,146 @@
+//! Bytes to a connection and from it, without waiting: what is there is read, and what can be written is.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::unconstrained;
+
+use crate::http::dial::connect::{Connection, Stream};
+use crate::model::error::{ErrorKind, Failure};
+
+impl Connection {
+    /// Whether an idle connection can take a request: the server has not closed it, nor sent something unasked.
+    pub fn is_alive(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut byte = [0];
+        match &mut self.stream {
+            Stream::Plain(stream) => {
+                stream.try_read(&mut byte).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+            }
+            // Unconstrained: a task that has used up its share of polls would take any connection for alive.
+            Stream::Tls(stream) => {
+                let mut buffer = ReadBuf::new(&mut byte);
+                let read = poll_fn(|cx| Pin::new(&mut **stream).poll_read(cx, &mut buffer));
+                pin!(unconstrained(read)).poll(cx).is_pending()
+            }
+        }
+    }
+
+    /// Writes as much of a request as the socket takes, mostly all. `wire` begins it, and `body` is what `wire` has not.
+    pub fn send(&mut self, wire: &[u8], body: Bytes, cx: &mut Context<'_>) -> Outgoing {
+        let mut outgoing = Outgoing { unflushed: true, ..Outgoing::default() };
+        let written = match Pin::new(&mut self.stream).poll_write(cx, wire) {
+            Poll::Ready(Ok(written)) => written,
+            Poll::Pending => 0,
+            Poll::Ready(Err(error)) => {
+                outgoing.failure = Some(io_failure(&error));
+                return outgoing;
+            }
+        };
+        outgoing.begun = written > 0;
+        if written < wire.len() {
+            outgoing.head = Bytes::copy_from_slice(&wire[written..]);
+        }
+        outgoing.body = body;
+        outgoing.poll(self, cx);
+        outgoing
+    }
+
+    /// Whether there is something to read; if not, the task of `cx` is woken when there is.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let socket = match &self.stream {
+            Stream::Plain(stream) => stream,
+            Stream::Tls(stream) => {
+                let (socket, session) = stream.get_ref();
+                // What was decrypted already comes first.
+                if !session.wants_read() {
+                    return Poll::Ready(());
+                }
+                socket
+            }
+        };
+        // An error is found by whoever reads.
+        socket.poll_read_ready(cx).map(drop)
+    }
+
+    /// One read: how many bytes, 0 at the end of the connection.
+    pub fn poll_read(&mut self, into: &mut [u8], cx: &mut Context<'_>) -> Poll<Result<usize, Failure>> {
+        let mut buffer = ReadBuf::new(into);
+        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
+        Poll::Ready(read.map(|()| buffer.filled().len()).map_err(|error| io_failure(&error)))
+    }
+}
+
+/// What of a request is not written yet.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    begun: bool,
+    /// Why writing failed; it is not tried again.
+    failure: Option<Failure>,
+    head: Bytes,
+    body: Bytes,
+    unflushed: bool,
+}
+
+impl Outgoing {
+    /// Of a request that was written whole.
+    pub fn done() -> Self {
+        Self { begun: true, ..Self::default() }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.failure.is_none() && !self.is_pending()
+    }
+
+    pub fn is_pending(&self) -> bool {
+        self.failure.is_none() && (self.unflushed || !self.head.is_empty() || !self.body.is_empty())
+    }
+
+    /// Writes on, as far as the connection takes it.
+    pub fn poll(&mut self, connection: &mut Connection, cx: &mut Context<'_>) {
+        if let Err(error) = self.try_poll(&mut connection.stream, cx) {
+            self.failure = Some(io_failure(&error));
+        }
+    }
+
+    fn try_poll(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> io::Result<()> {
+        for part in [&mut self.head, &mut self.body] {
+            while !part.is_empty() {
+                match Pin::new(&mut *stream).poll_write(cx, part)? {
+                    Poll::Ready(written) => {
+                        self.begun = true;
+                        part.advance(written);
+                    }
+                    Poll::Pending => return Ok(()),
+                }
+            }
+        }
+        self.unflushed = Pin::new(stream).poll_flush(cx)?.is_pending();
+        Ok(())
+    }
+
+    /// Some of it was written.
+    pub fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Why there will be no answer. A server may answer and close before it has read all (413, say): what it answered is read
+    /// all the same.
+    pub fn unsent(&self) -> Option<Failure> {
+        self.failure.clone().filter(|_| !self.begun)
+    }
+}
+
+fn io_failure(error: &io::Error) -> Failure {
+    let kind = if error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>) {
+        ErrorKind::Tls
+    } else if error.kind() == io::ErrorKind::TimedOut {
+        ErrorKind::Timeout
+    } else {
+        ErrorKind::Closed
+    };
+    Failure::new(kind, format!("the connection failed: {error}"))
+}
