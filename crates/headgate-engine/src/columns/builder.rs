@@ -20,8 +20,8 @@ use super::schema::schema;
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::outcome::{AnswerRef, Body, Outcome, OutcomeRef};
 
-/// Rows after which a batch goes to the sink. Few enough to be in the cache still when the sink looks at them.
-pub const BATCH_ROWS: usize = 512;
+/// Rows after which a batch goes to the sink.
+pub const BATCH_ROWS: usize = 1024;
 /// Bytes of rows and responses after which a batch goes to the sink.
 pub const BATCH_BYTES: usize = 1024 * 1024;
 

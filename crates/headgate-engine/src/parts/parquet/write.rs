@@ -42,9 +42,6 @@ const LARGE_BYTES: i64 = 4 * 1024 * 1024;
 /// The lowest level: a third of the CPU time of the default one, for files a tenth larger.
 const ZSTD_LEVEL: i32 = 1;
 
-/// Bytes of a page before it is compressed: few enough to be in the cache then.
-const PAGE_BYTES: usize = 256 * 1024;
-
 /// The column that is not for the parquet crate to encode.
 const BODY: &str = "body";
 
@@ -212,7 +209,6 @@ fn properties() -> io::Result<WriterProperties> {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("headgate ", env!("CARGO_PKG_VERSION")).into())
         .set_compression(Compression::ZSTD(zstd().map_err(io_error)?))
-        .set_data_page_size_limit(PAGE_BYTES)
         .set_statistics_enabled(EnabledStatistics::Chunk);
     // Numbers: a dictionary would be asked for each, and is hardly smaller.
     for column in ["row", "status", "attempts", "body_bytes", "started_at", "elapsed_us", "ttfb_us"] {
