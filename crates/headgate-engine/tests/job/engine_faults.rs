@@ -155,7 +155,7 @@ fn what_a_server_says_in_its_heads_is_set_aside_too_and_all_of_it_is_given_back(
         format!("X-Long: {}\r\n", "x".repeat(5000)).repeat(10)
     );
     let server = Scripted::answering(head);
-    let options = EngineOptions { threads: Some(1), body_memory_bytes: BUDGET_BYTES, ..EngineOptions::default() };
+    let options = EngineOptions { threads: Some(1), max_memory_bytes: BUDGET_BYTES, ..EngineOptions::default() };
     let engine = Engine::start(&options).expect("an engine");
     let budget = engine.memory();
     let (let_go, stuck) = StuckSink::new();
@@ -173,7 +173,7 @@ fn what_a_server_says_in_its_heads_is_set_aside_too_and_all_of_it_is_given_back(
 fn a_row_that_waits_for_memory_for_longer_than_its_time_limit_is_answered_all_the_same() {
     const TIMEOUT: Duration = Duration::from_millis(500);
     let server = server();
-    let options = EngineOptions { threads: Some(1), body_memory_bytes: 1000, ..EngineOptions::default() };
+    let options = EngineOptions { threads: Some(1), max_memory_bytes: 1000, ..EngineOptions::default() };
     let engine = Engine::start(&options).expect("an engine");
     for path in ["/bytes/20000", "/encoded/gzip/20000", "/chunked/20000"] {
         let before = server.statistics().requests;
