@@ -24,10 +24,10 @@ QUICK_TESTS := --test source --test sink
 CHECKED := $(CURDIR)/target/check
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format bench bench-durability bench-engine bench-names bench-tasks bench-tools clean prerequisites
+.PHONY: help build demo check test lint style format bench bench-100m bench-durability bench-engine bench-floor bench-names bench-requests bench-tasks bench-tools clean prerequisites
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: $(STAMPS)/wheel ## make .venv, build the release wheel and install it there
 
@@ -64,8 +64,14 @@ format: prerequisites $(STAMPS)/lint ## format the code in place
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: build $(STAMPS)/bench $(STAMPS)/test ## measure throughput and memory beside other clients; BENCH_FLAGS=--save keeps it
+bench: build bench-floor $(STAMPS)/bench $(STAMPS)/test ## measure throughput and memory beside other clients; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/throughput.py $(BENCH_FLAGS)
+
+bench-requests: build bench-floor $(STAMPS)/test ## measure requests beside an older version; BENCH_FLAGS='--before PYTHON'
+	@$(BIN)/python bench/throughput.py --scenario requests $(BENCH_FLAGS)
+
+bench-100m: build $(STAMPS)/test ## make 100,000,000 requests, kill and resume them; BENCH_FLAGS='--rows 2000000' makes fewer
+	@PYTHONPATH=tests $(BIN)/python bench/durability.py large $(BENCH_FLAGS)
 
 bench-durability: build $(STAMPS)/test ## kill jobs a hundred times, go on with a large one; BENCH_FLAGS='--before PYTHON': what it costs
 	@PYTHONPATH=tests $(BIN)/python bench/durability.py $(BENCH_FLAGS)
@@ -79,6 +85,9 @@ bench-names: build ## measure what looking names up costs; BENCH_FLAGS=--save ke
 
 bench-tasks: build $(STAMPS)/bench ## measure what a bounded task costs beside other ways; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/tasks.py $(BENCH_FLAGS)
+
+bench-floor: prerequisites
+	@$(CARGO) build --release --locked --quiet -p headgate-testserver --example floor
 
 bench-tools: prerequisites ## build the client to compare with that Debian has no package of
 	@scripts/bench-tools $(CARGO)

@@ -5,17 +5,17 @@ Prints the findings to standard output, each trial as it ends to standard error.
 
 import argparse
 import sys
-from pathlib import Path
-from typing import Final
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
 
-from harness import answers, environment
-from harness.answers import Answer, Question
-from harness.servers import ServerError
+from harness import command, environment
+from harness.answers import Question
 from inside import hosts, warm
 
 QUESTIONS: Final[dict[str, Question]] = {"hosts": hosts, "warm": warm}
 _CAVEATS: Final = (
-    "- Trust ratios, not figures: a ratio pairs two runs of the same round.",
+    command.TRUST_RATIOS,
     "- Loopback, answers of 13 bytes, no TLS: what is measured is headgate's own work for a request or a run.",
     "- Where the server's core is as busy as can be and headgate's is not, the requests a second are the server's.",
 )
@@ -24,40 +24,29 @@ _CAVEATS: Final = (
 def main() -> int:
     """Measures, prints, and keeps the results if asked."""
     arguments = _arguments()
-    about, before = environment.machine(), environment.cpu_times()
+    about = environment.machine()
     about |= {"missing": [], "rounds": arguments.rounds, "seconds": arguments.seconds}
-    found: dict[str, Answer] = {}
-    try:
-        for name in arguments.question or QUESTIONS:
-            found[name] = QUESTIONS[name].ask(arguments)
-    except ServerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
-    about["steal"] = environment.steal(before, environment.cpu_times())
-    head = f"# The engine: {about['cpu']}, {about['date']}\n\n{environment.caveats(about, _CAVEATS)}"
-    print("\n\n".join([head, *map(answers.section, found.values())]))
-    if arguments.save:
-        answers.save("engine", found, about, head)
-    return 1 if any(answer.wrong for answer in found.values()) else 0
+    return command.run(
+        {name: partial(QUESTIONS[name].ask, arguments) for name in arguments.question or QUESTIONS},
+        about,
+        title="The engine",
+        caveats=_caveats,
+        keep_as="engine-" if arguments.save else None,
+    )
+
+
+def _caveats(about: Mapping[str, Any]) -> str:
+    return environment.caveats(about, _CAVEATS)
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    beside = Path(sys.executable).with_name("headgate")
-    parser.add_argument("question", nargs="*", help=f"of {', '.join(QUESTIONS)} (default: all)")
+    parser = command.parser(__doc__, QUESTIONS)
+    command.add_headgate(parser)
     parser.add_argument("--rounds", type=int, default=5, help="of each (default: 5)")
     parser.add_argument("--seconds", type=float, default=4.0, help="of a trial of `hosts` (default: 4)")
     parser.add_argument("--concurrency", type=int, nargs="+", default=[64, 1_000], help="of `hosts` (default: 64 1000)")
-    parser.add_argument("--headgate", type=Path, default=beside, help="the command (default: beside this interpreter)")
     parser.add_argument("--cargo", default="cargo", help="builds the program of `warm` (default: cargo)")
-    parser.add_argument("--save", action="store_true", help="keep the results under bench/results")
-    arguments = parser.parse_args()
-    unknown = [name for name in arguments.question if name not in QUESTIONS]
-    if unknown:
-        parser.error(f"{', '.join(unknown)}: the questions are {', '.join(QUESTIONS)}")
-    return arguments
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -10,17 +10,17 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from harness import answers, environment, tables
+from harness import command, environment, tables
 from harness.answers import Answer
 
-_ROOT: Final = Path(__file__).parents[1]
-_NAME_SERVER: Final = _ROOT / "target" / "release" / "examples" / "names"
+_NAME_SERVER: Final = command.ROOT / "target" / "release" / "examples" / "names"
 _DELAY_MS: Final = 50
 _LEAST_PER_S: Final = 5_000
 _LEAST_SHARE: Final = 0.5
@@ -39,10 +39,10 @@ class Servers:
 
 
 @contextmanager
-def _servers(program: str) -> Iterator[Servers]:
+def _servers(program: Path) -> Iterator[Servers]:
     commands = [
         [str(_NAME_SERVER), str(_DELAY_MS)],
-        [program, "serve", "--host", "0.0.0.0", "--port", "0"],  # noqa: S104 - all of 127.0.0.0/8
+        [str(program), "serve", "--host", "0.0.0.0", "--port", "0"],  # noqa: S104 - all of 127.0.0.0/8
     ]
     processes = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for command in commands
@@ -56,13 +56,12 @@ def _servers(program: str) -> Iterator[Servers]:
             process.communicate()
 
 
-def _fetch(program: str, servers: Servers, hosts: Callable[[int], str], rows: int, concurrency: int) -> dict[str, Any]:
+def _fetch(program: Path, servers: Servers, hosts: Callable[[int], str], rows: int, concurrency: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="headgate-bench-names-") as directory:
         urls, summary = Path(directory, "urls.txt"), Path(directory, "summary.json")
         urls.write_text("".join(f"http://{hosts(row)}:{servers.port}/\n" for row in range(rows)))
-        command = [program, "fetch", str(urls), "--format", "none", "-q", "--summary", str(summary)]
-        command += ["-c", str(concurrency), "--dns", servers.names]
-        subprocess.run(command, check=False, timeout=_LONGEST_S)
+        flags = ["--format", "none", "-q", "--summary", str(summary), "-c", str(concurrency), "--dns", servers.names]
+        subprocess.run([program, "fetch", urls, *flags], check=False, timeout=_LONGEST_S)
         found: dict[str, Any] = json.loads(summary.read_text())
     print(
         f"{hosts(1):24} c={concurrency:<6,} {rows:9,} in {found['elapsed_s']:6.2f} s "
@@ -128,26 +127,28 @@ def _dead(arguments: argparse.Namespace) -> Answer:
 def main() -> int:
     """Measures, prints, and keeps the results if asked."""
     arguments = _arguments()
-    about, before = environment.machine(), environment.cpu_times()
-    found = {"many": _many(arguments), "dead": _dead(arguments)}
-    about["steal"] = environment.steal(before, environment.cpu_times())
-    head = (
-        f"# Names: {about['cpu']}, {about['date']}\n\n- One machine, whose {about['cores']} cores client and servers "
-        f"share; its load was {about['load_before']:.1f} before the start."
+    return command.run(
+        {"many": partial(_many, arguments), "dead": partial(_dead, arguments)},
+        environment.machine(),
+        title="Names",
+        caveats=_caveats,
+        keep_as="names-" if arguments.save else None,
     )
-    print("\n\n".join([head, *map(answers.section, found.values())]))
-    if arguments.save:
-        answers.save("names", found, about, head)
-    return 1 if any(answer.wrong for answer in found.values()) else 0
+
+
+def _caveats(about: Mapping[str, Any]) -> str:
+    return (
+        f"- One machine, whose {about['cores']} cores client and servers share; its load was "
+        f"{about['load_before']:.1f} before the start."
+    )
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command.parser(__doc__)
+    command.add_headgate(parser)
     parser.add_argument("--rows", type=int, default=100_000, help="names, each once (default: 100,000)")
     parser.add_argument("--concurrency", type=int, default=1_000, help="in flight (default: 1,000)")
     parser.add_argument("--rounds", type=int, default=3, help="of both kinds of hosts (default: 3)")
-    parser.add_argument("--headgate", default=str(Path(sys.executable).parent / "headgate"), help="the program")
-    parser.add_argument("--save", action="store_true", help="keep the results under bench/results")
     return parser.parse_args()
 
 

@@ -7,14 +7,15 @@ import argparse
 import importlib.util
 import sys
 from collections.abc import Mapping
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
 from bounded import cost, memory, options
 from bounded.ways import AMAP, FLOOR, WAYS
 from bounded.workloads import WORKLOADS
-from harness import answers, environment
-from harness.answers import Answer, Question
+from harness import command, environment
+from harness.answers import Question
 
 QUESTIONS: Final[dict[str, Question]] = {"cost": cost, "memory": memory, "options": options}
 
@@ -23,39 +24,35 @@ def main() -> int:
     """Measures, prints, and keeps the results if asked."""
     arguments = _arguments()
     if AMAP.missing():
-        return _refuse("headgate is not installed for this interpreter; run: make build")
+        return command.refuse("headgate is not installed for this interpreter; run: make build")
     missing = {way.name: why for way in arguments.ways if (why := way.missing())}
     for name, why in missing.items():
         print(f"left out: {name}: {why}", file=sys.stderr)
     if missing and arguments.require_peers:
-        return _refuse("--require-peers: not all of them are there")
+        return command.refuse("--require-peers: not all of them are there")
     if arguments.uvloop and importlib.util.find_spec("uvloop") is None:
-        return _refuse("--uvloop: no package uvloop; run: pip install -r requirements/bench.txt")
+        return command.refuse("--uvloop: no package uvloop; run: pip install -r requirements/bench.txt")
     arguments.ways = [way for way in arguments.ways if way.name not in missing]
-    about, before = environment.machine(), environment.cpu_times()
+    about = environment.machine()
     about["loop"] = f"uvloop {version('uvloop')}" if arguments.uvloop else "asyncio's own event loop"
     packages = dict.fromkeys(way.package for way in arguments.ways if way.package)
     about["versions"] = {package: version(package) for package in packages}
     about["missing"] = list(missing)
     about |= {name: getattr(arguments, name) for name in ("rounds", "seconds", "limit", "workload")}
-    found: dict[str, Answer] = {}
-    try:
-        for name in arguments.question or QUESTIONS:
-            found[name] = QUESTIONS[name].ask(arguments)
-    except KeyboardInterrupt:
-        return 130
-    about["steal"] = environment.steal(before, environment.cpu_times())
-    head = f"# Bounded tasks: {about['cpu']}, {about['date']}\n\n{_caveats(about)}"
-    print("\n\n".join([head, *map(answers.section, found.values())]))
-    if arguments.save:
-        answers.save("tasks-uvloop" if arguments.uvloop else "tasks", found, about, head)
-    return 1 if any(answer.wrong for answer in found.values()) else 0
+    loop = "-uvloop" if arguments.uvloop else ""
+    return command.run(
+        {name: partial(QUESTIONS[name].ask, arguments) for name in arguments.question or QUESTIONS},
+        about,
+        title="Bounded tasks",
+        caveats=_caveats,
+        keep_as=f"tasks{loop}-" if arguments.save else None,
+    )
 
 
 def _caveats(about: Mapping[str, Any]) -> str:
     versions = ", ".join(f"{package} {number}" for package, number in about["versions"].items())
     general = (
-        "- Trust ratios, not figures: a ratio pairs two runs of the same round.",
+        command.TRUST_RATIOS,
         f"- {about['loop']}; a process of its own for each run, on one core; {versions}.",
         "- The tasks do next to nothing: all of the cost is that of running them. A request costs many times that.",
         "- The ways don't do the same work: the last table of the costs says what each keeps.",
@@ -65,14 +62,8 @@ def _caveats(about: Mapping[str, Any]) -> str:
     return environment.caveats(about, general)
 
 
-def _refuse(why: str) -> int:
-    print(f"error: {why}", file=sys.stderr)
-    return 2
-
-
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("question", nargs="*", help=f"of {', '.join(QUESTIONS)} (default: all)")
+    parser = command.parser(__doc__, QUESTIONS)
     parser.add_argument("--rounds", type=int, default=7, help="of `memory` three at the most (default: 7)")
     parser.add_argument("--seconds", type=float, default=0.7, help="that a run takes, about (default: 0.7)")
     parser.add_argument("--limit", type=int, nargs="+", default=[100, 1_000], help="of `cost` (default: 100 1000)")
@@ -82,11 +73,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--memory-tasks", type=int, nargs=2, default=[10_000, 1_000_000], metavar=("FEW", "MANY"))
     parser.add_argument("--uvloop", action="store_true", help="instead of asyncio's own loop")
     parser.add_argument("--require-peers", action="store_true", help="refuse to run without one of the others")
-    parser.add_argument("--save", action="store_true", help="keep the results under bench/results")
     arguments = parser.parse_args()
-    unknown = [name for name in arguments.question if name not in QUESTIONS]
-    if unknown:
-        parser.error(f"{', '.join(unknown)}: the questions are {', '.join(QUESTIONS)}")
     arguments.ways = [way for way in WAYS if way is FLOOR or way.name in arguments.way]
     return arguments
 

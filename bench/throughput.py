@@ -1,34 +1,36 @@
-"""Measures headgate beside other clients.
+"""Measures headgate beside other clients, and beside an older version of itself.
 
 Prints the tables to standard output, each trial as it ends to standard error. Exit code 1: an answer was wrong.
 """
 
 import argparse
-import dataclasses
 import os
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from harness import environment, kept, tables
-from harness.kept import Kept
+from harness import command, environment
+from harness.answers import Answer
 from harness.servers import ServerError, raise_open_files
-from harness.trial import Cores, Trial
 from rivals import Rival
 from rivals.aiohttp_workers import AiohttpWorkers
-from rivals.headgate import Headgate
+from rivals.floor import Floor
+from rivals.headgate import FORMATS, Headgate
 from rivals.oha import Oha
 from rivals.wrk import Wrk
-from scenarios import Bench, Scenario, memory, original, throughput
+from scenarios import Bench, Scenario, cells, memory, original, requests, throughput
 
-SCENARIOS: Final[dict[str, Scenario]] = {module.NAME: module for module in (throughput, memory, original)}
-_ROOT: Final = Path(__file__).parents[1]
-_OHA: Final = _ROOT / "target" / "bench-tools" / "bin" / "oha"
+SCENARIOS: Final[dict[str, Scenario]] = {module.NAME: module for module in (throughput, memory, original, requests)}
+_OHA: Final = command.ROOT / "target" / "bench-tools" / "bin" / "oha"
+_FLOOR: Final = command.ROOT / "target" / "release" / "examples" / "floor"
+_QUICK: Final = {"rounds": 1, "seconds": 0.5, "memory_rows": [20_000, 200_000]}
 _CAVEATS: Final = (
-    "- Trust ratios, not figures: a ratio pairs two runs of the same round.",
-    "- Loopback, small answers, no TLS: what is measured is the client's own work for a request.",
+    command.TRUST_RATIOS,
+    "- Loopback, small answers, TLS only where it is said: what is measured is the client's own work for a request.",
     "- Where the server's core is as busy as can be and the client's is not, the figure is the server's.",
-    "- wrk and oha repeat one request; aiohttp and headgate make a URL for each row.",
+    "- wrk, oha and the floor repeat one request; aiohttp and headgate make a URL for each row.",
     "- wrk is stopped by the clock; the others end with their last request, and slow ends count.",
     "- Rates are by each client's own clock and leave out its start; CPU and memory are the whole process's.",
 )
@@ -37,95 +39,102 @@ _CAVEATS: Final = (
 def main() -> int:
     """Measures, prints, and keeps the results if asked."""
     arguments = _arguments()
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) == 1:
-        return _refuse("two cores are needed, one for the server and one for the client; this process may use one")
+    if requests.NAME in arguments.scenario and arguments.before is None:
+        return command.refuse(
+            "requests needs --before: the interpreter of a virtual environment with the older version"
+        )
     try:
-        raise_open_files(max(*arguments.concurrency, 10_000))
-        return _measure(arguments, Cores(server=cores[0], client=cores[1]))
+        rivals, missing = _rivals(arguments)
+        bench = _bench(arguments, rivals)
+        about = environment.describe(rivals, missing)
     except ServerError as error:
-        return _refuse(str(error))
-    except KeyboardInterrupt:
-        return 130
+        return command.refuse(str(error))
+    about |= {name: getattr(bench, name) for name in ("concurrencies", "rounds", "seconds", "memory_rows")}
+    return command.run(
+        {name: partial(_ask, SCENARIOS[name], bench) for name in arguments.scenario},
+        about,
+        title="Requests",
+        caveats=_caveats,
+        keep_as="" if arguments.save else None,
+    )
 
 
-def _measure(arguments: argparse.Namespace, cores: Cores) -> int:
-    ours, peers = _rivals(arguments)
-    if why := ours[0].missing():
-        return _refuse(why)
-    missing = {peer.name: why for peer in peers if (why := peer.missing())}
-    for name, why in missing.items():
-        print(f"left out: {name}: {why}", file=sys.stderr)
-    if missing and arguments.require_peers:
-        return _refuse("--require-peers: not all of them are there")
-    rivals = [*(peer for peer in peers if peer.name not in missing), *ours]
-    bench = Bench(
-        cores=cores,
+def _ask(scenario: Scenario, bench: Bench) -> Answer:
+    return scenario.answer(list(scenario.run(bench)))
+
+
+def _bench(arguments: argparse.Namespace, rivals: list[Rival]) -> Bench:
+    raise_open_files(max(*arguments.concurrency, 10_000))
+    return Bench(
+        cores=command.two_cores("the benchmark"),
         rivals=rivals,
         headgate=arguments.headgate,
+        before=arguments.before and arguments.before.with_name("headgate"),
         concurrencies=arguments.concurrency,
+        cells=arguments.cells,
         rounds=arguments.rounds,
         seconds=arguments.seconds,
         memory_rows=tuple(arguments.memory_rows),
     )
-    about, before = environment.describe(rivals, missing), environment.cpu_times()
-    trials = {name: _tell(SCENARIOS[name], bench) for name in arguments.scenario}
-    about |= {name: getattr(bench, name) for name in ("concurrencies", "rounds", "seconds", "memory_rows")}
-    about["steal"] = environment.steal(before, environment.cpu_times())
-
-    head = f"# {about['cpu']}, {about['date']}\n\n{environment.caveats(about, _CAVEATS)}"
-    versions = "## Versions\n\n" + "\n".join(f"- {name}: {version}" for name, version in about["versions"].items())
-    texts = {name: SCENARIOS[name].summary(made) for name, made in trials.items()}
-    print("\n\n".join([head, *texts.values(), versions]))
-    if arguments.save:
-        for name, made in trials.items():
-            found = Kept(
-                about=about, wrong=tables.mistakes(made), records=[dataclasses.asdict(trial) for trial in made]
-            )
-            kept.keep(name, found, f"{head}\n\n{texts[name]}\n\n{versions}\n")
-    return 1 if any(trial.wrong for made in trials.values() for trial in made) else 0
 
 
-def _rivals(arguments: argparse.Namespace) -> tuple[list[Rival], list[Rival]]:
-    """Ourselves, and the others."""
-    return (
-        [Headgate(arguments.headgate, "none"), Headgate(arguments.headgate, "parquet")],
-        [Wrk(), Oha(arguments.oha), AiohttpWorkers(uvloop=False), AiohttpWorkers(uvloop=True)],
-    )
+def _rivals(arguments: argparse.Namespace) -> tuple[list[Rival], dict[str, str]]:
+    """Everyone who is there, we last; and why the others are not.
+
+    Raises:
+        ServerError: Someone is not there who has to be.
+    """
+    ours = [Headgate(arguments.headgate, format_) for format_ in FORMATS]
+    needed = [*ours, *([Headgate(arguments.before.with_name("headgate"), "none")] if arguments.before else [])]
+    if why := next(filter(None, (rival.missing() for rival in needed)), None):
+        raise ServerError(why)
+    peers: list[Rival] = [
+        Floor(_FLOOR),
+        Wrk(),
+        Oha(arguments.oha),
+        AiohttpWorkers(uvloop=False),
+        AiohttpWorkers(uvloop=True),
+    ]
+    if arguments.scenario == [requests.NAME]:
+        peers = [peer for peer in peers if peer.name in requests.PEERS]
+    missing = {peer.name: why for peer in peers if (why := peer.missing())}
+    for name, why in missing.items():
+        print(f"left out: {name}: {why}", file=sys.stderr)
+    if missing and arguments.require_peers:
+        raise ServerError("--require-peers: not all of them are there")
+    return [*(peer for peer in peers if peer.name not in missing), *ours], missing
 
 
-def _tell(scenario: Scenario, bench: Bench) -> list[Trial]:
-    trials = []
-    for trial in scenario.run(bench):
-        trials.append(trial)
-        end = f"WRONG: {trial.wrong}" if trial.wrong else f"{trial.requests_per_s:9,.0f} requests/s"
-        peak_mb = trial.peak_rss_bytes / 1e6
-        print(
-            f"{trial.scenario} {trial.round}  c={trial.concurrency:<6} {trial.client:18} {trial.requests:9,} in "
-            f"{trial.elapsed_s:6.2f} s {peak_mb:6.1f} MB  {end}",
-            file=sys.stderr,
-        )
-    return trials
-
-
-def _refuse(why: str) -> int:
-    print(f"error: {why}", file=sys.stderr)
-    return 2
+def _caveats(about: Mapping[str, Any]) -> str:
+    versions = ", ".join(f"{name}: {version}" for name, version in about["versions"].items())
+    return f"{environment.caveats(about, _CAVEATS)}\n- Versions: {versions}."
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    beside = Path(sys.executable).with_name("headgate")
-    parser.add_argument("--scenario", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
+    parser = command.parser(__doc__)
+    command.add_headgate(parser)
+    command.add_before(parser)
+    parser.add_argument(
+        "--scenario", nargs="+", choices=SCENARIOS, help="(default: all; requests only with --before, and then alone)"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="at the most; slow scenarios make fewer (default: 5)")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of a trial of throughput (default: 4)")
-    parser.add_argument("--concurrency", type=int, nargs="+", default=[64, 1_000, 10_000], help="of throughput")
-    parser.add_argument("--memory-rows", type=int, nargs=2, default=[500_000, 5_000_000], metavar=("SMALL", "LARGE"))
-    parser.add_argument("--headgate", type=Path, default=beside, help="the command (default: beside this interpreter)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of a trial of throughput or requests (default: 4)")
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[64, 1_000, 10_000], help="of these two, too")
+    parser.add_argument("--cells", nargs="+", choices=cells.NAMES, default=[], metavar="CELL", help=_cells_told())
+    parser.add_argument("--memory-rows", type=int, nargs=2, default=[300_000, 3_000_000], metavar=("SMALL", "LARGE"))
+    parser.add_argument("--quick", action="store_true", help="one round of half a second each: to see that it works")
     parser.add_argument("--oha", type=Path, default=os.environ.get("OHA", _OHA), help="the command (default: $OHA)")
     parser.add_argument("--require-peers", action="store_true", help="refuse to run without one of the others")
-    parser.add_argument("--save", action="store_true", help="keep the results under bench/results")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.quick:
+        vars(arguments).update(_QUICK)
+    others = [name for name in SCENARIOS if name != requests.NAME]
+    arguments.scenario = arguments.scenario or ([requests.NAME] if arguments.before else others)
+    return arguments
+
+
+def _cells_told() -> str:
+    return f"of requests: a kind ({', '.join(kind.name for kind in cells.KINDS)}) or one, as {next(iter(cells.CELLS))}"
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from bounded.ways import AMAP, AS_COMPLETED, FLOOR, LIBRARIES, Way
 from bounded.workloads import AT_ONCE, YIELDS
 from harness import tables
 from harness.answers import Answer
+from harness.in_turn import rounds
 from harness.tables import Target
 
 _MOST_OF_FLOOR: Final = {YIELDS: 1.2, AT_ONCE: 1.4}
@@ -47,7 +48,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
             )
         )
         for workload, limit in product(arguments.workload, arguments.limit)
-        for round_, way in runs.rounds(arguments.ways, arguments.rounds)
+        for round_, way in rounds(arguments.ways, arguments.rounds)
     ]
     parts = [_NOTES]
     for workload, limit in product(arguments.workload, arguments.limit):

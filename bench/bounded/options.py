@@ -8,6 +8,7 @@ from bounded.runs import Plan
 from bounded.ways import AMAP, OPTIONS
 from bounded.workloads import AT_ONCE, YIELDS
 from harness.answers import Answer
+from harness.in_turn import rounds
 
 _LIMIT: Final = 1_000
 _WORKLOADS: Final = (AT_ONCE, YIELDS)
@@ -31,7 +32,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
             )
         )
         for workload in _WORKLOADS
-        for round_, way in runs.rounds(compared, arguments.rounds)
+        for round_, way in rounds(compared, arguments.rounds)
     ]
     parts = []
     for workload in _WORKLOADS:

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -71,14 +71,6 @@ def tasks_for(way: Way, workload: str, limit: int, seconds: float) -> int:
     """How many take about so long, in thousands."""
     per_s = way.guess_per_s / (_SLEEPERS_TAKE if workload == SLEEPS else 1)
     return max(1_000, _LEAST_LIMITS * limit, round(per_s * seconds / 1_000) * 1_000)
-
-
-def rounds(ways: Sequence[Way], how_many: int) -> Iterator[tuple[int, Way]]:
-    """Every way once in each round, each round begun by another."""
-    for round_ in range(1, how_many + 1):
-        first = round_ % len(ways)
-        for way in (*ways[first:], *ways[:first]):
-            yield round_, way
 
 
 def attempt(plan: Plan) -> Run:

@@ -18,6 +18,7 @@ from support.killing import watching
 from support.mixture import mixture, write_urls
 from support.run import serving
 
+_ROWS: Final = 200_000
 _CONCURRENCY: Final = 64
 _COMMIT_EVERY_S: Final = 0.5
 _ROWS_PER_S: Final = 8_000
@@ -29,18 +30,19 @@ _FORMATS: Final = ("parquet", "ndjson")
 def ask(arguments: argparse.Namespace) -> Answer:
     """Jobs one after another, until so many kills were made."""
     chance = random.Random(arguments.seed)  # noqa: S311 - no secret
+    rows = arguments.rows or _ROWS
     stories: list[Story] = []
     begun = time.perf_counter()
     while (left := arguments.kills - sum(len(story.kills) for story in stories)) > 0:
         form = _FORMATS[len(stories) % len(_FORMATS)]
-        story = _job(arguments.rows, form, chance, kills=min(left, _KILLS_OF_A_JOB))
+        story = _job(rows, form, chance, kills=min(left, _KILLS_OF_A_JOB))
         stories.append(story)
         print(
-            f"kill: job {len(stories)} ({form}): killed {len(story.kills)} times, {story.requests - arguments.rows:,} "
+            f"kill: job {len(stories)} ({form}): killed {len(story.kills)} times, {story.requests - rows:,} "
             f"requests more than rows, {story.seconds:.0f} s; {'; '.join(story.wrong) or 'all right'}",
             file=sys.stderr,
         )
-    return _answer(stories, arguments.rows, time.perf_counter() - begun)
+    return _answer(stories, rows, time.perf_counter() - begun)
 
 
 def _job(rows: int, form: str, chance: random.Random, *, kills: int) -> Story:

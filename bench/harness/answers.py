@@ -1,6 +1,7 @@
 """What a question finds, on the screen and in the files that are kept."""
 
 import argparse
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -8,6 +9,7 @@ from typing import Any, Protocol
 from harness import kept, tables
 from harness.kept import Kept
 from harness.tables import Target
+from harness.trial import Trial
 
 
 @dataclass(kw_only=True, slots=True)
@@ -36,6 +38,12 @@ class Question(Protocol):
         """Measures."""
 
 
+def of_trials(title: str, targets: Sequence[Target], text: str, trials: Sequence[Trial]) -> Answer:
+    """All that is wrong is wrong with one of the trials."""
+    raw = [dataclasses.asdict(trial) for trial in trials]
+    return Answer(title=title, targets=targets, text=text, raw=raw, wrong=tables.mistakes(trials))
+
+
 def section(answer: Answer) -> str:
     """Targets first, mistakes last."""
     wrong = "\n".join(f"- WRONG: {mistake}" for mistake in answer.wrong)
@@ -44,8 +52,8 @@ def section(answer: Answer) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def save(subject: str, answers: Mapping[str, Answer], about: Mapping[str, Any], head: str) -> None:
+def save(prefix: str, answers: Mapping[str, Answer], about: Mapping[str, Any], head: str) -> None:
     """Each by itself, so that one question can be asked again without the others."""
     for name, answer in answers.items():
         found = Kept(about=about, wrong=answer.wrong, records=answer.raw)
-        kept.keep(f"{subject}-{name}", found, f"{head}\n\n{section(answer)}\n")
+        kept.keep(f"{prefix}{name}", found, f"{head}\n\n{section(answer)}\n")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from harness import servers
+from harness import nginx
 from rivals import Rival
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -33,8 +33,8 @@ def steal(before: Sequence[int], after: Sequence[int]) -> float:
 
 def describe(rivals: Iterable[Rival], missing: Iterable[str]) -> dict[str, Any]:
     """At the start of a measurement beside others."""
-    nginx = subprocess.run([servers.nginx_program(), "-v"], capture_output=True, text=True, check=True).stderr.strip()
-    versions = {"server": nginx.removeprefix("nginx version: "), **{r.name: r.version() for r in rivals}}
+    server = subprocess.run([nginx.program(), "-v"], capture_output=True, text=True, check=True).stderr.strip()
+    versions = {"server": server.removeprefix("nginx version: "), **{r.name: r.version() for r in rivals}}
     return machine() | {"versions": versions, "missing": list(missing)}
 
 

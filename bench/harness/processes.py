@@ -5,13 +5,16 @@ import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 _SAMPLE_S: Final = 0.1
+_LEAST_SAMPLE_S: Final = 0.001
+_SAMPLE_SHARE: Final = 0.1
+"""Of the time that has passed: so much at the most lies between two looks, as long as it is below `_SAMPLE_S`."""
 _CLOCK_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -24,6 +27,7 @@ class Ended:
     stderr: str
     wall_s: float
     cpu_s: float
+    user_cpu_s: float
     peak_rss_bytes: int
 
 
@@ -38,8 +42,8 @@ def pinned(core: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def run(command: Sequence[str], *, core: int, longest_s: float) -> Ended:
-    """Runs `command` to its end; after `longest_s` it is killed.
+def run(command: Sequence[str], *, core: int, longest_s: float, is_due: Callable[[int], bool] | None = None) -> Ended:
+    """Runs `command` to its end; after `longest_s` it is killed, or as soon as `is_due` says so of its process.
 
     The kernel starts a child's `ru_maxrss` with the peak of the process that forked it, so that figure is the child's
     own only where it is above ours. Below, the peak that /proc shows while the child runs is taken.
@@ -49,7 +53,7 @@ def run(command: Sequence[str], *, core: int, longest_s: float) -> Ended:
         with pinned(core):
             started = time.perf_counter()
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-        seen = _watch(process, started + longest_s)
+        seen = _watch(process, started + longest_s, is_due)
         _, status, usage = os.wait4(process.pid, 0)
         wall_s = time.perf_counter() - started
         process.returncode = os.waitstatus_to_exitcode(status)  # it is reaped: Popen must not look for it
@@ -62,18 +66,21 @@ def run(command: Sequence[str], *, core: int, longest_s: float) -> Ended:
             stderr=err.read().decode(errors="replace"),
             wall_s=wall_s,
             cpu_s=usage.ru_utime + usage.ru_stime,
+            user_cpu_s=usage.ru_utime,
             peak_rss_bytes=peak if peak > ours else seen,
         )
 
 
-def _watch(process: subprocess.Popen[bytes], deadline: float) -> int:
+def _watch(process: subprocess.Popen[bytes], deadline: float, is_due: Callable[[int], bool] | None) -> int:
     """Returns when the process has ended and not been reaped; says the highest peak that was seen."""
-    peak = 0
+    peak, wait_s = 0, 0.0
+    begun = time.perf_counter()
     ended = os.pidfd_open(process.pid)
     try:
-        while not select.select([ended], [], [], _SAMPLE_S)[0]:
+        while not select.select([ended], [], [], wait_s)[0]:
+            wait_s = min(_SAMPLE_S, max(_LEAST_SAMPLE_S, _SAMPLE_SHARE * (time.perf_counter() - begun)))
             peak = max(peak, peak_rss_bytes(process.pid))
-            if time.perf_counter() > deadline:
+            if time.perf_counter() > deadline or (is_due is not None and is_due(process.pid)):
                 process.kill()
     except BaseException:
         process.kill()
@@ -86,8 +93,17 @@ def _watch(process: subprocess.Popen[bytes], deadline: float) -> int:
 
 def peak_rss_bytes(pid: int) -> int:
     """The highest a running process has been; 0 for one that has just ended."""
+    return _status_bytes(pid, "VmHWM:")
+
+
+def rss_bytes(pid: int) -> int:
+    """What a running process holds now; 0 for one that has just ended."""
+    return _status_bytes(pid, "VmRSS:")
+
+
+def _status_bytes(pid: int, name: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(name):
             return int(line.split()[1]) * 1024
     return 0
 

@@ -1,4 +1,4 @@
-"""Reads the Parquet parts of a run with pyarrow, in a process of its own.
+"""Reads the Parquet parts of a run in a process of its own: with pyarrow, or DuckDB where the memory cannot hold them.
 
 The process that starts the clients must stay small: see `processes.run`.
 """
@@ -7,7 +7,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+_BODY: Final = b"Hello, World!"
+"""Of every answer; it stands in `servers`, too, which this process does not load."""
+_BLOCK_ROWS: Final = 10_000_000
+"""That are told apart at a time, in half a gigabyte."""
 
 
 class Totals(NamedTuple):
@@ -30,8 +35,31 @@ def delays_s(directory: Path) -> list[int]:
     return delays
 
 
-def _ask(question: str, directory: Path) -> Any:  # noqa: ANN401 - JSON
-    command = [sys.executable, __file__, question, str(directory)]
+class Block(NamedTuple):
+    """Of the rows `first` to `first + rows - 1`, how many were found, how many of them once or more, and right."""
+
+    first: int
+    rows: int
+    found: int
+    distinct: int
+    right: int
+
+
+class Everything(NamedTuple):
+    """All rows that are there, and those that should be."""
+
+    found: int
+    blocks: list[Block]
+
+
+def everything(directory: Path, rows: int) -> Everything:
+    """Looks for each of so many rows; right is one with status 200 and the body of our servers."""
+    found, blocks = _ask("everything", directory, rows)
+    return Everything(found, [Block(*block) for block in blocks])
+
+
+def _ask(question: str, directory: Path, *numbers: int) -> Any:  # noqa: ANN401 - JSON
+    command = [sys.executable, __file__, question, str(directory), *map(str, numbers)]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 
@@ -55,5 +83,23 @@ def _answer(question: str, directory: Path) -> list[int]:
     return [table.num_rows, pc.count_distinct(table["row"]).as_py(), with_status_200, body_bytes]
 
 
+def _everything(directory: Path, rows: int) -> tuple[int, list[list[int]]]:
+    import duckdb  # noqa: PLC0415 - only in the process that reads
+
+    parts = str(directory / "*.parquet")
+    total, *_ = duckdb.execute("SELECT count(*) FROM read_parquet(?)", [parts]).fetchone()
+    query = """
+        SELECT count(*), count(DISTINCT row), count(*) FILTER (status = 200 AND body = ?)
+        FROM read_parquet(?) WHERE row >= ? AND row < ?
+    """
+    blocks = []
+    for first in range(0, rows, _BLOCK_ROWS):
+        length = min(_BLOCK_ROWS, rows - first)
+        blocks.append([first, length, *duckdb.execute(query, [_BODY, parts, first, first + length]).fetchone()])
+    return total, blocks
+
+
 if __name__ == "__main__":
-    print(json.dumps(_answer(sys.argv[1], Path(sys.argv[2]))))
+    asked, place, *limits = sys.argv[1:]
+    answered = _everything(Path(place), int(limits[0])) if limits else _answer(asked, Path(place))
+    print(json.dumps(answered))

@@ -81,15 +81,10 @@ def counted(trials: Sequence[Checked]) -> str:
     return f"**{wrong} of {len(trials)} WRONG**" if wrong else str(len(trials))
 
 
-def wrong_list(trials: Iterable[Trial]) -> str:
-    """Every trial that does not count, and why."""
-    return "\n".join(f"- WRONG: {mistake}" for mistake in mistakes(trials))
-
-
 def mistakes(trials: Iterable[Trial]) -> list[str]:
     """A line for every trial that does not count."""
     return [
-        f"{trial.client}, concurrency {trial.concurrency:,}, round {trial.round}: {trial.wrong}"
+        f"{trial.client}, {trial.cell or f'concurrency {trial.concurrency:,}'}, round {trial.round}: {trial.wrong}"
         for trial in trials
         if trial.wrong
     ]

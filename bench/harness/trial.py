@@ -37,12 +37,14 @@ class Trial:
         elapsed_s: Without the client's start and end.
         wall_s: With them.
         cpu_s: Of the client, with them.
+        user_cpu_s: As far as it was not the kernel's.
         peak_rss_bytes: Of the client.
         server_requests: As the server says.
         server_connections: As the server says.
         server_cpu_s: Over `wall_s`.
         bound_by: As the client says.
         ideal_s: In the scenario `original`: what nothing can beat.
+        cell: In the scenario `requests`: of what kind the requests are, and how many are in flight.
         wrong: Why this trial does not count; empty if it does.
     """
 
@@ -59,8 +61,10 @@ class Trial:
     server_requests: int
     server_connections: int
     server_cpu_s: float
+    user_cpu_s: float | None = None
     bound_by: str = ""
     ideal_s: float | None = None
+    cell: str = ""
     wrong: str = ""
 
 
@@ -72,6 +76,9 @@ class Plan:
         requests: How many; bounds an exact client.
         seconds: Bounds the others.
         longest_s: A client that goes on for so long is killed, and wrong.
+        cell: As in `Trial`.
+        url: What is asked, without a slash at the end; the server's own if empty.
+        body_bytes: Of an answer.
     """
 
     scenario: str
@@ -80,6 +87,9 @@ class Plan:
     requests: int
     seconds: float
     longest_s: float
+    cell: str = ""
+    url: str = ""
+    body_bytes: int = len(servers.BODY)
 
 
 def attempt(plan: Plan, rival: Rival, server: servers.Server, cores: Cores, scratch: Path | None = None) -> Trial:
@@ -88,7 +98,7 @@ def attempt(plan: Plan, rival: Rival, server: servers.Server, cores: Cores, scra
         with tempfile.TemporaryDirectory(prefix="headgate-bench-") as directory:
             return attempt(plan, rival, server, cores, Path(directory))
     load = Load(
-        url=server.url,
+        url=plan.url or server.url,
         requests=plan.requests,
         seconds=plan.seconds,
         concurrency=plan.concurrency,
@@ -109,12 +119,14 @@ def attempt(plan: Plan, rival: Rival, server: servers.Server, cores: Cores, scra
         elapsed_s=claim.elapsed_s,
         wall_s=ended.wall_s,
         cpu_s=ended.cpu_s,
+        user_cpu_s=ended.user_cpu_s,
         peak_rss_bytes=ended.peak_rss_bytes,
         server_requests=seen,
         server_connections=after.connections - before.connections,
         server_cpu_s=server_cpu_s,
         bound_by=claim.bound_by,
-        wrong="; ".join(mistakes(load, claim, exact=rival.exact, seen=seen, wall_s=ended.wall_s)),
+        cell=plan.cell,
+        wrong="; ".join(mistakes(plan, claim, exact=rival.exact, seen=seen, wall_s=ended.wall_s)),
     )
 
 
@@ -128,17 +140,19 @@ def _claim(rival: Rival, load: Load, ended: processes.Ended) -> Claim:
         return Claim(answered=0, elapsed_s=0.0, complaints=(f"its report cannot be read: {error!r}",))
 
 
-def mistakes(load: Load, claim: Claim, *, exact: bool, seen: int, wall_s: float) -> list[str]:
-    """What is wrong with a claim, beside a load and the requests that the server has `seen`."""
+def mistakes(plan: Plan, claim: Claim, *, exact: bool, seen: int, wall_s: float) -> list[str]:
+    """What is wrong with a claim, beside a plan and the requests that the server has `seen`."""
     found = list(claim.complaints)
-    if exact and claim.answered != load.requests:
-        found.append(f"{claim.answered:,} of {load.requests:,} requests were answered")
+    if not claim.answered:
+        found.append("nothing was answered")
+    if exact and claim.answered != plan.requests:
+        found.append(f"{claim.answered:,} of {plan.requests:,} requests were answered")
     # a client that is stopped by the clock leaves what is in flight uncounted
-    unfinished = 0 if exact else load.concurrency
+    unfinished = 0 if exact else plan.concurrency
     if not claim.answered <= seen <= claim.answered + unfinished:
         found.append(f"the server saw {seen:,} requests, the client counts {claim.answered:,}")
-    if claim.body_bytes is not None and claim.body_bytes != claim.answered * len(servers.BODY):
-        found.append(f"{claim.body_bytes:,} bytes of bodies, not {claim.answered * len(servers.BODY):,}")
+    if claim.body_bytes is not None and claim.body_bytes != claim.answered * plan.body_bytes:
+        found.append(f"{claim.body_bytes:,} bytes of bodies, not {claim.answered * plan.body_bytes:,}")
     if claim.elapsed_s > wall_s:
         found.append(f"{claim.elapsed_s:.2f} s by its own clock, but it ran for {wall_s:.2f} s")
     return found

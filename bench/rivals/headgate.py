@@ -4,10 +4,14 @@ import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
+from urllib.parse import urlsplit
 
-from harness import read_back
+from harness import many_hosts, read_back
 from rivals import Claim, Load
+
+Format = Literal["none", "parquet"]
+FORMATS: Final[tuple[Format, ...]] = ("none", "parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,15 +19,17 @@ class Headgate:
     """Keeps headers and bodies as Parquet, or counts and drops.
 
     Attributes:
-        urls: A file with a line for each request; `None`: a pattern makes them.
+        hosts: So many are asked in turn, of those in `many_hosts`; none: the one of the load.
+        flags: Of the requests.
     """
 
     program: Path
-    format: Literal["none", "parquet"]
+    format: Format
     label: str = "headgate"
     exact: bool = True
     guess_per_s: int = 80_000
-    urls: Path | None = None
+    hosts: int = 0
+    flags: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -49,8 +55,7 @@ class Headgate:
         """It takes as many threads as it may use cores."""
         kept = ["--format", "none"] if self.format == "none" else ["-o", str(results(load))]
         flags = ["-c", str(load.concurrency), "--summary", str(_summary(load)), *kept]
-        source = str(self.urls) if self.urls else f"{load.url}/[1-{load.requests}]"
-        return [str(self.program), "fetch", source, *flags]
+        return [str(self.program), "fetch", self._source(load), *flags, *self.flags]
 
     def claim(self, load: Load, _stdout: str) -> Claim:
         """Its summary; and what it has written is read, because that is what its user gets."""
@@ -73,6 +78,14 @@ class Headgate:
             complaints=tuple(complaints),
             bound_by=summary["bound_by"]["text"],
         )
+
+    def _source(self, load: Load) -> str:
+        """A pattern, or a file with a line for each row."""
+        if not self.hosts:
+            return f"{load.url}/[1-{load.requests}]"
+        urls = load.scratch / "urls.txt"
+        many_hosts.write(urls, self.hosts, urlsplit(load.url).port or 0, load.requests)
+        return str(urls)
 
 
 def results(load: Load) -> Path:

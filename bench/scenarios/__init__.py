@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from harness.answers import Answer
 from harness.trial import Cores, Trial
 from rivals import Rival
 
@@ -15,15 +16,20 @@ class Bench:
 
     Attributes:
         rivals: Every client that is there.
-        concurrencies: Of `throughput`.
+        headgate: The command.
+        before: The command to compare it with in `requests`.
+        concurrencies: Of `throughput` and `requests`.
+        cells: Of `requests`.
         rounds: At the most; the slow scenarios make fewer.
-        seconds: How long a trial of `throughput` is to take.
+        seconds: How long a trial of `throughput` or `requests` is to take.
         memory_rows: The small and the large job of `memory`.
     """
 
     cores: Cores
     rivals: Sequence[Rival]
     headgate: Path
+    before: Path | None
+    cells: Sequence[str]
     concurrencies: Sequence[int]
     rounds: int
     seconds: float
@@ -36,5 +42,5 @@ class Scenario(Protocol):
     def run(self, bench: Bench) -> Iterator[Trial]:
         """Makes the trials one after another."""
 
-    def summary(self, trials: Sequence[Trial]) -> str:
-        """Markdown of them: targets first."""
+    def answer(self, trials: Sequence[Trial]) -> Answer:
+        """What was found."""

@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness import servers, tables
+from harness import answers, tables
+from harness.answers import Answer
+from harness.in_turn import tell
+from harness.nginx import nginx
 from harness.trial import Plan, Trial, attempt, right
 from rivals.headgate import Headgate
 from scenarios import Bench
@@ -12,6 +15,8 @@ NAME: Final = "memory"
 _TITLE: Final = "Peak memory of headgate"
 _ROUNDS: Final = 3
 _LONGEST_S: Final = 1800.0
+_MOST_MB: Final = 60
+"""Of a job into Parquet, however many rows it has."""
 _MANY: Final = 10_000
 """In flight."""
 
@@ -21,7 +26,7 @@ def run(bench: Bench) -> Iterator[Trial]:
     none, parquet = Headgate(bench.headgate, "none"), Headgate(bench.headgate, "parquet")
     small, large = bench.memory_rows
     jobs = ((none, 1, 1), (parquet, 1000, small), (parquet, 1000, large), (none, _MANY, small))
-    with servers.nginx(bench.cores.server) as nginx:
+    with nginx(bench.cores.server) as server:
         for round_ in range(1, min(bench.rounds, _ROUNDS) + 1):
             for rival, concurrency, rows in jobs:
                 plan = Plan(
@@ -32,10 +37,12 @@ def run(bench: Bench) -> Iterator[Trial]:
                     seconds=0.0,
                     longest_s=_LONGEST_S,
                 )
-                yield attempt(plan, rival, nginx, bench.cores)
+                trial = attempt(plan, rival, server, bench.cores)
+                tell(trial)
+                yield trial
 
 
-def summary(trials: Sequence[Trial]) -> str:
+def answer(trials: Sequence[Trial]) -> Answer:
     """A row for each job."""
     jobs = sorted({_job(trial) for trial in right(trials)}, key=lambda job: (job[1], job[2]))
     parquet = [trial for trial in right(trials) if trial.concurrency == 1000]  # noqa: PLR2004 - the two jobs to compare
@@ -43,14 +50,14 @@ def summary(trials: Sequence[Trial]) -> str:
     many = [tables.mb(trial.peak_rss_bytes) for trial in right(trials) if trial.concurrency == _MANY]
     targets = [
         tables.at_most(
-            "Parquet, c = 1,000", max((tables.mb(t.peak_rss_bytes) for t in parquet), default=None), 96, "MB"
+            "Parquet, c = 1,000", max((tables.mb(t.peak_rss_bytes) for t in parquet), default=None), _MOST_MB, "MB"
         ),
         tables.at_most("growth from the small job to the large", _growth_mb(parquet, rows), 8, "MB"),
         tables.at_most("none, c = 10,000", max(many, default=None), 450, "MB"),
     ]
     head = ["job", "in flight", "rows", "peak MB, median", "highest", "CPU s", "trials"]
     table = tables.table(head, [_row(job, [trial for trial in right(trials) if _job(trial) == job]) for job in jobs])
-    return "\n\n".join([f"## {_TITLE}", tables.targets_table(targets), table, tables.wrong_list(trials)]).rstrip()
+    return answers.of_trials(_TITLE, targets, table, trials)
 
 
 def _job(trial: Trial) -> tuple[str, int, int]:

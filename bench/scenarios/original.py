@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness import read_back, schedule, servers, tables
+from harness import answers, read_back, schedule, servers, tables
+from harness.answers import Answer
+from harness.in_turn import tell
 from harness.trial import Plan, Trial, attempt, right
 from rivals import Load
 from rivals.headgate import Headgate, results
@@ -47,7 +49,9 @@ def run(bench: Bench) -> Iterator[Trial]:
                 most = server.most_in_progress()
                 if most > _SLOTS:
                     trial = dataclasses.replace(trial, wrong=f"{most:,} in flight at once; {trial.wrong}")
-                yield _beside_its_ideal(trial, Path(scratch)) if rival is headgate else trial
+                trial = _beside_its_ideal(trial, Path(scratch)) if rival is headgate else trial
+                tell(trial)
+                yield trial
 
 
 def _beside_its_ideal(trial: Trial, scratch: Path) -> Trial:
@@ -61,7 +65,7 @@ def _beside_its_ideal(trial: Trial, scratch: Path) -> Trial:
     return dataclasses.replace(trial, ideal_s=schedule.ideal_s(delays_s, _SLOTS))
 
 
-def summary(trials: Sequence[Trial]) -> str:
+def answer(trials: Sequence[Trial]) -> Answer:
     """A row for each client."""
     ours = [trial for trial in right(trials) if trial.ideal_s]
     over = tables.median(100 * (trial.elapsed_s / (trial.ideal_s or 1) - 1) for trial in ours)
@@ -82,14 +86,11 @@ def summary(trials: Sequence[Trial]) -> str:
         "delays that it met allow."
     )
     parts = [
-        f"## {_TITLE}",
-        tables.targets_table(targets),
         text,
         tables.table(head, [_row(name, [trial for trial in trials if trial.client == name]) for name in names]),
         *sorted({f"> {trial.bound_by}" for trial in ours}),
-        tables.wrong_list(trials),
     ]
-    return "\n\n".join(parts).rstrip()
+    return answers.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
 
 
 def _row(name: str, trials: Sequence[Trial]) -> list[str]:

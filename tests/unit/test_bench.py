@@ -1,37 +1,27 @@
 """The arithmetic of bench/: a benchmark that is wrong is worse than none."""
 
+import os
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness import columns, in_turn, processes
+from harness.in_turn import Series, rounds
 from harness.schedule import ideal_s, median_ideal_s
-from harness.trial import Trial, median_ratio, mistakes
-from rivals import Claim, Load
+from harness.trial import Cores, Plan, Trial, median_ratio, mistakes
+from rivals import Claim
 from rivals.headgate import Headgate
-
-
-def trial(client: str, round_: int, requests_per_s: float, *, wrong: str = "") -> Trial:
-    return Trial(
-        scenario="throughput",
-        round=round_,
-        client=client,
-        concurrency=64,
-        requests=1000,
-        requests_per_s=requests_per_s,
-        elapsed_s=1.0,
-        wall_s=1.1,
-        cpu_s=1.0,
-        peak_rss_bytes=1,
-        server_requests=1000,
-        server_connections=64,
-        server_cpu_s=1.0,
-        wrong=wrong,
-    )
+from rivals.wrk import Wrk
+from support.trials import trial
 
 
 def found(claim: Claim, *, seen: int, exact: bool = True) -> list[str]:
-    load = Load(url="http://127.0.0.1:1", requests=100, seconds=1, concurrency=8, scratch=Path())
-    return mistakes(load, claim, exact=exact, seen=seen, wall_s=1.0)
+    plan = Plan(scenario="throughput", round=1, concurrency=8, requests=100, seconds=1, longest_s=1)
+    return mistakes(plan, claim, exact=exact, seen=seen, wall_s=1.0)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +69,10 @@ def test_a_client_that_the_clock_stops_may_leave_as_much_as_it_has_in_flight() -
     )
 
 
+def test_a_client_that_has_got_no_answer_has_no_figure() -> None:
+    assert ["nothing was answered"] == found(Claim(answered=0, elapsed_s=0.9), seen=0, exact=False)
+
+
 def test_every_untruth_is_named() -> None:
     expected = [
         "1 times timeout",
@@ -100,3 +94,51 @@ def test_a_debug_build_is_refused(tmp_path: Path) -> None:
 
     python.write_text("#!/bin/sh\necho False\n")
     assert Headgate(program, "none").missing() is None
+
+
+def test_each_round_has_everyone_once_and_is_begun_by_another() -> None:
+    made = list(rounds(["a", "b", "c"], 3))
+    for round_ in (1, 2, 3):
+        assert {"a", "b", "c"} == {name for number, name in made if number == round_}
+    assert 3 == len({made[0], made[3], made[6]})
+    assert 3 == len({name for _, name in made[::3]})
+
+
+def test_a_trial_lasts_as_long_as_it_should_at_the_rate_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[Plan] = []
+
+    def attempt(plan: Plan, *_: object) -> Trial:
+        plans.append(plan)
+        return trial("wrk", plan.round, requests_per_s=1_000 * (plan.round + 1))
+
+    monkeypatch.setattr(in_turn, "attempt", attempt)
+    series = Series(scenario="throughput", concurrency=64, rounds=3, seconds=4.0, least=10_000)
+    server: Any = None
+    made = list(in_turn.trials(series, [Wrk()], server, Cores(server=0, client=1)))
+    assert [1, 2, 3] == [trial.round for trial in made]
+    assert [(0, 200_000, 2.0), (1, 10_000, 4.0), (2, 10_000, 4.0), (3, 12_000, 4.0)] == [
+        (plan.round, plan.requests, plan.seconds) for plan in plans
+    ]
+
+
+def test_figures_are_medians_of_the_trials_that_count() -> None:
+    trials = [trial("a", 1, 100, cpu_s=0.001), trial("a", 2, 300, cpu_s=0.003), trial("a", 3, 900, wrong="lost")]
+    names = (columns.REQUESTS_PER_S, columns.RANGE, columns.CPU_US, columns.TRIALS)
+    assert ["200", "100 to 300", "2.0", "**1 of 3 WRONG**"] == columns.figures(trials, *names)
+    assert ["–", "–", "–", "**1 of 1 WRONG**"] == columns.figures(trials[2:], *names)  # noqa: RUF001 - an en dash
+
+
+def run_here(program: str, is_due: Callable[[int], bool] | None = None) -> processes.Ended:
+    core = min(os.sched_getaffinity(0))
+    return processes.run([sys.executable, "-S", "-c", program], core=core, longest_s=50, is_due=is_due)
+
+
+def test_a_process_that_ends_soon_has_a_peak_of_its_own() -> None:
+    # this process is larger, so that what the kernel says of the other is what this one has taken
+    ended = run_here("sum(range(2_000_000))")
+    assert 1_000_000 < ended.peak_rss_bytes < processes.peak_rss_bytes(os.getpid())
+
+
+def test_a_process_is_killed_when_it_is_due() -> None:
+    ended = run_here("while True: pass", is_due=lambda pid: processes.rss_bytes(pid) > 0)
+    assert -signal.SIGKILL == ended.code

@@ -1,36 +1,30 @@
 """The arithmetic of bench/engine.py."""
 
+from pathlib import Path
 from typing import Any
 
+from harness.many_hosts import HOSTS, urls, write
 from harness.trial import Trial
 from inside import hosts, warm
-from inside.hosts import HOSTS, MANY, ONE, host_urls
+from inside.hosts import MANY, ONE
+from support.trials import trial as made
 
 
 def trial(client: str, round_: int, requests_per_s: float, cpu_s: float, *, wrong: str = "") -> Trial:
-    return Trial(
-        scenario="hosts",
-        round=round_,
-        client=client,
-        concurrency=64,
-        requests=1000,
-        requests_per_s=requests_per_s,
-        elapsed_s=1.0,
-        wall_s=1.1,
-        cpu_s=cpu_s,
-        peak_rss_bytes=1,
-        server_requests=1000,
-        server_connections=500,
-        server_cpu_s=1.0,
-        wrong=wrong,
-    )
+    return made(client, round_, requests_per_s, cpu_s=cpu_s, scenario="hosts", server_connections=500, wrong=wrong)
 
 
 def test_every_host_has_an_address_of_its_own_and_urls_are_of_one_length() -> None:
-    urls = host_urls(HOSTS, 8080)
-    assert HOSTS == len(set(urls))
-    assert 1 == len({len(url) for url in urls})
-    assert ("http://127.0.0.100:8080/row", "http://127.0.9.199:8080/row") == (urls[0], urls[-1])
+    found = urls(HOSTS, 8080)
+    assert HOSTS == len(set(found))
+    assert 1 == len({len(url) for url in found})
+    assert ("http://127.0.0.100:8080/row", "http://127.0.9.199:8080/row") == (found[0], found[-1])
+
+
+def test_rows_ask_the_hosts_in_turn(tmp_path: Path) -> None:
+    write(tmp_path / "urls.txt", hosts=2, port=80, rows=5)
+    one, other = "http://127.0.0.100:80/row", "http://127.0.0.101:80/row"
+    assert [one, other, one, other, one] == (tmp_path / "urls.txt").read_text().splitlines()
 
 
 def test_many_hosts_are_held_against_one_host_of_the_same_round() -> None:

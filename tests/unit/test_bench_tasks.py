@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bounded import cost, memory, runs
-from bounded.runs import Run, median_ratio, mistakes, rounds, tasks_for
+from bounded.runs import Run, median_ratio, mistakes, tasks_for
 from bounded.spy import Seen, Spy
 from bounded.ways import AMAP, AS_COMPLETED, FLOOR, GATHER, LIBRARIES, OPTIONS, WAYS, Way, named, recipes
 from bounded.workloads import AT_ONCE, SLEEPS, YIELDS
@@ -31,14 +31,6 @@ def test_wrong_runs_have_no_part_in_a_ratio() -> None:
     made = [run(AMAP, 1, 9, wrong="lost"), run(FLOOR, 1, 1), run(AMAP, 2, 4), run(FLOOR, 2, 2)]
     assert 2 == median_ratio(made, AMAP, FLOOR)
     assert median_ratio(made[:2], AMAP, FLOOR) is None
-
-
-def test_each_round_has_every_way_once_and_is_begun_by_another() -> None:
-    ways = WAYS[:3]
-    made = list(rounds(ways, 3))
-    for round_ in (1, 2, 3):
-        assert set(ways) == {way for number, way in made if number == round_}
-    assert set(ways) == {way for _, way in made[::3]}
 
 
 def test_a_run_lasts_as_long_for_a_slow_way_as_for_a_fast_one() -> None:

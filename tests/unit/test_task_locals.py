@@ -190,12 +190,24 @@ def test_what_has_ended_holds_nothing_any_more(call: Callable[[], object]) -> No
 # -- what goes on
 
 
+class Catching:
+    """Catches the error of its block."""
+
+    def __init__(self, errors: list[Exception]) -> None:
+        self.errors = errors
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        assert isinstance(error, ValueError)
+        self.errors.append(error)
+        return True
+
+
 def catch_and_generate(errors: list[Exception]) -> Generator[str, None, None]:
     kept = hold()
-    try:
+    with Catching(errors):
         fail()
-    except ValueError as error:
-        errors.append(error)
     yield "caught"
     yield f"went on with {type(kept).__name__}"
 
@@ -309,10 +321,8 @@ def test_what_has_caught_the_error_and_runs_on_another_thread_goes_on() -> None:
 
     def run() -> None:
         kept = hold()
-        try:
+        with Catching(errors):
             fail()
-        except ValueError as error:
-            errors.append(error)
         is_caught.set()
         may_go_on.wait()
         said.append(f"went on with {type(kept).__name__}")

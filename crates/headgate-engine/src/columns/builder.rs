@@ -1,29 +1,29 @@
 //! Outcomes one at a time from the exchange, columns of them ([`OutcomeBatch`]) for the sink.
 
-use std::ops::Range;
+use std::mem;
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    ArrayBuilder as _, BinaryBuilder, BooleanBufferBuilder, Int16Builder, Int64Builder, StringBuilder,
+    ArrayBuilder as _, BinaryBuilder, GenericByteBuilder, Int16Builder, Int64Builder, PrimitiveBuilder, StringBuilder,
     TimestampMicrosecondBuilder,
 };
-use arrow_array::{ArrayRef, BooleanArray, ListArray, RecordBatch, StructArray};
-use arrow_buffer::{NullBuffer, OffsetBuffer};
+use arrow_array::types::{ArrowPrimitiveType, ByteArrayType};
+use arrow_array::{Array as _, ArrayRef, BinaryArray, BooleanArray, RecordBatch};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, OffsetBuffer};
 use arrow_schema::{ArrowError, Fields, SchemaRef};
 use http::Version;
 
-use super::kept::KeptCodec;
-use super::schema::{header_fields, headers_item, schema};
-use crate::model::headers::HeadersRef;
+use super::headers::HeadersBuilder;
+use super::kept::{KeptCodec, KeptRows};
+use super::repeated::RepeatedText;
+use super::schema::schema;
 use crate::model::memory::{MemoryBudget, Reservation};
-use crate::model::outcome::OutcomeRef;
+use crate::model::outcome::{AnswerRef, Body, Outcome, OutcomeRef};
 
-/// Rows after which a batch goes to the sink.
-pub const BATCH_ROWS: usize = 1024;
+/// Rows after which a batch goes to the sink. Few enough to be in the cache still when the sink looks at them.
+pub const BATCH_ROWS: usize = 512;
 /// Bytes of rows and responses after which a batch goes to the sink.
 pub const BATCH_BYTES: usize = 1024 * 1024;
-/// Headers that a batch has room for from the start.
-const HEADERS_ROOM: usize = BATCH_ROWS * 8;
 
 /// Outcomes as columns.
 #[derive(Debug)]
@@ -42,6 +42,10 @@ pub struct OutcomeBuilder {
     columns: Columns,
     rows: usize,
     bytes: usize,
+    /// The body of the only row, where it is too large to be copied.
+    large_body: Option<Vec<u8>>,
+    /// The rows that were given up.
+    failed: Vec<usize>,
     memory: MemoryBudget,
     reservation: Reservation,
 }
@@ -49,23 +53,21 @@ pub struct OutcomeBuilder {
 struct Columns {
     row: Int64Builder,
     url: StringBuilder,
-    method: StringBuilder,
+    method: RepeatedText,
     status: Int16Builder,
-    error: StringBuilder,
-    error_message: StringBuilder,
+    error: RepeatedText,
+    error_message: RepeatedText,
     attempts: Int16Builder,
-    final_url: StringBuilder,
+    final_url: RepeatedText,
     headers: HeadersBuilder,
     body: BinaryBuilder,
     body_bytes: Int64Builder,
     started_at: TimestampMicrosecondBuilder,
     elapsed_us: Int64Builder,
     ttfb_us: Int64Builder,
-    http_version: StringBuilder,
-    remote_addr: StringBuilder,
+    http_version: RepeatedText,
+    remote_addr: RepeatedText,
     kept: KeptRows,
-    failed: BooleanBufferBuilder,
-    any_failed: bool,
 }
 
 impl Columns {
@@ -73,87 +75,96 @@ impl Columns {
         Self {
             row: Int64Builder::new(),
             url: StringBuilder::new(),
-            method: StringBuilder::new(),
+            method: RepeatedText::default(),
             status: Int16Builder::new(),
-            error: StringBuilder::new(),
-            error_message: StringBuilder::new(),
+            error: RepeatedText::default(),
+            error_message: RepeatedText::default(),
             attempts: Int16Builder::new(),
-            final_url: StringBuilder::new(),
-            headers: HeadersBuilder::new(),
+            final_url: RepeatedText::default(),
+            headers: HeadersBuilder::default(),
             body: BinaryBuilder::new(),
             body_bytes: Int64Builder::new(),
             started_at: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
             elapsed_us: Int64Builder::new(),
             ttfb_us: Int64Builder::new(),
-            http_version: StringBuilder::new(),
-            remote_addr: StringBuilder::new(),
+            http_version: RepeatedText::default(),
+            remote_addr: RepeatedText::default(),
             kept: KeptRows::default(),
-            failed: BooleanBufferBuilder::new(BATCH_ROWS),
-            any_failed: false,
-        }
-    }
-}
-
-/// The column of headers. arrow's `ListBuilder<StructBuilder>` asks for the type of its parts at every value, which
-/// made it the dearest column.
-struct HeadersBuilder {
-    /// Where each row's headers end.
-    ends: Vec<i32>,
-    present: BooleanBufferBuilder,
-    names: StringBuilder,
-    values: BinaryBuilder,
-}
-
-/// Kept columns of the rows, as [`KeptCodec`] encodes them.
-#[derive(Default)]
-struct KeptRows {
-    bytes: Vec<u8>,
-    /// Of each row that has some.
-    ranges: Vec<Option<Range<usize>>>,
-}
-
-impl KeptRows {
-    fn push(&mut self, row: Option<&[u8]>) {
-        self.ranges.push(row.map(|row| {
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(row);
-            start..self.bytes.len()
-        }));
-    }
-
-    fn iter(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        self.ranges.iter().map(|range| range.clone().map(|range| &self.bytes[range]))
-    }
-}
-
-impl HeadersBuilder {
-    fn new() -> Self {
-        Self {
-            ends: Vec::with_capacity(BATCH_ROWS + 1),
-            present: BooleanBufferBuilder::new(BATCH_ROWS),
-            names: StringBuilder::with_capacity(HEADERS_ROOM, HEADERS_ROOM * 10),
-            values: BinaryBuilder::with_capacity(HEADERS_ROOM, HEADERS_ROOM * 15),
         }
     }
 
-    fn append(&mut self, headers: Option<HeadersRef<'_>>) {
-        if let Some(headers) = headers {
-            headers.for_each(|name, value| {
-                self.names.append_value(name);
-                self.values.append_value(value);
-            });
+    fn push(&mut self, outcome: OutcomeRef<'_>) {
+        self.row.append_value(outcome.row.ordinal as i64);
+        self.url.append_value(&outcome.row.url);
+        self.method.push(Some(outcome.method));
+        self.error.push(outcome.failure.map(|failure| failure.kind.name()));
+        self.error_message.push(outcome.failure.map(|failure| &failure.message[..]));
+        self.attempts.append_value(outcome.attempts as i16);
+        self.final_url.push(None);
+        self.headers.push(outcome.answer.map(|answer| answer.headers));
+        self.body.append_option(outcome.answer.and_then(|answer| answer.body));
+        self.body_bytes.append_value(outcome.answer.map_or(0, |answer| answer.body_bytes as i64));
+        self.started_at.append_value(outcome.started_at_us);
+        self.elapsed_us.append_value(outcome.elapsed_us as i64);
+        if let Some(AnswerRef { status, ttfb_us, version, remote_addr, .. }) = outcome.answer {
+            self.status.append_value(status as i16);
+            self.ttfb_us.append_value(ttfb_us as i64);
+            self.http_version.push(Some(version_name(version)));
+            self.remote_addr.push(Some(remote_addr));
+        } else {
+            self.status.append_null();
+            self.ttfb_us.append_null();
+            self.http_version.push(None);
+            self.remote_addr.push(None);
         }
-        self.ends.push(self.names.len() as i32);
-        self.present.append(headers.is_some());
     }
 
-    fn finish(&mut self) -> Result<ListArray, ArrowError> {
-        let offsets = OffsetBuffer::new(std::iter::once(0).chain(self.ends.drain(..)).collect());
-        let columns: Vec<ArrayRef> = vec![Arc::new(self.names.finish()), Arc::new(self.values.finish())];
-        let pairs = StructArray::try_new(header_fields(), columns, None)?;
-        let nulls = NullBuffer::new(self.present.finish());
-        ListArray::try_new(Arc::new(headers_item()), offsets, Arc::new(pairs), Some(nulls))
+    /// In the order of the schema.
+    fn take(&mut self, large_body: Option<Vec<u8>>) -> Result<Vec<ArrayRef>, ArrowError> {
+        Ok(vec![
+            take_numbers(&mut self.row),
+            take_bytes(&mut self.url),
+            self.method.take(),
+            take_numbers(&mut self.status),
+            self.error.take(),
+            self.error_message.take(),
+            take_numbers(&mut self.attempts),
+            self.final_url.take(),
+            self.headers.take()?,
+            match large_body {
+                Some(body) => {
+                    self.body = BinaryBuilder::new();
+                    Arc::new(only_value(body)?)
+                }
+                None => take_bytes(&mut self.body),
+            },
+            take_numbers(&mut self.body_bytes),
+            take_numbers(&mut self.started_at),
+            take_numbers(&mut self.elapsed_us),
+            take_numbers(&mut self.ttfb_us),
+            self.http_version.take(),
+            self.remote_addr.take(),
+        ])
     }
+}
+
+/// The column so far, which begins again with room for as much.
+fn take_numbers<T: ArrowPrimitiveType>(column: &mut PrimitiveBuilder<T>) -> ArrayRef {
+    let taken = column.finish();
+    *column = PrimitiveBuilder::with_capacity(taken.len()).with_data_type(taken.data_type().clone());
+    Arc::new(taken)
+}
+
+/// As [`take_numbers`]; an eighth more, since it would be copied for a byte too many.
+pub(super) fn take_bytes<T: ByteArrayType>(column: &mut GenericByteBuilder<T>) -> ArrayRef {
+    let next = GenericByteBuilder::with_capacity(column.len(), column.values_slice().len() / 8 * 9);
+    Arc::new(mem::replace(column, next).finish())
+}
+
+/// A column of one row, which takes the memory of its value over.
+fn only_value(mut value: Vec<u8>) -> Result<BinaryArray, ArrowError> {
+    value.shrink_to_fit();
+    BinaryArray::try_new(OffsetBuffer::from_lengths([value.len()]), Buffer::from_vec(value), None)
 }
 
 impl OutcomeBuilder {
@@ -166,6 +177,8 @@ impl OutcomeBuilder {
             columns: Columns::new(),
             rows: 0,
             bytes: 0,
+            large_body: None,
+            failed: Vec::new(),
             reservation: memory.reservation(),
             memory,
         })
@@ -180,58 +193,40 @@ impl OutcomeBuilder {
         self.rows == 0
     }
 
+    /// Also where it holds what others wait for.
     pub fn is_full(&self) -> bool {
-        self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES
+        self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES || self.reservation.is_overdrawn()
     }
 
-    /// Sets memory aside for what is pushed next, if there is room now.
-    pub fn try_set_aside(&mut self, bytes: u64) -> bool {
-        let set_aside = self.reservation.try_grow(bytes);
-        self.reservation.settle();
-        set_aside
+    /// Whether an outcome of so many [`OutcomeRef::bytes`] may be pushed: what would make a batch by itself gets one of its
+    /// own. So no batch has more than twice [`BATCH_BYTES`], or more than one row.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.is_empty() || !self.is_full() && bytes < BATCH_BYTES
     }
 
-    /// Takes over the memory that was set aside for what is pushed.
-    pub fn absorb(&mut self, reservation: Reservation) {
-        self.reservation.absorb(reservation);
-    }
-
-    /// Adds a row; `failed`: it was given up. Its memory is for [`OutcomeBuilder::try_set_aside`] or
-    /// [`OutcomeBuilder::absorb`].
-    pub fn push(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
-        self.bytes += outcome.row.bytes() + outcome.answer.map_or(0, |answer| answer.headers.bytes());
-        let columns = &mut self.columns;
-        columns.row.append_value(outcome.row.ordinal as i64);
-        columns.url.append_value(&outcome.row.url);
-        columns.method.append_value(outcome.method);
-        columns.error.append_option(outcome.failure.map(|failure| failure.kind.name()));
-        columns.error_message.append_option(outcome.failure.map(|failure| &failure.message));
-        columns.attempts.append_value(outcome.attempts as i16);
-        columns.final_url.append_null();
-        columns.started_at.append_value(outcome.started_at_us);
-        columns.elapsed_us.append_value(outcome.elapsed_us as i64);
-        columns.failed.append(failed);
-        columns.any_failed |= failed;
-
-        columns.headers.append(outcome.answer.map(|answer| answer.headers));
-        if let Some(answer) = outcome.answer {
-            columns.status.append_value(answer.status as i16);
-            columns.body_bytes.append_value(answer.body_bytes as i64);
-            columns.ttfb_us.append_value(answer.ttfb_us as i64);
-            columns.http_version.append_value(version_name(answer.version));
-            columns.remote_addr.append_value(answer.remote_addr);
-            self.bytes += answer.body.map_or(0, <[u8]>::len);
-            columns.body.append_option(answer.body);
-        } else {
-            columns.status.append_null();
-            columns.body.append_null();
-            columns.body_bytes.append_value(0);
-            columns.ttfb_us.append_null();
-            columns.http_version.append_null();
-            columns.remote_addr.append_null();
+    /// As [`OutcomeBuilder::push`], with the memory that was set aside for it. A large body is not copied where it comes first.
+    pub fn push_owned(&mut self, mut outcome: Outcome, failed: bool) {
+        let bytes = outcome.as_ref().bytes();
+        let body = outcome.answer.as_mut().and_then(|answer| answer.body.as_mut());
+        if let Some(Body { bytes: body, reservation }) = body {
+            self.reservation.absorb(mem::take(reservation));
+            if self.rows == 0 && body.len() >= BATCH_BYTES {
+                self.large_body = Some(mem::take(body));
+            }
         }
+        self.push(outcome.as_ref(), failed);
+        self.bytes = self.bytes.max(bytes);
+    }
+
+    /// Adds a row; `failed`: it was given up. Its memory is for [`OutcomeBuilder::reservation`].
+    pub fn push(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
+        self.bytes += outcome.bytes();
+        self.columns.push(outcome);
         if self.kept_codec.is_some() {
-            columns.kept.push(outcome.row.extra.as_ref().and_then(|extra| extra.kept.as_deref()));
+            self.columns.kept.push(outcome.row.extra.as_ref().and_then(|extra| extra.kept.as_deref()));
+        }
+        if failed {
+            self.failed.push(self.rows);
         }
         self.rows += 1;
     }
@@ -239,37 +234,30 @@ impl OutcomeBuilder {
     /// What was gathered so far; the builder is empty afterwards.
     ///
     /// # Errors
-    /// Kept columns that were not made by this job's source, or more than 2 GiB of text in one batch.
+    /// Kept columns that were not made by this job's source.
     pub fn take(&mut self) -> Result<OutcomeBatch, ArrowError> {
-        self.rows = 0;
+        let rows = mem::take(&mut self.rows);
         self.bytes = 0;
-        let mut columns = std::mem::replace(&mut self.columns, Columns::new());
-        let mut arrays: Vec<ArrayRef> = vec![
-            Arc::new(columns.row.finish()),
-            Arc::new(columns.url.finish()),
-            Arc::new(columns.method.finish()),
-            Arc::new(columns.status.finish()),
-            Arc::new(columns.error.finish()),
-            Arc::new(columns.error_message.finish()),
-            Arc::new(columns.attempts.finish()),
-            Arc::new(columns.final_url.finish()),
-            Arc::new(columns.headers.finish()?),
-            Arc::new(columns.body.finish()),
-            Arc::new(columns.body_bytes.finish()),
-            Arc::new(columns.started_at.finish()),
-            Arc::new(columns.elapsed_us.finish()),
-            Arc::new(columns.ttfb_us.finish()),
-            Arc::new(columns.http_version.finish()),
-            Arc::new(columns.remote_addr.finish()),
-        ];
+        let reservation = mem::replace(&mut self.reservation, self.memory.reservation());
+        let failed = mem::take(&mut self.failed);
+        let kept = mem::take(&mut self.columns.kept);
+        let mut arrays = self.columns.take(self.large_body.take())?;
         if let Some(codec) = &self.kept_codec {
-            arrays.extend(codec.decode(columns.kept.iter())?);
+            arrays.extend(codec.decode(kept.iter())?);
         }
-        let failed = columns.any_failed.then(|| BooleanArray::new(columns.failed.finish(), None));
-        let reservation = std::mem::replace(&mut self.reservation, self.memory.reservation());
         let records = RecordBatch::try_new(self.schema.clone(), arrays)?;
+        let failed = (!failed.is_empty()).then(|| mask(rows, &failed));
         Ok(OutcomeBatch { records, failed, reservation })
     }
+}
+
+fn mask(rows: usize, set: &[usize]) -> BooleanArray {
+    let mut bits = BooleanBufferBuilder::new(rows);
+    bits.append_n(rows, false);
+    for row in set {
+        bits.set_bit(*row, true);
+    }
+    BooleanArray::new(bits.finish(), None)
 }
 
 fn version_name(version: Version) -> &'static str {

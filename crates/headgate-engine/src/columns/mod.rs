@@ -1,5 +1,9 @@
 //! Outcomes as columns: which there are, how they are gathered, and how kept ones get there.
 
 pub mod builder;
+mod headers;
 pub mod kept;
+mod repeated;
 pub mod schema;
+#[cfg(test)]
+mod tests;

@@ -5,20 +5,22 @@
 //! memory as there have to be. What takes more than that goes [`Share::long_way`], which is boxed.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::Method;
 
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
 use crate::http::client::LaneState;
-use crate::http::h1::exchange::{Exchange, Means, Reply};
+use crate::http::h1::exchange::{Exchange, Means, NoReply, Reply};
 use crate::http::h1::head::header_room;
 use crate::http::h1::response::{WholeAnswer, whole};
 use crate::http::h1::transfer::Outgoing;
-use crate::http::request::Prepared;
+use crate::http::site::Site;
 use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{Answer, AnswerRef, Outcome, OutcomeRef};
@@ -26,24 +28,40 @@ use crate::model::row::Row;
 use crate::schedule::{AttemptEnd, Verdict};
 use crate::stats::lanes::Wait;
 
-/// What goes the long way: an exchange as far as it came, or nothing if no request was sent.
-type Detour = Option<Box<Exchange>>;
+/// What goes the long way.
+enum Detour {
+    /// There is no connection to this site.
+    NoConnection(Rc<Site>),
+    /// It takes more than one write or one read.
+    Exchange(Box<Exchange>),
+    /// No request can be made of the row.
+    Invalid(Failure),
+}
 
 impl Share {
     /// Makes an attempt at the row at `place`, and records what becomes of it. The row stays there meanwhile, so that others can
     /// see what is in flight. Whether a batch is full.
     pub(super) async fn attempt(&self, place: PlaceIndex, started: Instant, state: &mut LaneState) -> bool {
-        let begun = poll_fn(|cx| Poll::Ready(self.begin(place, started, state, cx))).await;
-        let ended = match begun {
-            Ok(()) => {
-                let mut just_begun = true;
-                poll_fn(|cx| self.poll_end(place, started, std::mem::take(&mut just_begun), state, cx)).await
+        state.deadline.set(started + self.shared.limits.timeout);
+        let mut on_new_connection = false;
+        loop {
+            let begin = poll_fn(|cx| Poll::Ready(self.begin(place, started, on_new_connection, state, cx)));
+            let ended = match begin.await {
+                Ok(()) => {
+                    // Connecting takes its time, in which the timer may have fired.
+                    let mut just_begun = !on_new_connection;
+                    poll_fn(|cx| self.poll_end(place, started, std::mem::take(&mut just_begun), state, cx)).await
+                }
+                Err(detour) => Err(detour),
+            };
+            let ended = match ended {
+                Ok(is_full) => Some(is_full),
+                Err(detour) => Box::pin(self.long_way(place, started, state, detour, on_new_connection)).await,
+            };
+            match ended {
+                Some(is_full) => return is_full,
+                None => on_new_connection = true,
             }
-            Err(detour) => Err(detour),
-        };
-        match ended {
-            Ok(is_full) => is_full,
-            Err(detour) => Box::pin(self.long_way(place, started, state, detour)).await,
         }
     }
 
@@ -52,19 +70,24 @@ impl Share {
         &self,
         place: PlaceIndex,
         started: Instant,
+        on_new_connection: bool,
         state: &mut LaneState,
         cx: &mut Context<'_>,
     ) -> Result<(), Detour> {
-        state.deadline.set(started + self.shared.limits.timeout);
         let mut wire = self.client.scratch.write.borrow_mut();
-        let site = self.lanes.begin(place, started, |row| self.preparer.borrow_mut().write(row, &mut wire));
-        // A row of which no request can be made says so on the long way.
-        let Ok(Some(site)) = site else { return Err(None) };
-        match self.client.send(&site.route, &wire, state, cx) {
-            Some(outgoing) if outgoing.is_done() => Ok(()),
-            Some(outgoing) => Err(Some(self.exchange(place, outgoing))),
-            None => Err(None),
+        let (site, body) = self.write(place, started, &mut wire).map_err(Detour::Invalid)?;
+        if !on_new_connection {
+            self.client.reuse(&site.route, state, cx);
         }
+        match state.send(&wire, body, cx) {
+            Some(outgoing) if outgoing.is_done() => Ok(()),
+            Some(outgoing) => Err(Detour::Exchange(self.exchange(place, outgoing))),
+            None => Err(Detour::NoConnection(site)),
+        }
+    }
+
+    fn write(&self, place: PlaceIndex, started: Instant, wire: &mut Vec<u8>) -> Result<(Rc<Site>, Bytes), Failure> {
+        self.lanes.begin(place, started, |row| self.preparer.borrow_mut().write(row, wire))
     }
 
     /// Waits for the answer, and records it if it comes whole in one read.
@@ -83,7 +106,7 @@ impl Share {
             Err(failure) => {
                 let mut exchange = self.exchange(place, Outgoing::done());
                 exchange.fail(failure);
-                return Poll::Ready(Err(Some(exchange)));
+                return Poll::Ready(Err(Detour::Exchange(exchange)));
             }
         };
         let ended = Instant::now();
@@ -92,10 +115,10 @@ impl Share {
         let max_body_bytes = self.shared.limits.response.max_body_bytes;
         let answer = whole(data, &mut room, self.asks_for_head(place), max_body_bytes);
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
-        let Some(answer) = answer.filter(|_| !self.gathered.is_full()) else {
+        let Some(answer) = answer.filter(|_| self.gathered.has_room(length)) else {
             let mut exchange = self.exchange(place, Outgoing::done());
             exchange.take_in(data, &self.means(), ended);
-            return Poll::Ready(Err(Some(exchange)));
+            return Poll::Ready(Err(Detour::Exchange(exchange)));
         };
         self.gathered.draw(&self.allowance, length as u64);
         let is_full = self.record_answer(&self.lanes.take(place), &answer, (started, ended), state.remote_addr());
@@ -132,54 +155,77 @@ impl Share {
         })
     }
 
-    /// Does whatever it takes. Waits, too, where a batch is full that the outcome would come to.
-    async fn long_way(&self, place: PlaceIndex, started: Instant, state: &mut LaneState, detour: Detour) -> bool {
-        let asked = self.ask(place, state, detour).await;
-        let (names, memory) = (state.take_waited_for_names(), state.deadline.take_excused());
-        for (wait, time) in [(Wait::Names, names), (Wait::Memory, memory)] {
-            if !time.is_zero() {
-                self.stats().lanes.add_waited(wait, time);
+    /// Does whatever it takes. Waits, too, where a batch is full that the outcome would come to. `None`: now there is a new
+    /// connection to begin again on.
+    async fn long_way(
+        &self,
+        place: PlaceIndex,
+        started: Instant,
+        state: &mut LaneState,
+        detour: Detour,
+        on_new_connection: bool,
+    ) -> Option<bool> {
+        let opened = match detour {
+            Detour::Invalid(failure) => {
+                let outcome = self.unanswered(self.lanes.take(place), None, failure);
+                return Some(self.record_in_turn(outcome).await);
             }
-        }
-        let row = self.lanes.take(place);
-        // What we have waited for ourselves is no part of how long the server took.
-        let span = Span { started, elapsed: started.elapsed().saturating_sub(memory) };
-        let outcome = match asked {
-            Err(failure) => self.unanswered(row, None, failure),
-            Ok(Err(failure)) => self.unanswered(row, Some(span), failure),
-            Ok(Ok((reply, remote_addr))) => self.answered(row, span, reply, remote_addr),
+            Detour::NoConnection(site) => self.open(&site, state).await,
+            Detour::Exchange(exchange) => match Box::pin(self.client.finish(*exchange, &self.means(), state)).await {
+                Ok((reply, remote_addr)) => {
+                    let span = self.span(started, state);
+                    let outcome = self.answered(self.lanes.take(place), span, reply, remote_addr);
+                    return Some(self.record_in_turn(outcome).await);
+                }
+                Err(none) if !on_new_connection && self.may_be_sent_again(place, &none) => {
+                    let again = self.write(place, started, &mut Vec::new());
+                    match again {
+                        Ok((site, _)) => self.open(&site, state).await,
+                        Err(failure) => Err(failure),
+                    }
+                }
+                Err(none) => Err(none.failure),
+            },
         };
-        while self.gathered.is_full() {
-            self.waiting(Wait::Sink, self.flush(true)).await;
-        }
-        let is_full = self.record(outcome);
+        let failure = opened.err()?;
+        let span = self.span(started, state);
+        let outcome = self.unanswered(self.lanes.take(place), Some(span), failure);
+        Some(self.record_in_turn(outcome).await)
+    }
+
+    async fn open(&self, site: &Site, state: &mut LaneState) -> Result<(), Failure> {
+        let opened = Box::pin(self.client.open(&site.route, &self.shared.limits, state)).await;
+        self.count_wait(Wait::Names, state.take_waited_for_names());
+        opened
+    }
+
+    /// Records an outcome that waits for its turn where a batch is full. Whether the next one is.
+    async fn record_in_turn(&self, outcome: Outcome) -> bool {
+        let is_full = if self.gathered.has_room(outcome.as_ref().bytes()) {
+            self.record(outcome).await
+        } else {
+            self.waiting(Wait::Sink, self.record(outcome)).await
+        };
         // Rows that end without I/O must not keep the others from theirs.
         tokio::task::consume_budget().await;
         is_full
     }
 
-    /// The reply, or why there is none, or why nothing can be sent.
-    async fn ask(
-        &self,
-        place: PlaceIndex,
-        state: &mut LaneState,
-        detour: Detour,
-    ) -> Result<Result<(Reply, Arc<str>), Failure>, Failure> {
-        let (means, limits) = (self.means(), &self.shared.limits);
-        let again = detour.is_some();
-        if let Some(exchange) = detour {
-            match self.client.finish(*exchange, &means, state).await {
-                Ok(reply) => return Ok(Ok(reply)),
-                Err(none) if none.may_be_sent_again(&self.prepare(place)?.method) => {}
-                Err(none) => return Ok(Err(none.failure)),
-            }
-        }
-        let prepared = self.prepare(place)?;
-        Ok(self.client.ask(&prepared, again, limits, &means, state).await)
+    /// Of an attempt that ends now. What we have waited for ourselves is no part of how long the server took.
+    fn span(&self, started: Instant, state: &mut LaneState) -> Span {
+        let excused = state.deadline.take_excused();
+        self.count_wait(Wait::Memory, excused);
+        Span { started, elapsed: started.elapsed().saturating_sub(excused) }
     }
 
-    fn prepare(&self, place: PlaceIndex) -> Result<Prepared, Failure> {
-        self.lanes.look(place, |row| self.preparer.borrow_mut().prepare(row))
+    fn count_wait(&self, wait: Wait, time: Duration) {
+        if !time.is_zero() {
+            self.stats().lanes.add_waited(wait, time);
+        }
+    }
+
+    fn may_be_sent_again(&self, place: PlaceIndex, none: &NoReply) -> bool {
+        self.lanes.look(place, |row| none.may_be_sent_again(self.method_of(row)))
     }
 
     fn exchange(&self, place: PlaceIndex, outgoing: Outgoing) -> Box<Exchange> {
@@ -239,19 +285,26 @@ impl Share {
         }
     }
 
-    /// A row has its outcome. Whether a batch is full.
-    pub(super) fn record(&self, outcome: Outcome) -> bool {
-        let is_full = self.record_ref(outcome.as_ref());
-        if let Some(body) = outcome.answer.and_then(|answer| answer.body) {
-            self.gathered.absorb(body.reservation);
+    /// A row has its outcome. Waits where there is no room for it. Whether a batch is full.
+    pub(super) async fn record(&self, outcome: Outcome) -> bool {
+        let failed = self.count(outcome.as_ref());
+        if self.gathered.has_room(outcome.as_ref().bytes()) {
+            return self.gathered.push_owned(outcome, failed);
         }
-        is_full
+        self.sent(self.gathered.push_in_turn(outcome, failed).await);
+        false
     }
 
-    /// As [`Share::record`]; its memory is for the caller to see to.
+    /// As [`Share::record`], where there is room; its memory is for the caller to see to.
     fn record_ref(&self, outcome: OutcomeRef<'_>) -> bool {
+        let failed = self.count(outcome);
+        self.gathered.push(outcome, failed)
+    }
+
+    /// Whether the row was given up.
+    fn count(&self, outcome: OutcomeRef<'_>) -> bool {
         let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
         self.stats().figures.record(outcome, failed);
-        self.gathered.push(outcome, failed)
+        failed
     }
 }

@@ -1,78 +1,216 @@
 //! Outcomes of a share that wait to go to the sink, a batch at a time.
+//!
+//! What is held is a batch that grows, one that is sent, and an outcome of each lane that waits in line: a lane that finds no
+//! room adds its outcome when it has its turn.
 
 use std::cell::RefCell;
 
-use arrow_schema::Fields;
+use arrow_schema::{ArrowError, Fields};
 
 use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use crate::http::h1::allowance::Allowance;
 use crate::message;
 use crate::model::error::JobError;
-use crate::model::memory::{MemoryBudget, Reservation};
+use crate::model::memory::MemoryBudget;
 use crate::model::message::OptionName;
-use crate::model::outcome::OutcomeRef;
+use crate::model::outcome::{Outcome, OutcomeRef};
 
 pub(super) struct Gathered {
-    builder: RefCell<OutcomeBuilder>,
+    /// `None`: the sink wants no results.
+    builder: Option<RefCell<OutcomeBuilder>>,
+    sink: async_channel::Sender<OutcomeBatch>,
     sending: tokio::sync::Mutex<()>,
 }
 
+/// Why nothing can be kept any more; `None`: the sink has failed, or its reader has gone.
+pub(super) type NothingIsKept = Option<JobError>;
+
 impl Gathered {
+    /// For results with these columns of the input; `None`: the sink wants no results.
+    ///
     /// # Errors
     /// `Input`: a kept column has a type that cannot be carried.
-    pub(super) fn new(kept: &Fields, memory: MemoryBudget) -> Result<Self, JobError> {
-        let builder = OutcomeBuilder::new(kept, memory)
-            .map_err(|error| JobError::input(message!(OptionName::Keep, ": {error}")))?;
-        Ok(Self { builder: RefCell::new(builder), sending: tokio::sync::Mutex::new(()) })
+    pub(super) fn new(
+        kept: Option<&Fields>,
+        memory: MemoryBudget,
+        sink: async_channel::Sender<OutcomeBatch>,
+    ) -> Result<Self, JobError> {
+        let builder = kept.map(|kept| OutcomeBuilder::new(kept, memory)).transpose();
+        let builder = builder.map_err(|error| JobError::input(message!(OptionName::Keep, ": {error}")))?;
+        Ok(Self { builder: builder.map(RefCell::new), sink, sending: tokio::sync::Mutex::new(()) })
     }
 
-    /// Takes over the memory that was set aside for an outcome that is pushed.
-    pub(super) fn absorb(&self, reservation: Reservation) {
-        self.builder.borrow_mut().absorb(reservation);
+    /// Whether an outcome of so many bytes can be pushed.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.builder.as_ref().is_none_or(|builder| builder.borrow().has_room(bytes))
     }
 
-    /// Adds an outcome; `failed`: its row was given up. Whether a batch is full.
+    /// Adds an outcome for which there is room; `failed`: its row was given up. Whether a batch is full.
     pub(super) fn push(&self, outcome: OutcomeRef<'_>, failed: bool) -> bool {
-        let mut builder = self.builder.borrow_mut();
+        let Some(builder) = &self.builder else { return false };
+        let mut builder = builder.borrow_mut();
         builder.push(outcome, failed);
         builder.is_full()
     }
 
-    /// Whether nothing may be added before [`Gathered::send`] has sent what there is.
-    pub(super) fn is_full(&self) -> bool {
-        self.builder.borrow().is_full()
+    /// As [`Gathered::push`], with the memory that was set aside for it.
+    pub(super) fn push_owned(&self, outcome: Outcome, failed: bool) -> bool {
+        let Some(builder) = &self.builder else { return false };
+        let mut builder = builder.borrow_mut();
+        builder.push_owned(outcome, failed);
+        builder.is_full()
     }
 
     /// Takes over from an allowance what was set aside for an outcome that is pushed.
     pub(super) fn draw(&self, allowance: &Allowance, bytes: u64) {
-        allowance.give(self.builder.borrow_mut().reservation(), bytes);
+        if let Some(builder) = &self.builder {
+            allowance.give(builder.borrow_mut().reservation(), bytes);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.builder.borrow().is_empty()
+        self.builder.as_ref().is_none_or(|builder| builder.borrow().is_empty())
     }
 
-    /// Sends what there is; waits while the sink is behind. At most one batch waits: lanes that end meanwhile add their outcome
-    /// to the next one and wait in line, so what is held is a batch and an outcome a lane.
+    /// Adds an outcome as soon as there is room, and sends what is full; waits while the sink is behind.
     ///
     /// # Errors
-    /// Nothing can be kept any more: for this reason, or because the sink has failed or its reader has gone.
+    /// Nothing can be kept any more.
+    ///
+    /// Cancelling it loses the outcome, and the batch that it sends.
+    pub(super) async fn push_in_turn(&self, outcome: Outcome, failed: bool) -> Result<(), NothingIsKept> {
+        let Some(builder) = &self.builder else { return Ok(()) };
+        let _in_line = self.sending.lock().await;
+        let bytes = outcome.as_ref().bytes();
+        let batch = {
+            let mut builder = builder.borrow_mut();
+            let batch = (!builder.has_room(bytes)).then(|| builder.take());
+            // At once, before another lane fills the next batch.
+            builder.push_owned(outcome, failed);
+            batch
+        };
+        if let Some(batch) = batch {
+            self.send_batch(batch).await?;
+        }
+        self.send_gathered(builder, true).await
+    }
+
+    /// Sends what there is; waits while the sink is behind.
+    ///
+    /// # Errors
+    /// Nothing can be kept any more.
     ///
     /// Cancelling it loses the batch that it sends.
-    pub(super) async fn send(
-        &self,
-        sink: &async_channel::Sender<OutcomeBatch>,
-        only_if_full: bool,
-    ) -> Result<(), Option<JobError>> {
+    pub(super) async fn send(&self, only_if_full: bool) -> Result<(), NothingIsKept> {
+        let Some(builder) = &self.builder else { return Ok(()) };
         let _in_line = self.sending.lock().await;
+        self.send_gathered(builder, only_if_full).await
+    }
+
+    async fn send_gathered(&self, builder: &RefCell<OutcomeBuilder>, only_if_full: bool) -> Result<(), NothingIsKept> {
         let batch = {
-            let mut builder = self.builder.borrow_mut();
+            let mut builder = builder.borrow_mut();
             if builder.is_empty() || only_if_full && !builder.is_full() {
                 return Ok(());
             }
             builder.take()
         };
+        self.send_batch(batch).await
+    }
+
+    async fn send_batch(&self, batch: Result<OutcomeBatch, ArrowError>) -> Result<(), NothingIsKept> {
         let batch = batch.map_err(|error| JobError::internal(format!("results cannot be put in columns: {error}")))?;
-        sink.send(batch).await.map_err(|_| None)
+        self.sink.send(batch).await.map_err(|_| None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use arrow_array::cast::AsArray as _;
+    use arrow_array::types::Int64Type;
+    use http::Version;
+    use tokio::task::{LocalSet, spawn_local};
+
+    use super::*;
+    use crate::columns::builder::BATCH_BYTES;
+    use crate::model::headers::Headers;
+    use crate::model::outcome::{Answer, Body};
+    use crate::model::row::Row;
+
+    fn with_body(ordinal: u64, bytes: usize) -> Outcome {
+        let answer = Answer {
+            status: 200,
+            version: Version::HTTP_11,
+            headers: Headers::default(),
+            remote_addr: "127.0.0.1:80".into(),
+            ttfb_us: 1,
+            body_bytes: bytes as u64,
+            body: Some(Body { bytes: vec![b'x'; bytes], ..Body::default() }),
+        };
+        Outcome {
+            row: Row::new(ordinal, "http://127.0.0.1/"),
+            method: "GET".into(),
+            attempts: 1,
+            started_at_us: 0,
+            elapsed_us: 1,
+            answer: Some(answer),
+            failure: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn however_many_lanes_end_while_the_sink_is_behind_a_batch_stays_small() {
+        const LANES: u64 = 100;
+        let (sink, batches) = async_channel::bounded(1);
+        let gathered =
+            Rc::new(Gathered::new(Some(&Fields::empty()), MemoryBudget::new(0), sink).expect("nothing is kept"));
+        let lane = |gathered: Rc<Gathered>, ordinal| async move {
+            // Three sizes: several to a batch, just too large for that, small.
+            let outcome = with_body(ordinal, [600_000, BATCH_BYTES, 10][ordinal as usize % 3]);
+            if gathered.has_room(outcome.as_ref().bytes()) {
+                if gathered.push_owned(outcome, false) {
+                    gathered.send(true).await.expect("the sink is there");
+                }
+            } else {
+                gathered.push_in_turn(outcome, false).await.expect("the sink is there");
+            }
+        };
+        let run = async move {
+            let lanes: Vec<_> = (0..LANES).map(|ordinal| spawn_local(lane(gathered.clone(), ordinal))).collect();
+            let all = async {
+                for lane in lanes {
+                    lane.await.expect("nothing panics");
+                }
+                gathered.send(false).await.expect("the sink is there");
+                drop(gathered);
+            };
+            let taking = async {
+                let mut taken = Vec::new();
+                while let Ok(OutcomeBatch { records, .. }) = batches.recv().await {
+                    let bodies = records.column_by_name("body").expect("bodies").as_binary::<i32>();
+                    assert!(bodies.values().len() < 2 * BATCH_BYTES, "{}", bodies.values().len());
+                    taken.extend(records.column(0).as_primitive::<Int64Type>().values().iter().copied());
+                }
+                taken
+            };
+            tokio::join!(all, taking).1
+        };
+        let mut taken = LocalSet::new().run_until(run).await;
+        taken.sort_unstable();
+        assert_eq!((0..LANES as i64).collect::<Vec<_>>(), taken);
+    }
+
+    #[tokio::test]
+    async fn a_sink_that_wants_no_results_is_sent_none() {
+        let (sink, batches) = async_channel::bounded(1);
+        let gathered = Gathered::new(None, MemoryBudget::new(0), sink).expect("nothing is kept");
+        for ordinal in 0..10 {
+            assert!(gathered.has_room(2 * BATCH_BYTES));
+            assert!(!gathered.push_owned(with_body(ordinal, BATCH_BYTES), false));
+        }
+        assert_eq!(Ok(()), gathered.send(false).await);
+        assert!(gathered.is_empty() && batches.is_empty());
     }
 }

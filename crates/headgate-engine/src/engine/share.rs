@@ -14,7 +14,7 @@ use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::{MissedTickBehavior, sleep_until};
 
 use crate::engine::failure::PanicGuard;
-use crate::engine::gathered::Gathered;
+use crate::engine::gathered::{Gathered, NothingIsKept};
 use crate::engine::lanes::{Lanes, PlaceIndex};
 use crate::engine::shared::{Phase, Shared};
 use crate::http::client::{Client, LaneState};
@@ -62,7 +62,8 @@ impl Share {
         schedule: Schedule,
         stats: Arc<Mutex<WorkerStats>>,
     ) -> Result<Self, JobError> {
-        let gathered = Gathered::new(&shared.kept, shared.limits.response.memory.clone())?;
+        let gathered =
+            Gathered::new(shared.kept.as_ref(), shared.limits.response.memory.clone(), shared.outcomes.clone())?;
         let allowance = Allowance::new(&shared.limits.response.memory);
         Ok(Self {
             allowance,
@@ -264,14 +265,17 @@ impl Share {
 
     /// A row has its outcome that no lane has brought. Waits where a batch is full and the sink is behind.
     async fn end_without_lane(&self, outcome: Outcome) {
-        if self.record(outcome) {
+        if self.record(outcome).await {
             self.flush(true).await;
         }
     }
 
     /// Sends what was gathered to the sink; waits while the sink is behind.
     pub(super) async fn flush(&self, only_if_full: bool) {
-        let sent = self.gathered.send(&self.shared.outcomes, only_if_full).await;
+        self.sent(self.gathered.send(only_if_full).await);
+    }
+
+    pub(super) fn sent(&self, sent: Result<(), NothingIsKept>) {
         let Err(error) = sent else { return };
         if let Some(error) = error {
             self.shared.failure.set(error);

@@ -36,8 +36,8 @@ pub struct Shared {
     pub outcomes: async_channel::Sender<OutcomeBatch>,
     pub phase: watch::Receiver<Phase>,
     pub failure: Arc<FirstFailure>,
-    /// The columns of the input that are carried into the results.
-    pub kept: Fields,
+    /// The columns of the input that are carried into the results; `None`: nobody wants results.
+    pub kept: Option<Fields>,
 }
 
 impl Shared {

@@ -1,12 +1,11 @@
-//! What a worker asks with: its idle connections, and the rule for asking once more.
+//! What a worker asks with: its connections, and the memory that its lanes use in turn.
 //!
 //! There are two ways through an exchange. The short way is what nearly all take: there is a connection, the request is
-//! written to it at once ([`Client::send`]), and the answer comes in one read ([`Client::poll_read`]). In between, a lane
+//! written to it at once ([`LaneState::send`]), and the answer comes in one read ([`Client::poll_read`]). In between, a lane
 //! keeps next to nothing, which is what makes ten thousand of them fast. Whatever turns out otherwise goes the long way
-//! from there ([`Client::finish`], [`Client::ask`]).
+//! from there ([`Client::open`], [`Client::finish`]).
 
 use std::cell::RefCell;
-use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -23,7 +22,6 @@ use crate::http::h1::allowance::{Allowance, READ_BYTES};
 use crate::http::h1::exchange::{Exchange, Means, NoReply, Reply, ResponseLimits, Scratch};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::pool::{Lease, Pool, Route};
-use crate::http::request::Prepared;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 
@@ -68,6 +66,12 @@ impl LaneState {
         std::mem::take(&mut self.waited_for_names)
     }
 
+    /// Sends a request on the connection that it holds, if any: what is in `wire`, and then `body`. When it is sent whole,
+    /// [`Client::poll_read`] tells of the answer.
+    pub fn send(&mut self, wire: &[u8], body: Bytes, cx: &mut Context<'_>) -> Option<Outgoing> {
+        self.held.as_mut().map(|lease| lease.connection().send(wire, body, cx))
+    }
+
     /// Where the answer comes from that [`Client::poll_read`] has told of.
     pub fn remote_addr(&self) -> &str {
         self.held.as_ref().map_or("", |lease| lease.remote_addr())
@@ -78,14 +82,6 @@ impl LaneState {
         if !reusable {
             self.held = None;
         }
-    }
-
-    fn keep(&mut self, lease: Lease, reply: Reply) -> (Reply, Arc<str>) {
-        let remote_addr = lease.remote_addr().clone();
-        if reply.reusable {
-            self.held = Some(lease);
-        }
-        (reply, remote_addr)
     }
 }
 
@@ -98,13 +94,6 @@ impl Client {
     /// The means of this worker for a run's exchanges.
     pub fn means<'a>(&'a self, limits: &'a AttemptLimits, allowance: &'a Allowance) -> Means<'a> {
         Means { scratch: &self.scratch, limits: &limits.response, allowance }
-    }
-
-    /// Sends a request, all of which is in `wire`, on a connection that is there, if there is one. When it is sent whole,
-    /// [`Client::poll_read`] tells of the answer.
-    pub fn send(&self, route: &Rc<Route>, wire: &[u8], lane: &mut LaneState, cx: &mut Context<'_>) -> Option<Outgoing> {
-        self.reuse(route, lane, cx);
-        lane.held.as_mut().map(|lease| lease.connection().send(wire, Bytes::new(), cx))
     }
 
     /// Reads into the worker's memory what has come of the answer: how many bytes, or 0 at the end of the connection.
@@ -129,10 +118,10 @@ impl Client {
         if read.is_pending() && lane.deadline.poll_passed_at(now(), cx) { Poll::Ready(Err(None)) } else { read }
     }
 
-    /// Goes on with an exchange that was begun with [`Client::send`], which takes connections that were used before.
+    /// Goes on with an exchange that was begun with [`LaneState::send`], to its end. Also tells where the answer came from.
     ///
     /// # Errors
-    /// There was no response. [`NoReply::may_be_sent_again`] says whether to [`Client::ask`] once more.
+    /// There was no response.
     ///
     /// Cancelling it closes the connection.
     pub async fn finish(
@@ -143,45 +132,11 @@ impl Client {
     ) -> Result<(Reply, Arc<str>), NoReply> {
         let mut lease = lane.held.take().ok_or_else(NoReply::unsent)?;
         let reply = exchange.finish(lease.connection(), means, &mut lane.deadline).await?;
-        Ok(lane.keep(lease, reply))
-    }
-
-    /// Performs the exchange, on a connection that is there or a new one. Also tells where the answer came from.
-    ///
-    /// A server may close an idle connection at the very moment a request goes out on it. So a request that had no byte of
-    /// an answer on a connection used before is sent once more, on a new one, if none of it was written or if its
-    /// method is idempotent (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1); that is no other attempt. `again`: it was
-    /// sent before, so that only a new connection will do.
-    ///
-    /// # Errors
-    /// There was no response: any kind but `invalid_request`, `body_too_large` and `decode`.
-    ///
-    /// Cancelling it closes the connection.
-    pub async fn ask(
-        &self,
-        prepared: &Prepared,
-        again: bool,
-        limits: &AttemptLimits,
-        means: &Means<'_>,
-        lane: &mut LaneState,
-    ) -> Result<(Reply, Arc<str>), Failure> {
-        let route = &prepared.site.route;
-        if !again {
-            let held = poll_fn(|cx| {
-                self.reuse(route, lane, cx);
-                Poll::Ready(lane.held.take())
-            });
-            if let Some(mut lease) = held.await {
-                match lease.connection().exchange(prepared, means, &mut lane.deadline).await {
-                    Ok(reply) => return Ok(lane.keep(lease, reply)),
-                    Err(none) if none.may_be_sent_again(&prepared.method) => {}
-                    Err(none) => return Err(none.failure),
-                }
-            }
+        let remote_addr = lease.remote_addr().clone();
+        if reply.reusable {
+            lane.held = Some(lease);
         }
-        let mut lease = self.open(route, limits, lane).await?;
-        let reply = lease.connection().exchange(prepared, means, &mut lane.deadline).await;
-        reply.map(|reply| lane.keep(lease, reply)).map_err(|none| none.failure)
+        Ok((reply, remote_addr))
     }
 
     /// Leaves a lane's connection to the others, while it has nothing to ask.
@@ -191,8 +146,8 @@ impl Client {
         }
     }
 
-    /// Has the lane hold a connection of this route that is there and alive, if any is.
-    fn reuse(&self, route: &Rc<Route>, lane: &mut LaneState, cx: &mut Context<'_>) {
+    /// Has the lane hold a connection of this route that is there and alive, or none.
+    pub fn reuse(&self, route: &Rc<Route>, lane: &mut LaneState, cx: &mut Context<'_>) {
         if lane.held.as_ref().is_none_or(|held| !Rc::ptr_eq(&held.route, route)) {
             self.rest(lane);
             lane.held = self.pool.borrow_mut().take(route);
@@ -202,7 +157,14 @@ impl Client {
         }
     }
 
-    async fn open(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &mut LaneState) -> Result<Lease, Failure> {
+    /// Has the lane hold a new connection of this route.
+    ///
+    /// # Errors
+    /// `resolve`, `connect`, `tls`, `timeout`.
+    ///
+    /// Cancelling it gives up the connection.
+    pub async fn open(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
+        lane.held = None;
         let permit = self.pool.borrow_mut().make_room();
         let connect_by = Instant::now() + limits.connect_timeout;
         let (by, option) = if connect_by < lane.deadline.at() {
@@ -219,6 +181,7 @@ impl Client {
             let message = format!("no connection to {} in time", route.key.origin.authority());
             Failure::new(ErrorKind::Timeout, message).with_option(option)
         })?;
-        Ok(Pool::lease(route.clone(), connection?, permit))
+        lane.held = Some(Pool::lease(route.clone(), connection?, permit));
+        Ok(())
     }
 }

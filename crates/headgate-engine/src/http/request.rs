@@ -25,20 +25,20 @@ use crate::model::row::Row;
 const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
 
 /// A body up to this size is sent in one write with its head.
-pub const JOINED_BODY_BYTES: usize = 32 * 1024;
+const JOINED_BODY_BYTES: usize = 32 * 1024;
 
 /// Headers that a row may bring, or a run: servers take far fewer.
 const MAX_OWN_HEADERS: usize = 1000;
 
-/// A request that can be sent, as often as need be.
-#[derive(Debug, Clone)]
-pub struct Prepared {
-    pub site: Rc<Site>,
-    pub method: Method,
+/// A request that can be sent.
+#[derive(Debug)]
+struct Prepared {
+    site: Rc<Site>,
+    method: Method,
     path: PathAndQuery,
     /// Where it is sent with others than the site's.
     own_headers: Option<Box<OwnHeaders>>,
-    pub body: Bytes,
+    body: Bytes,
 }
 
 /// What a row adds to the headers of its run, or has in place of them.
@@ -64,7 +64,7 @@ impl OwnHeaders {
 
 impl Prepared {
     /// Appends everything before the body, as it goes on the wire (RFC 9112 section 3).
-    pub fn write_head(&self, wire: &mut Vec<u8>) {
+    fn write_head(&self, wire: &mut Vec<u8>) {
         write_begin(&self.method, wire);
         wire.extend_from_slice(self.path.as_str().as_bytes());
         wire.extend_from_slice(AFTER_PATH);
@@ -150,12 +150,12 @@ impl Preparer {
         Self { defaults: Rc::new(defaults), plain: (begin.into(), end.into()), sites: Sites::new(sites) }
     }
 
-    /// Puts a row's request together in `wire`, whole, and tells where it goes; `None`: its body is too long for that. Mostly
-    /// copies it from where it lies, and takes no memory.
+    /// Puts a row's request together in `wire`, but for a body that is too long for that: where it goes, and that body. Mostly
+    /// copies what lies there, and takes no memory.
     ///
     /// # Errors
-    /// As [`Preparer::prepare`].
-    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<Option<Rc<Site>>, Failure> {
+    /// `invalid_request`: the row's defect, or what of it cannot be sent.
+    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, Bytes), Failure> {
         wire.clear();
         let is_plain = row.extra.as_ref().is_none_or(|extra| extra.asks_like_the_run());
         if is_plain
@@ -166,20 +166,18 @@ impl Preparer {
             for piece in [begin, path.as_bytes(), AFTER_PATH, &site.headers, end] {
                 wire.extend_from_slice(piece);
             }
-            return Ok(Some(site.clone()));
+            return Ok((site.clone(), Bytes::new()));
         }
         let prepared = self.prepare(row)?;
-        if prepared.body.len() > JOINED_BODY_BYTES {
-            return Ok(None);
-        }
         prepared.write_head(wire);
-        wire.extend_from_slice(&prepared.body);
-        Ok(Some(prepared.site))
+        let Prepared { site, mut body, .. } = prepared;
+        if body.len() <= JOINED_BODY_BYTES {
+            wire.extend_from_slice(&std::mem::take(&mut body));
+        }
+        Ok((site, body))
     }
 
-    /// # Errors
-    /// `invalid_request`: the row's defect, or what of it cannot be sent.
-    pub fn prepare(&mut self, row: &Row) -> Result<Prepared, Failure> {
+    fn prepare(&mut self, row: &Row) -> Result<Prepared, Failure> {
         self.try_prepare(row).map_err(|message| Failure::new(ErrorKind::InvalidRequest, message))
     }
 
@@ -381,15 +379,18 @@ mod tests {
                 let (mut expected, mut wire) = (Vec::new(), b"rest of another".to_vec());
                 request.write_head(&mut expected);
                 expected.extend_from_slice(&request.body);
-                let site = preparer.write(&row, &mut wire).expect("valid").expect("short");
+                let (site, rest) = preparer.write(&row, &mut wire).expect("valid");
                 assert_eq!(String::from_utf8(expected), String::from_utf8(wire), "{url}");
-                assert!(Rc::ptr_eq(&request.site.route, &site.route));
+                assert!(rest.is_empty() && Rc::ptr_eq(&request.site.route, &site.route));
             }
         }
-        let long = RowExtra { body: Some(vec![0; JOINED_BODY_BYTES + 1].into()), ..RowExtra::default() };
+        let body = Bytes::from(vec![b'x'; JOINED_BODY_BYTES + 1]);
+        let long = RowExtra { body: Some(body.clone()), ..RowExtra::default() };
         let mut preparer =
             Preparer::new(Defaults::new(&RequestOptions::default()).expect("good options"), SiteMaker::for_tests());
-        assert!(preparer.write(&row_with(long), &mut Vec::new()).expect("valid").is_none());
+        let mut wire = Vec::new();
+        assert_eq!(body, preparer.write(&row_with(long), &mut wire).expect("valid").1);
+        assert!(wire.ends_with(b"\r\ncontent-length: 32769\r\n\r\n"));
     }
 
     #[test]

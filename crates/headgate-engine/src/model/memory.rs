@@ -152,6 +152,11 @@ impl Reservation {
         self.bytes + self.overdrawn
     }
 
+    /// Whether others wait for what is here to be given back, or soon will.
+    pub fn is_overdrawn(&self) -> bool {
+        self.overdrawn > 0
+    }
+
     /// Gives back what is set aside beyond `bytes`, first what is beyond the limit.
     pub fn shrink_to(&mut self, bytes: u64) {
         let excess = self.bytes().saturating_sub(bytes);

@@ -75,6 +75,14 @@ impl Outcome {
     }
 }
 
+impl OutcomeRef<'_> {
+    /// About the memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let answer = self.answer.map_or(0, |answer| answer.headers.bytes() + answer.body.map_or(0, <[u8]>::len));
+        self.row.bytes() + answer
+    }
+}
+
 impl Answer {
     fn as_ref(&self) -> AnswerRef<'_> {
         AnswerRef {

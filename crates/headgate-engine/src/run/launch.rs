@@ -107,7 +107,7 @@ impl Launch {
                     clock,
                     limits,
                     method: defaults.method.as_str().into(),
-                    kept: self.kept,
+                    kept: sink.wants_results().then_some(self.kept),
                     rows: rows.clone(),
                     outcomes: outcome_sender,
                     phase,

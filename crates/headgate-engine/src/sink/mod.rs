@@ -12,6 +12,11 @@ use crate::model::error::JobError;
 
 /// Takes outcomes, batch by batch.
 pub trait Sink: Send {
+    /// Whether it is to be given what became of the rows; else it is not, and nobody makes columns of it.
+    fn wants_results(&self) -> bool {
+        true
+    }
+
     /// Writes a batch. `Break`: the reader has gone (a closed pipe) and the job should end quietly.
     ///
     /// # Errors

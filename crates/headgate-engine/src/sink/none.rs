@@ -9,8 +9,11 @@ use crate::model::error::JobError;
 pub(super) struct NoneSink;
 
 impl Sink for NoneSink {
-    fn write(&mut self, batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
-        drop(batch);
+    fn wants_results(&self) -> bool {
+        false
+    }
+
+    fn write(&mut self, _batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
         Ok(ControlFlow::Continue(()))
     }
 }

@@ -6,6 +6,7 @@ mod columns;
 mod directory;
 mod faults;
 mod lines;
+mod memory;
 mod outcomes;
 mod parts;
 mod preview;

@@ -22,7 +22,6 @@ use crate::http::h1::allowance::{Allowance, READ_BYTES};
 use crate::http::h1::head::Head;
 use crate::http::h1::response::ResponseReader;
 use crate::http::h1::transfer::Outgoing;
-use crate::http::request::{JOINED_BODY_BYTES, Prepared};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::message::OptionName;
@@ -85,38 +84,14 @@ impl NoReply {
         Self { failure: Failure::new(ErrorKind::Closed, "the connection has gone"), unsent: true, silent: true }
     }
 
-    /// Whether nobody can tell that it was sent once already, if the connection had been idle before.
-    pub fn may_be_sent_again(&self, method: &Method) -> bool {
-        self.unsent || self.silent && method.is_idempotent()
-    }
-}
-
-impl Connection {
-    /// Sends a request and reads the response to its end.
+    /// Whether the request may be sent once more, on a new connection.
     ///
-    /// # Errors
-    /// There was no response: `timeout`, `closed`, `protocol`, `tls`. Do not use the connection again after an error here, or
-    /// after a reply that is not `reusable`.
-    ///
-    /// Cancelling it leaves the connection in the middle of an exchange: drop it.
-    pub async fn exchange(
-        &mut self,
-        prepared: &Prepared,
-        means: &Means<'_>,
-        deadline: &mut Deadline,
-    ) -> Result<Reply, NoReply> {
-        let outgoing = poll_fn(|cx| {
-            let mut wire = means.scratch.write.borrow_mut();
-            wire.clear();
-            prepared.write_head(&mut wire);
-            let mut body = prepared.body.clone();
-            if body.len() <= JOINED_BODY_BYTES {
-                wire.extend_from_slice(&std::mem::take(&mut body));
-            }
-            Poll::Ready(self.send(&wire, body, cx))
-        })
-        .await;
-        Exchange::new(outgoing, prepared.method == Method::HEAD, means).finish(self, means, deadline).await
+    /// A server may close an idle connection at the very moment a request goes out on it. So if the connection was used before,
+    /// a request that had no byte of an answer is sent again if none of it was written, or if its method is idempotent
+    /// (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1); that is no other attempt.
+    pub fn may_be_sent_again(&self, method: &str) -> bool {
+        let is_idempotent = || Method::from_bytes(method.as_bytes()).is_ok_and(|method| method.is_idempotent());
+        self.unsent || self.silent && is_idempotent()
     }
 }
 
@@ -171,7 +146,10 @@ impl Exchange {
     /// Goes on until the response is whole, and decodes it.
     ///
     /// # Errors
-    /// As [`Connection::exchange`].
+    /// There was no response: `timeout`, `closed`, `protocol`, `tls`. Do not use the connection again after an error here, or
+    /// after a reply that is not `reusable`.
+    ///
+    /// Cancelling it leaves the connection in the middle of an exchange: drop it.
     pub async fn finish(
         mut self,
         connection: &mut Connection,

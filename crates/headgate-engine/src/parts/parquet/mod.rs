@@ -1,5 +1,6 @@
 //! Parts as Parquet.
 
+mod body;
 mod copy;
 mod pages;
 pub(crate) mod read;

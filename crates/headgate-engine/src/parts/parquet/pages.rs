@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, PageKey, PageStore, PageStoreArgs, PageStoreFactory};
+use parquet::basic::Encoding;
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
@@ -31,12 +32,39 @@ struct Pages {
 }
 
 #[derive(Debug)]
-struct Page {
+pub(super) struct Page {
     header: Bytes,
     data: Bytes,
     is_dictionary: bool,
     /// What the checksum added to its header.
     added: usize,
+}
+
+impl Page {
+    /// A data page of version 1 with plain values, compressed from so many bytes.
+    pub(super) fn of_data(data: Vec<u8>, plain_bytes: usize, values: usize) -> Self {
+        let mut header = vec![NEXT_FIELD | INT32, DATA_PAGE];
+        let crc32 = crc32fast::hash(&data) as i32;
+        for number in [plain_bytes as i32, data.len() as i32, crc32] {
+            header.push(NEXT_FIELD | INT32);
+            push_number(&mut header, zigzag(number));
+        }
+        header.push(NEXT_FIELD | STRUCT);
+        for number in [values as i32, Encoding::PLAIN as i32, Encoding::RLE as i32, Encoding::RLE as i32] {
+            header.push(NEXT_FIELD | INT32);
+            push_number(&mut header, zigzag(number));
+        }
+        header.extend([END, END]);
+        Self { header: header.into(), data: data.into(), is_dictionary: false, added: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.header.len() + self.data.len()
+    }
+
+    pub(super) fn len_of_header(&self) -> usize {
+        self.header.len()
+    }
 }
 
 impl PageKeeper {
@@ -53,14 +81,23 @@ impl PageKeeper {
         let mut pages = std::mem::take(&mut held(&pages).pages);
         // It is made last, and is to be the first one.
         pages.sort_by_key(|page| !page.is_dictionary);
-        let close = located(close, &pages)?;
-        group.append_column(&Chunk(pages.into_iter().flat_map(|page| [page.header, page.data]).collect()), close)
+        write(pages, close, group)
     }
 
     /// The pages of a row group are written.
     pub(super) fn clear(&self) {
         held(&self.columns).clear();
     }
+}
+
+/// Writes a column of these pages.
+pub(super) fn write(
+    pages: Vec<Page>,
+    close: ColumnCloseResult,
+    group: &mut SerializedRowGroupWriter<'_, Checksummed>,
+) -> Result<()> {
+    let close = located(close, &pages)?;
+    group.append_column(&Chunk(pages.into_iter().flat_map(|page| [page.header, page.data]).collect()), close)
 }
 
 impl PageStoreFactory for PageKeeper {
@@ -109,7 +146,7 @@ impl PageStore for ColumnPages {
 
 /// What the writer of a column says of it, with the pages where they are to be.
 fn located(mut close: ColumnCloseResult, pages: &[Page]) -> Result<ColumnCloseResult> {
-    let length = |page: &Page| (page.header.len() + page.data.len()) as i64;
+    let length = |page: &Page| page.len() as i64;
     let added: usize = pages.iter().map(|page| page.added).sum();
     let dictionary = pages.first().filter(|page| page.is_dictionary).map(length);
     let mut offset = dictionary.unwrap_or_default();
@@ -132,12 +169,14 @@ fn located(mut close: ColumnCloseResult, pages: &[Page]) -> Result<ColumnCloseRe
     Ok(close)
 }
 
-/// As a number of Thrift's compact protocol.
+/// As numbers of Thrift's compact protocol.
+const DATA_PAGE: u8 = zigzag(0) as u8;
 const DICTIONARY_PAGE: u8 = zigzag(2) as u8;
 /// The header of a field: the distance to the number of the field before it, and its type.
 const NEXT_FIELD: u8 = 0x10;
 const INT32: u8 = 5;
 const STRUCT: u8 = 12;
+const END: u8 = 0;
 
 /// The header of a page with the checksum as its field 4, behind type and sizes (1 to 3). `None`: it is none that we know.
 fn with_crc(header: &[u8], crc32: u32) -> Option<Vec<u8>> {
@@ -157,15 +196,19 @@ fn with_crc(header: &[u8], crc32: u32) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(header.len() + 6);
     bytes.extend(start);
     bytes.push(NEXT_FIELD | INT32);
-    let mut number = zigzag(crc32 as i32);
+    push_number(&mut bytes, zigzag(crc32 as i32));
+    bytes.push(next - NEXT_FIELD);
+    bytes.extend(rest);
+    Some(bytes)
+}
+
+/// Seven bits in each byte, the lowest first.
+pub(super) fn push_number(bytes: &mut Vec<u8>, mut number: u32) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
     }
     bytes.push(number as u8);
-    bytes.push(next - NEXT_FIELD);
-    bytes.extend(rest);
-    Some(bytes)
 }
 
 const fn zigzag(number: i32) -> u32 {

@@ -8,6 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, RecordBatch};
 use arrow_schema::{ArrowError, SchemaRef};
 use parquet::arrow::ArrowWriter;
@@ -19,8 +20,9 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
+use super::body::BodyColumn;
 use super::copy;
-use super::pages::PageKeeper;
+use super::pages::{self, PageKeeper};
 use crate::model::error::JobError;
 use crate::parts::checksum::{Checksummed, FinishedPart, open_verified};
 use crate::parts::read;
@@ -40,17 +42,26 @@ const LARGE_BYTES: i64 = 4 * 1024 * 1024;
 /// The lowest level: a third of the CPU time of the default one, for files a tenth larger.
 const ZSTD_LEVEL: i32 = 1;
 
+/// Bytes of a page before it is compressed: few enough to be in the cache then.
+const PAGE_BYTES: usize = 256 * 1024;
+
+/// The column that is not for the parquet crate to encode.
+const BODY: &str = "body";
+
 pub(crate) struct ParquetPart {
     writer: SerializedFileWriter<Checksummed>,
     columns: ArrowRowGroupWriterFactory,
     keeper: Arc<PageKeeper>,
     schema: SchemaRef,
+    /// Where the bodies are among the columns of the file.
+    body: usize,
     /// The row group that is being gathered.
     group: Option<Group>,
 }
 
 struct Group {
     columns: Vec<ArrowColumnWriter>,
+    bodies: BodyColumn,
     rows: usize,
     plain_bytes: usize,
 }
@@ -70,16 +81,27 @@ impl ParquetPart {
         let (writer, columns) = ArrowWriter::try_new_with_options(Checksummed::new(file), schema.clone(), options)
             .and_then(ArrowWriter::into_serialized_writer)
             .map_err(io_error)?;
-        Ok(Self { writer, columns, keeper, schema: schema.clone(), group: None })
+        let body = writer.schema_descr().columns().iter().position(|column| column.path().string() == BODY);
+        let body = body.ok_or_else(|| io::Error::other("results have no column of bodies"))?;
+        Ok(Self { writer, columns, keeper, schema: schema.clone(), body, group: None })
     }
 
     fn gather(&mut self, records: &RecordBatch) -> Result<(), ParquetError> {
         let group = match &mut self.group {
             Some(group) => group,
-            none => none.insert(Group { columns: self.columns.create_column_writers(0)?, rows: 0, plain_bytes: 0 }),
+            none => {
+                let columns = self.columns.create_column_writers(0)?;
+                let body = self.writer.schema_descr().column(self.body);
+                none.insert(Group { columns, bodies: BodyColumn::new(body, zstd()?), rows: 0, plain_bytes: 0 })
+            }
         };
         let mut columns = group.columns.iter_mut();
         for (field, values) in self.schema.fields().iter().zip(records.columns()) {
+            if field.name() == BODY {
+                group.bodies.write(values.as_binary())?;
+                columns.next();
+                continue;
+            }
             for (leaf, column) in compute_leaves(field, values)?.iter().zip(&mut columns) {
                 column.write(leaf)?;
             }
@@ -91,10 +113,17 @@ impl ParquetPart {
 
     /// Writes what was gathered.
     fn end_group(&mut self) -> Result<(), ParquetError> {
-        let Some(Group { columns, .. }) = self.group.take() else { return Ok(()) };
+        let Some(Group { columns, bodies, .. }) = self.group.take() else { return Ok(()) };
         let mut group = self.writer.next_row_group()?;
+        let mut bodies = Some(bodies);
         for (index, column) in columns.into_iter().enumerate() {
-            self.keeper.write(column, &mut group, index)?;
+            match bodies.take_if(|_| index == self.body) {
+                Some(bodies) => {
+                    let (pages, close) = bodies.close()?;
+                    pages::write(pages, close, &mut group)?;
+                }
+                None => self.keeper.write(column, &mut group, index)?,
+            }
         }
         group.close()?;
         self.keeper.clear();
@@ -118,7 +147,8 @@ impl ParquetPart {
 
 impl Group {
     fn encoded_bytes(&self) -> usize {
-        self.columns.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum()
+        let others: usize = self.columns.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum();
+        others + self.bodies.encoded_bytes()
     }
 
     fn is_full(&self) -> bool {
@@ -174,25 +204,32 @@ fn plain_bytes(records: &RecordBatch) -> Result<usize, ArrowError> {
     records.columns().iter().map(|column| column.to_data().get_slice_memory_size()).sum()
 }
 
+fn zstd() -> Result<ZstdLevel, ParquetError> {
+    ZstdLevel::try_new(ZSTD_LEVEL)
+}
+
 fn properties() -> io::Result<WriterProperties> {
-    let level = ZstdLevel::try_new(ZSTD_LEVEL).map_err(io_error)?;
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("headgate ", env!("CARGO_PKG_VERSION")).into())
-        .set_compression(Compression::ZSTD(level))
+        .set_compression(Compression::ZSTD(zstd().map_err(io_error)?))
+        .set_data_page_size_limit(PAGE_BYTES)
         .set_statistics_enabled(EnabledStatistics::Chunk);
-    // Values that hardly repeat: a dictionary would be built only to be given up.
-    for column in ["row", "url", "error_message", "started_at", "elapsed_us", "ttfb_us"] {
-        properties = properties.set_column_dictionary_enabled(column.into(), false);
-    }
-    for column in ["row", "started_at", "elapsed_us", "ttfb_us"] {
-        properties = properties.set_column_encoding(column.into(), Encoding::DELTA_BINARY_PACKED);
-    }
-    // Long values of which the smallest and the largest tell nothing.
-    let header_value = ColumnPath::new(["headers", "list", "item", "value"].map(String::from).to_vec());
-    for column in ["body".into(), "error_message".into(), header_value] {
+    // Numbers: a dictionary would be asked for each, and is hardly smaller.
+    for column in ["row", "status", "attempts", "body_bytes", "started_at", "elapsed_us", "ttfb_us"] {
         properties = properties
-            .set_column_dictionary_enabled(column.clone(), false)
-            .set_column_statistics_enabled(column, EnabledStatistics::None);
+            .set_column_dictionary_enabled(column.into(), false)
+            .set_column_encoding(column.into(), Encoding::DELTA_BINARY_PACKED);
+    }
+    // Text that hardly repeats: a dictionary would be built only to be given up.
+    let header = |part: &str| ColumnPath::new(["headers", "list", "item", part].map(String::from).to_vec());
+    for column in ["url".into(), "error_message".into(), header("value")] {
+        properties = properties.set_column_dictionary_enabled(column, false);
+    }
+    // Of which the smallest and the largest tell nothing: long text, and the same in all row groups.
+    let long = ["error_message".into(), header("value")];
+    for column in ["method".into(), header("name"), "http_version".into(), "remote_addr".into()].into_iter().chain(long)
+    {
+        properties = properties.set_column_statistics_enabled(column, EnabledStatistics::None);
     }
     Ok(properties.build())
 }

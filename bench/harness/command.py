@@ -1,0 +1,103 @@
+"""What the commands of the benchmark share: their options, and how they measure, print, keep, refuse and end."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from harness import answers, environment
+from harness.answers import Answer
+from harness.servers import ServerError
+from harness.trial import Cores
+
+ROOT: Final = Path(__file__).parents[2]
+HEADGATE: Final = Path(sys.executable).with_name("headgate")
+TRUST_RATIOS: Final = "- Trust ratios, not figures: a ratio pairs two runs of the same round."
+_MISTAKE: Final = 2
+_INTERRUPTED: Final = 130
+
+
+def parser(description: str | None, questions: Iterable[str] = (), default: str = "all") -> argparse.ArgumentParser:
+    """With the options that all commands have, and the questions that can be asked if there are several."""
+    names = list(questions)
+    made = argparse.ArgumentParser(description=description)
+    if names:
+
+        def known(name: str) -> str:
+            if name not in names:
+                raise argparse.ArgumentTypeError(f"{name}: the questions are {', '.join(names)}")
+            return name
+
+        told = f"of {', '.join(names)} (default: {default})"
+        # not `choices`, which refuses that there is none
+        made.add_argument("question", nargs="*", type=known, help=told)
+    made.add_argument("--save", action="store_true", help="keep the results under bench/results")
+    return made
+
+
+def add_headgate(to: argparse.ArgumentParser) -> None:
+    """Which one is measured."""
+    told = "the command (default: beside this interpreter)"
+    to.add_argument("--headgate", type=Path, default=HEADGATE, help=told)
+
+
+def add_before(to: argparse.ArgumentParser) -> None:
+    """Which one it is compared with."""
+    told = "of a virtual environment with the older version"
+    to.add_argument("--before", type=Path, metavar="PYTHON", help=told)
+
+
+def two_cores(what: str) -> Cores:
+    """The first for the server, the last for the client.
+
+    Raises:
+        ServerError: There is one only.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) == 1:
+        raise ServerError(
+            f"{what} needs two cores, one for the server and one for the client; this process may use one"
+        )
+    return Cores(server=cores[0], client=cores[-1])
+
+
+def run(
+    asked: Mapping[str, Callable[[], Answer]],
+    about: dict[str, Any],
+    *,
+    title: str,
+    caveats: Callable[[Mapping[str, Any]], str],
+    keep_as: str | None,
+) -> int:
+    """Asks, prints what was found, keeps it if asked to, and gives the exit code.
+
+    Args:
+        asked: A function for each question.
+        about: The machine and the settings; how quiet it was comes to it.
+        title: Of the whole.
+        caveats: What to know before a figure is believed, of `about`.
+        keep_as: What the names of the files begin with; `None`: nothing is kept.
+    """
+    before = environment.cpu_times()
+    found: dict[str, Answer] = {}
+    try:
+        for name, ask in asked.items():
+            found[name] = ask()
+    except ServerError as error:
+        return refuse(str(error))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    about["steal"] = environment.steal(before, environment.cpu_times())
+    head = f"# {title}: {about['cpu']}, {about['date']}\n\n{caveats(about)}"
+    print("\n\n".join([head, *map(answers.section, found.values())]))
+    if keep_as is not None:
+        answers.save(keep_as, found, about, head)
+    return 1 if any(answer.wrong for answer in found.values()) else 0
+
+
+def refuse(why: str) -> int:
+    """Says why nothing can be measured; gives the exit code."""
+    print(f"error: {why}", file=sys.stderr)
+    return _MISTAKE

@@ -1,0 +1,92 @@
+"""Several clients in turn, so that what the machine does meanwhile befalls them all."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from harness.servers import BODY, Server
+from harness.trial import Cores, Plan, Trial, attempt
+from rivals import Rival
+
+_WARM_UP_SHARE: Final = 0.5
+_LONGEST: Final = 20
+"""Times what a trial should take."""
+_LEAST_LONGEST_S: Final = 60.0
+
+Entrant = TypeVar("Entrant")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Series:
+    """What clients are to do, each as often as the others.
+
+    Attributes:
+        scenario: As in `Trial`; the next, too.
+        concurrency: Requests in flight.
+        rounds: How often.
+        seconds: How long a trial is to take.
+        least: Requests of a trial, however long they take.
+        cell: Which of several series of a scenario.
+        url: As in `Plan`; the next, too.
+        body_bytes: Of an answer.
+    """
+
+    scenario: str
+    concurrency: int
+    rounds: int
+    seconds: float
+    least: int = 1
+    cell: str = ""
+    url: str = ""
+    body_bytes: int = len(BODY)
+
+
+def rounds(entrants: Sequence[Entrant], how_many: int) -> Iterator[tuple[int, Entrant]]:
+    """Each once in each round, each round begun by another."""
+    for round_ in range(1, how_many + 1):
+        first = round_ % len(entrants)
+        for entrant in (*entrants[first:], *entrants[:first]):
+            yield round_, entrant
+
+
+def trials(series: Series, rivals: Sequence[Rival], server: Server, cores: Cores) -> Iterator[Trial]:
+    """A warm-up of each, which is not given, and then rounds.
+
+    The rate of a client's last trial says how many requests make the next one last as long as it should: clients that
+    go by requests then run for the time of those that go by the clock.
+    """
+    per_s: dict[str, float] = {}
+    for rival in rivals:
+        warm_up = attempt(_plan(series, 0, rival.guess_per_s, _WARM_UP_SHARE), rival, server, cores)
+        per_s[rival.name] = warm_up.requests_per_s or rival.guess_per_s
+    for round_, rival in rounds(rivals, series.rounds):
+        trial = attempt(_plan(series, round_, per_s[rival.name]), rival, server, cores)
+        per_s[rival.name] = trial.requests_per_s or per_s[rival.name]
+        tell(trial)
+        yield trial
+
+
+def tell(trial: Trial) -> None:
+    """On standard error, as it has ended."""
+    end = f"WRONG: {trial.wrong}" if trial.wrong else f"{trial.requests_per_s:9,.0f} requests/s"
+    print(
+        f"{trial.cell or trial.scenario:12} {trial.round}  c={trial.concurrency:<6} {trial.client:18} "
+        f"{trial.requests:9,} in {trial.elapsed_s:6.2f} s {trial.peak_rss_bytes / 1e6:6.1f} MB  {end}",
+        file=sys.stderr,
+    )
+
+
+def _plan(series: Series, round_: int, per_s: float, share: float = 1.0) -> Plan:
+    seconds = series.seconds * share
+    return Plan(
+        scenario=series.scenario,
+        round=round_,
+        concurrency=series.concurrency,
+        requests=max(series.least, round(per_s * seconds)),
+        seconds=seconds,
+        longest_s=max(_LEAST_LONGEST_S, series.seconds * _LONGEST),
+        cell=series.cell,
+        url=series.url,
+        body_bytes=series.body_bytes,
+    )

@@ -1,0 +1,177 @@
+"""nginx: one process on one core that answers at once, and does it in another way where the path says so."""
+
+import gzip
+import json
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness import processes, servers
+from harness.servers import BODY, Counted, ServerError
+
+IN_PIECES: Final = "/in-pieces"
+"""The head is sent, and a millisecond later the body: a client that is ready for it reads the head alone."""
+ENCODED: Final = "/encoded"
+"""The body is `ENCODED_BODY`, and said to be JSON in gzip."""
+CLOSING: Final = "/closing"
+"""The answer says that the connection is closed, and so it is."""
+ENCODED_BODY: Final = gzip.compress(
+    json.dumps(
+        [{"id": number, "name": f"item {number}", "price": number * 7919 % 997} for number in range(100)]
+    ).encode(),
+    mtime=0,
+)
+_READY_S: Final = 10.0
+_POLL_S: Final = 0.05
+_HERE: Final = "127.0.0.1"
+
+# One process to pin, to weigh and to stop; it never closes a connection by itself. `postpone_output 0` writes the head
+# without waiting for the body, and `limit_rate` lets a millisecond pass after it. Without `sendfile` a file goes out in
+# one write with its head.
+_CONFIG: Final = """\
+daemon off;
+master_process off;
+pid {directory}/nginx.pid;
+error_log stderr warn;
+events {{ worker_connections 18000; multi_accept on; }}
+http {{
+    access_log off;
+    keepalive_requests 1000000000;
+    keepalive_timeout 1h;
+    client_body_temp_path {directory}/body;
+    proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/fastcgi;
+    uwsgi_temp_path {directory}/uwsgi;
+    scgi_temp_path {directory}/scgi;
+    default_type text/plain;
+    sendfile off;
+    open_file_cache max=1 inactive=1h;
+    open_file_cache_valid 1h;
+    server {{
+{listen}
+        location / {{ return 200 "{body}"; }}
+        location {in_pieces}/ {{ postpone_output 0; limit_rate 100k; return 200 "{body}"; }}
+        location {encoded}/ {{
+            root {directory};
+            types {{ application/json gz; }}
+            add_header Content-Encoding gzip;
+            try_files /body.gz =404;
+        }}
+        location {closing}/ {{ keepalive_timeout 0; return 200 "{body}"; }}
+        location = /status {{ stub_status; }}
+    }}
+}}
+"""
+_TLS: Final = """\
+        listen {address}:{port} ssl backlog=65535;
+        ssl_certificate {directory}/certificate.pem;
+        ssl_certificate_key {directory}/key.pem;"""
+
+
+@dataclass(slots=True)
+class Nginx:
+    """See `nginx`.
+
+    Attributes:
+        url: Without a slash at the end.
+        tls_url: The same over TLS, with a certificate that nobody vouches for; empty if that was not asked for.
+        port: Of `url`.
+    """
+
+    url: str
+    tls_url: str
+    port: int
+    pid: int
+    asked: int = 0
+
+    def counted(self) -> Counted:
+        """From `stub_status`, which counts itself: as requests, and as one open connection."""
+        words = servers.get(f"{self.url}/status").split()
+        self.asked += 1
+        accepted, requests = int(words[7]), int(words[9])
+        return Counted(requests - self.asked, accepted - self.asked, int(words[2]) - 1)
+
+
+def program() -> str:
+    """Where it is.
+
+    Raises:
+        ServerError: It is not installed.
+    """
+    found = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+    if found is None:
+        raise ServerError("nginx is what the clients are measured against, and there is none; run: apt install nginx")
+    return found
+
+
+@contextmanager
+def nginx(core: int, *, addresses: Sequence[str] = (), tls: bool = False) -> Iterator[Nginx]:
+    """Runs on one core; paths that are not named above answer `BODY` at once.
+
+    Args:
+        core: Which.
+        addresses: Where it listens, too, at the same port.
+        tls: Whether it listens at another port for TLS.
+
+    Raises:
+        ServerError: It does not start.
+    """
+    with tempfile.TemporaryDirectory(prefix="headgate-bench-nginx-") as directory:
+        port, tls_port = _free_ports()
+        listen = [f"        listen {address}:{port} backlog=65535;" for address in (_HERE, *addresses)]
+        if tls:
+            _make_certificate(Path(directory))
+            listen.append(_TLS.format(address=_HERE, port=tls_port, directory=directory))
+        Path(directory, "body.gz").write_bytes(ENCODED_BODY)
+        config = Path(directory, "nginx.conf")
+        config.write_text(
+            _CONFIG.format(
+                directory=directory,
+                listen="\n".join(listen),
+                body=BODY.decode(),
+                in_pieces=IN_PIECES,
+                encoded=ENCODED,
+                closing=CLOSING,
+            )
+        )
+        log = Path(directory, "errors")
+        command = [program(), "-p", directory, "-c", str(config), "-e", str(log)]
+        with log.open("w") as errors, processes.pinned(core):
+            process = subprocess.Popen(command, stderr=errors)
+        with servers.ended_at_last(process):
+            _wait_for(port, process, log)
+            tls_url = f"https://{_HERE}:{tls_port}" if tls else ""
+            yield Nginx(f"http://{_HERE}:{port}", tls_url, port, process.pid)
+
+
+def _free_ports() -> tuple[int, int]:
+    with socket.create_server((_HERE, 0)) as one, socket.create_server((_HERE, 0)) as other:
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def _make_certificate(directory: Path) -> None:
+    if (openssl := shutil.which("openssl")) is None:
+        raise ServerError("openssl makes the certificate of the server, and there is none; run: apt install openssl")
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={_HERE}"]
+    files = ["-keyout", str(directory / "key.pem"), "-out", str(directory / "certificate.pem")]
+    subprocess.run([openssl, "req", "-x509", "-days", "1", *curve, *files], capture_output=True, check=True)
+
+
+def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _READY_S
+    while True:
+        if process.poll() is not None:
+            raise ServerError(f"nginx has not started (it needs its stub_status module): {log.read_text().strip()}")
+        with socket.socket() as probe:
+            if probe.connect_ex((_HERE, port)) == 0:
+                return
+        if time.monotonic() > deadline:
+            raise ServerError(f"nginx does not listen after {_READY_S:.0f} s")
+        time.sleep(_POLL_S)

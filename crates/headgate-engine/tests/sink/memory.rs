@@ -1,0 +1,53 @@
+//! What a sink holds of large bodies beside the bodies themselves.
+
+use std::env;
+use std::process::Command;
+
+use arrow_schema::Fields;
+use headgate_engine::columns::builder::OutcomeBuilder;
+use headgate_engine::model::memory::MemoryBudget;
+use headgate_engine::model::options::Format;
+
+use crate::outcomes::{answered, options, write};
+use crate::parts::noise;
+
+const BODY_BYTES: usize = 64 * 1024 * 1024;
+/// For all else.
+const BESIDE_BYTES: usize = 12 * 1024 * 1024;
+const FORMAT: &str = "TEST_FORMAT";
+
+#[test]
+fn a_large_body_is_copied_once_at_the_most_while_it_is_written() {
+    for format in ["parquet", "ndjson"] {
+        let mut alone = Command::new(env::current_exe().unwrap());
+        alone.args(["--ignored", "--exact", "memory::a_process_that_writes_a_large_body"]).env(FORMAT, format);
+        let output = alone.output().unwrap();
+        assert!(output.status.success(), "{format}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+#[test]
+#[ignore = "it needs a process of its own, and gets it from the test above"]
+fn a_process_that_writes_a_large_body() {
+    let (format, copies) =
+        if env::var(FORMAT).unwrap() == "parquet" { (Format::Parquet, 1) } else { (Format::Ndjson, 0) };
+    let directory = tempfile::tempdir().unwrap();
+    let mut builder = OutcomeBuilder::new(&Fields::empty(), MemoryBudget::new(0)).unwrap();
+    builder.push_owned(answered(0, &noise(0, BODY_BYTES)), false);
+    let batch = builder.take().unwrap();
+    let before = resident("VmRSS:");
+    // So that the peak is counted from here.
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+
+    write(&options(directory.path(), format), [batch]);
+
+    let more = resident("VmHWM:").saturating_sub(before);
+    assert!(more <= copies * BODY_BYTES + BESIDE_BYTES, "{more} bytes more than the body itself");
+}
+
+/// Bytes, of this process.
+fn resident(field: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
+}
