@@ -63,6 +63,9 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     ("gzip-bomb", Some(200), Error("body_too_large", "larger than 1048576 bytes")),
     ("brotli-bomb", Some(200), Error("body_too_large", "larger than 1048576 bytes when decoded")),
     ("zstd-bomb", Some(200), Error("body_too_large", "larger than 1048576 bytes when decoded")),
+    ("brotli-window", Some(200), Error("body_too_large", "larger than 1048576 bytes when decoded")),
+    ("zstd-windows", Some(200), Error("body_too_large", "larger than 1048576 bytes when decoded")),
+    ("deflated-nothing", Some(200), Error("body_too_large", "larger than 1048576 bytes when decoded")),
     // framing
     ("content-length-too-long", Some(200), Error("closed", "in the middle of the body")),
     ("content-length-too-short", Some(200), Body("Hello")),

@@ -4,11 +4,11 @@
 //! Several gzip members, or zstd frames, in a row are one body. Codings may be nested five deep (urllib3's CVE-2025-66418 is
 //! what happens without that bound). A body in a coding that we did not ask for stays as it came.
 //!
-//! A hundred bytes can become the largest body allowed, or take a second to come to nothing. So a worker decodes what is
-//! little, at once; what turns out to be more is begun again by a thread of the engine's [`Pool`], first as short work, then
-//! as long. Memory is set aside before it is there. Where there is none, what was decoded is dropped, the lane waits for
-//! twice as much, and it is begun again: so nobody holds memory while it waits for more, and what is done twice is no more
-//! than what is done once.
+//! A hundred bytes can become the largest body allowed, or take a second to come to nothing. So a worker decodes what
+//! is little, at once; what looks like more, or turns out to be more and is begun again, is for a thread of the
+//! engine's [`Pool`], as short work or as long. Memory is set aside before it is there. Where there is none, what was
+//! decoded is dropped, the lane waits for twice as much, and it is begun again: so nobody holds memory while it waits
+//! for more, and what is done twice is no more than what is done once.
 
 mod brotli;
 mod coding;
@@ -45,6 +45,8 @@ const AT_ONCE_TIME: Duration = Duration::from_millis(5);
 /// The same for short work of the pool: bodies of a megabyte do not stand behind those of the largest size.
 const SHORT_BYTES: u64 = 4 * 1024 * 1024;
 const SHORT_TIME: Duration = Duration::from_millis(100);
+/// How much longer text mostly is than what came for it.
+const USUAL_RATIO: u64 = 4;
 
 /// What a worker decodes with.
 #[derive(Debug)]
@@ -97,10 +99,14 @@ impl Decoder {
             return Ok(body);
         }
         let Body { bytes, reservation } = body;
-        let mut piece = self.at_once(Encoded { codings, bytes, reservation, max_bytes }, deadline.at());
-        let mut length = None;
+        let mut encoded = Encoded { codings, bytes, reservation, max_bytes };
+        let mut length = encoded.likely_length();
         loop {
-            let encoded = match piece {
+            let piece = match length {
+                None => self.at_once(encoded, deadline.at()),
+                Some(length) => self.in_pool(length, encoded, deadline).await?,
+            };
+            encoded = match piece {
                 Piece::Done(body) => return Ok(body),
                 Piece::Failed(failure) => return Err(failure),
                 Piece::Unfinished(encoded) => {
@@ -115,10 +121,6 @@ impl Decoder {
                     deadline.excuse(since.elapsed());
                     encoded
                 }
-            };
-            piece = match length {
-                None => self.at_once(encoded, deadline.at()),
-                Some(length) => self.in_pool(length, encoded, deadline).await?,
             };
         }
     }
@@ -175,6 +177,18 @@ enum Undone {
 }
 
 impl Encoded {
+    /// What there is likely to be done, since what is tried in vain is done twice. `None`: what a worker does at once.
+    fn likely_length(&self) -> Option<Length> {
+        let came = self.bytes.len() as u64;
+        let comes_out = match (self.codings.as_slice(), self.bytes.last_chunk()) {
+            // The end of a member says it (RFC 1952 section 2.3.1), and if it lies, that is found out.
+            ([Coding::Gzip], Some(length)) => u32::from_le_bytes(*length).into(),
+            _ => came.saturating_mul(USUAL_RATIO),
+        };
+        let passes = came.saturating_add(comes_out);
+        (passes > AT_ONCE_BYTES).then_some(if passes <= SHORT_BYTES { Length::Short } else { Length::Long })
+    }
+
     /// In a thread of the pool.
     fn decode(mut self, length: Length, by: Instant, is_wanted: &dyn Fn() -> bool) -> Piece {
         let bounds = match length {

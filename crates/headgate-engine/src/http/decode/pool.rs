@@ -2,7 +2,7 @@
 //! queues, so that who has little to do does not stand behind those who have much.
 //!
 //! Work that is known to be long never has all threads. Threads wait for nothing but work: whatever the work waits for, it
-//! has to come back for. The first work starts them, and they end with the pool.
+//! has to come back for. They are started as they are needed, and end with the pool.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -13,9 +13,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use tokio::sync::oneshot;
-
-/// The fewest threads: one for the long work, one for the short.
-const MIN_THREADS: usize = 2;
 
 /// How much there is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +59,10 @@ impl std::fmt::Debug for State {
 }
 
 impl Pool {
-    /// Up to `threads`, two at the least; each holds a clone of `alive` as long as it runs.
+    /// So many threads for long work and short, and one more for short work alone. Each holds a clone of `alive` as long as it
+    /// runs.
     pub fn new(threads: usize, alive: async_channel::Sender<Infallible>) -> Self {
-        let max_threads = threads.max(MIN_THREADS);
+        let max_threads = threads + 1;
         let shared = Shared { max_threads, state: Mutex::default(), changed: Condvar::new() };
         Self { shared: Arc::new(shared), alive }
     }
@@ -164,7 +162,7 @@ mod tests {
 
     fn pool() -> (Pool, async_channel::Receiver<Infallible>) {
         let (alive, ended) = async_channel::bounded(1);
-        (Pool::new(2, alive), ended)
+        (Pool::new(1, alive), ended)
     }
 
     /// Work that tells that it has begun and goes on until it is let go.

@@ -20,7 +20,7 @@ fn brotli(data: &[u8]) -> Vec<u8> {
 }
 
 fn decoder() -> Decoder {
-    Decoder::new(Arc::new(Pool::new(2, async_channel::bounded(1).0)))
+    Decoder::new(Arc::new(Pool::new(1, async_channel::bounded(1).0)))
 }
 
 fn on_event_loop<T>(future: impl Future<Output = T>) -> T {
@@ -275,7 +275,7 @@ fn a_body_that_is_not_decoded_in_time_fails_at_once_and_its_thread_notices() {
     let (alive, ended) = async_channel::bounded(1);
     on_event_loop(async {
         let by = Instant::now() + Duration::from_millis(50);
-        let threads = Arc::new(Pool::new(2, alive));
+        let threads = Arc::new(Pool::new(1, alive));
         let decoded =
             Decoder::new(threads).decode(&named("zstd, gzip, gzip"), body, u64::MAX, &mut Deadline::new(by)).await;
         assert_eq!(Err(ErrorKind::Timeout), decoded.map(|_| ()).map_err(|failure| failure.kind));
