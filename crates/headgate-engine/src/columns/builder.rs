@@ -3,12 +3,8 @@
 use std::mem;
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    ArrayBuilder as _, BinaryBuilder, GenericByteBuilder, Int16Builder, Int64Builder, PrimitiveBuilder, StringBuilder,
-    TimestampMicrosecondBuilder,
-};
-use arrow_array::types::{ArrowPrimitiveType, ByteArrayType};
-use arrow_array::{Array as _, ArrayRef, BinaryArray, BooleanArray, RecordBatch};
+use arrow_array::builder::{BinaryBuilder, Int16Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
+use arrow_array::{ArrayRef, BinaryArray, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, OffsetBuffer};
 use arrow_schema::{ArrowError, Fields, SchemaRef};
 use http::Version;
@@ -16,12 +12,11 @@ use http::Version;
 use super::headers::HeadersBuilder;
 use super::kept::{KeptCodec, KeptRows};
 use super::repeated::RepeatedText;
+use super::room::{BATCH_ROWS, take_bytes, take_numbers};
 use super::schema::schema;
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::outcome::{AnswerRef, Body, Outcome, OutcomeRef};
 
-/// Rows after which a batch goes to the sink.
-pub const BATCH_ROWS: usize = 1024;
 /// Bytes of rows and responses after which a batch goes to the sink.
 pub const BATCH_BYTES: usize = 1024 * 1024;
 
@@ -146,19 +141,6 @@ impl Columns {
             self.remote_addr.take(),
         ])
     }
-}
-
-/// The column so far, which begins again with room for as much.
-fn take_numbers<T: ArrowPrimitiveType>(column: &mut PrimitiveBuilder<T>) -> ArrayRef {
-    let taken = column.finish();
-    *column = PrimitiveBuilder::with_capacity(taken.len()).with_data_type(taken.data_type().clone());
-    Arc::new(taken)
-}
-
-/// As [`take_numbers`]; an eighth more, since it would be copied for a byte too many.
-pub(super) fn take_bytes<T: ByteArrayType>(column: &mut GenericByteBuilder<T>) -> ArrayRef {
-    let next = GenericByteBuilder::with_capacity(column.len(), column.values_slice().len() / 8 * 9);
-    Arc::new(mem::replace(column, next).finish())
 }
 
 /// A column of one row, which takes the memory of its value over.

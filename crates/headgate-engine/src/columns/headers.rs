@@ -9,7 +9,7 @@ use arrow_array::{ArrayRef, ListArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::ArrowError;
 
-use super::builder::take_bytes;
+use super::room::take_bytes;
 use super::schema::{header_fields, headers_item};
 use crate::model::headers::HeadersRef;
 

@@ -4,6 +4,7 @@ pub mod builder;
 mod headers;
 pub mod kept;
 mod repeated;
+mod room;
 pub mod schema;
 #[cfg(test)]
 mod tests;

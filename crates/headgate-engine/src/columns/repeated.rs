@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_array::builder::{ArrayBuilder as _, StringBuilder};
 use arrow_array::{ArrayRef, StringArray};
 
-use super::builder::BATCH_ROWS;
+use super::room::BATCH_ROWS;
 
 /// A value up to this length is kept as the column of a whole batch.
 const MAX_WHOLE_BYTES: usize = 64;

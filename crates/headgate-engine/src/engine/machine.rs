@@ -1,5 +1,5 @@
-//! What this machine allows: open files and local ports. Found out before the first request, because at the first
-//! request it is too late.
+//! What this machine allows: open files and local ports, and how freed memory goes back to it. Seen to before the first
+//! request, because at the first request it is too late.
 
 use std::fs;
 use std::thread;
@@ -14,6 +14,32 @@ use crate::model::message::{Message, OptionName};
 const SPARE_FILES: u64 = 64;
 /// Files that a worker's event loop takes.
 const WORKER_FILES: u64 = 4;
+
+/// Memory that is taken at once in blocks of this size goes back to the system when it is freed.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGE_BLOCK_BYTES: i32 = 1024 * 1024;
+
+/// Keeps glibc from holding on to what bodies have taken. After the first large block that is freed it takes all up to 32 MiB
+/// from its heaps, where freed bodies leave holes: measured with 200 bodies of 15 MiB at a time, 80 to 115 MB beyond the
+/// budget. Fixed at what it would be for blocks of this size, both of its thresholds move no more.
+pub fn give_back_large_blocks() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        use std::sync::Once;
+
+        use nix::libc::{M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, mallopt};
+
+        static ONCE: Once = Once::new();
+        #[expect(
+            unsafe_code,
+            reason = "two numbers for the allocator: there is no pointer, and no safe way to say them"
+        )]
+        ONCE.call_once(|| unsafe {
+            mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
+            mallopt(M_TRIM_THRESHOLD, 2 * LARGE_BLOCK_BYTES);
+        });
+    }
+}
 
 /// The cores that this process may use.
 pub fn cores() -> usize {
