@@ -33,13 +33,13 @@ def mixed(hostile: list[str], others: list[str]) -> list[str]:
 
 
 def test_windows_of_brotli_fit_the_budget_and_their_time_and_leave_others_theirs(server: str, tmp_path: Path) -> None:
-    bombs = [f"{server}/fault/brotli-window?{number}" for number in range(200)]
-    others = [f"{server}/encoded/zstd/1000000?{number}" for number in range(200)]
-    told = counted(tmp_path, mixed(bombs, others), 64, "--timeout-s", "3")
+    bombs = [f"{server}/fault/brotli-window?{number}" for number in range(150)]
+    others = [f"{server}/encoded/zstd/1000000?{number}" for number in range(150)]
+    told = counted(tmp_path, mixed(bombs, others), 128, "--timeout-s", "3")
     assert len(others) == told["answered"], told["errors"]
     assert told["errors"].keys() <= {"body_too_large", "timeout"}
     assert told["latency_us"]["max"] < 8_000_000
-    assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+    assert told["peak_rss_bytes"] <= 128 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 def test_windows_within_windows_fit_the_budget(server: str, tmp_path: Path) -> None:
