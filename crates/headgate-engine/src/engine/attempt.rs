@@ -16,6 +16,7 @@ use http::Method;
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
 use crate::http::client::LaneState;
+use crate::http::deadline::OwnWait;
 use crate::http::h1::exchange::{Exchange, Means, NoReply, Reply};
 use crate::http::h1::head::header_room;
 use crate::http::h1::response::{WholeAnswer, whole};
@@ -115,9 +116,11 @@ impl Share {
         let max_body_bytes = self.shared.limits.response.max_body_bytes;
         let answer = whole(data, &mut room, self.asks_for_head(place), max_body_bytes);
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
-        let Some(answer) = answer.filter(|_| self.gathered.has_room(length)) else {
+        let Some(answer) = answer.filter(|_| self.gathered.has_room(length) && state.deadline.excused().is_zero())
+        else {
             let mut exchange = self.exchange(place, Outgoing::done());
-            exchange.take_in(data, &self.means(), ended);
+            let came = ended.checked_sub(state.deadline.excused()).unwrap_or(ended);
+            exchange.take_in(data, &self.means(), came);
             return Poll::Ready(Err(Detour::Exchange(exchange)));
         };
         self.gathered.draw(&self.allowance, length as u64);
@@ -213,8 +216,10 @@ impl Share {
 
     /// Of an attempt that ends now. What we have waited for ourselves is no part of how long the server took.
     fn span(&self, started: Instant, state: &mut LaneState) -> Span {
-        let excused = state.deadline.take_excused();
-        self.count_wait(Wait::Memory, excused);
+        let excused = state.deadline.excused();
+        for (wait, own) in [(Wait::Memory, OwnWait::Memory), (Wait::Decoder, OwnWait::Decoder)] {
+            self.count_wait(wait, state.deadline.take_excused(own));
+        }
         Span { started, elapsed: started.elapsed().saturating_sub(excused) }
     }
 

@@ -11,6 +11,16 @@ use std::time::{Duration, Instant};
 use tokio::task::unconstrained;
 use tokio::time::Sleep;
 
+/// What a row waits for that is not the server's fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum OwnWait {
+    /// Room for the response.
+    Memory,
+    /// A thread to decode it.
+    Decoder,
+}
+
 /// A lane's timer.
 #[derive(Debug)]
 pub struct Deadline {
@@ -18,13 +28,13 @@ pub struct Deadline {
     /// When the timer will wake the lane; `None`: it will not.
     wakes_at: Option<Instant>,
     /// By how much it was moved on for what was not the server's fault.
-    excused: Duration,
+    excused: [Duration; 2],
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Deadline {
     pub fn new(at: Instant) -> Self {
-        Self { at, wakes_at: None, excused: Duration::ZERO, sleep: Box::pin(tokio::time::sleep_until(at.into())) }
+        Self { at, wakes_at: None, excused: [Duration::ZERO; 2], sleep: Box::pin(tokio::time::sleep_until(at.into())) }
     }
 
     /// Moves the deadline.
@@ -33,19 +43,19 @@ impl Deadline {
     }
 
     /// Moves it on by the time that was spent on waiting for ourselves.
-    pub fn excuse(&mut self, time: Duration) {
+    pub fn excuse(&mut self, wait: OwnWait, time: Duration) {
         self.at += time;
-        self.excused += time;
+        self.excused[wait as usize] += time;
     }
 
     /// How much is excused.
     pub fn excused(&self) -> Duration {
-        self.excused
+        self.excused.iter().sum()
     }
 
-    /// How much was excused since this was asked last.
-    pub fn take_excused(&mut self) -> Duration {
-        std::mem::take(&mut self.excused)
+    /// How much was excused for this since that was asked last.
+    pub fn take_excused(&mut self, wait: OwnWait) -> Duration {
+        std::mem::take(&mut self.excused[wait as usize])
     }
 
     pub fn at(&self) -> Instant {

@@ -15,9 +15,11 @@ pub enum Wait {
     Memory,
     /// The address of a name.
     Names,
+    /// A thread to decode a body.
+    Decoder,
 }
 
-const WAITS: usize = 4;
+const WAITS: usize = 5;
 
 /// Lane-time since the start of a job, by what it was spent on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,7 +34,7 @@ impl LaneTime {
         self.waiting[wait as usize]
     }
 
-    /// Time of attempts; waiting for memory and names is a part of one.
+    /// Time of attempts; waiting for memory, names and decoders is a part of one.
     pub fn in_flight(&self) -> Duration {
         self.total.saturating_sub(self.waiting(Wait::Input) + self.waiting(Wait::Sink))
     }

@@ -31,7 +31,7 @@ use self::coding::{Coding, codings};
 use self::layers::undo_all;
 use self::meter::{Bounds, Meter, Stop};
 use self::pool::{Length, Pool};
-use crate::http::deadline::Deadline;
+use crate::http::deadline::{Deadline, OwnWait};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 use crate::model::memory::Reservation;
@@ -118,7 +118,7 @@ impl Decoder {
                     let lacking = needed.saturating_sub(encoded.reservation.bytes());
                     encoded.reservation.grow(lacking).await;
                     // That the memory was full is not the server's fault.
-                    deadline.excuse(since.elapsed());
+                    deadline.excuse(OwnWait::Memory, since.elapsed());
                     encoded
                 }
             };

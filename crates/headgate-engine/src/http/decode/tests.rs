@@ -252,7 +252,7 @@ fn a_body_waits_for_memory_holding_no_more_than_came_and_not_on_its_own_time() {
             assert_eq!(LIMIT + 1, budget.used());
             drop((within, beyond));
             let body = decoding.await;
-            let waited_for_memory = deadline.take_excused();
+            let waited_for_memory = deadline.take_excused(OwnWait::Memory);
             let body = body.expect("it is decoded");
             assert!(body.bytes == plain);
             assert_eq!(body.bytes.capacity() as u64, body.reservation.bytes());

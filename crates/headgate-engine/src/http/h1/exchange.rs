@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use http::Method;
 
-use crate::http::deadline::Deadline;
+use crate::http::deadline::{Deadline, OwnWait};
 use crate::http::decode::Decoder;
 use crate::http::dial::connect::Connection;
 use crate::http::h1::allowance::{Allowance, READ_BYTES};
@@ -190,60 +190,31 @@ impl Exchange {
                 self.failure = Some(self.timed_out());
                 return;
             }
-            if let Err(failure) = self.set_aside(connection, means, deadline).await {
-                self.failure = Some(failure);
-                return;
-            }
-            match poll_fn(|cx| self.poll_fill(connection, means.scratch, deadline, cx)).await {
-                Ok(length) => {
+            match poll_fn(|cx| self.poll_fill(connection, means, deadline, cx)).await {
+                Ok(Some(length)) => {
                     let now = Instant::now();
                     let came = now.checked_sub(deadline.excused()).unwrap_or(now);
                     self.take_in(&means.scratch.read.borrow()[..length], means, came);
                 }
+                Ok(None) => self.set_aside(deadline).await,
                 Err(failure) => self.failure = Some(failure),
             }
         }
     }
 
-    /// Sees to it that whatever the next read brings is set aside before it is read. Where there is no memory for it, the
-    /// server waits, too.
-    async fn set_aside(
-        &mut self,
-        connection: &mut Connection,
-        means: &Means<'_>,
-        deadline: &mut Deadline,
-    ) -> Result<(), Failure> {
-        let growth = READ_BYTES + self.reader.growth_bytes();
-        if means.allowance.covers(growth) {
-            return Ok(());
-        }
-        // Nothing is set aside for a server that takes its time.
-        poll_fn(|cx| self.poll_readable(connection, deadline, cx)).await?;
-        let missing = (self.reader.held_bytes() + growth) as u64;
-        let missing = missing.saturating_sub(self.reservation.bytes());
+    /// What the next read takes at the most, with what there is.
+    fn needed_bytes(&self) -> u64 {
+        (self.reader.held_bytes() + READ_BYTES + self.reader.growth_bytes()) as u64
+    }
+
+    /// Sets aside what the next read may bring. Where there is no memory for it, the server waits, too.
+    async fn set_aside(&mut self, deadline: &mut Deadline) {
+        let missing = self.needed_bytes().saturating_sub(self.reservation.bytes());
         if !self.reservation.try_grow(missing) {
             let since = Instant::now();
             self.reservation.grow(missing).await;
             // That the memory was full is not the server's fault.
-            deadline.excuse(since.elapsed());
-        }
-        Ok(())
-    }
-
-    fn poll_readable(
-        &mut self,
-        connection: &mut Connection,
-        deadline: &mut Deadline,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Failure>> {
-        self.poll_outgoing(connection, cx)?;
-        match connection.poll_readable(cx) {
-            Poll::Pending if deadline.poll_passed(cx) => Poll::Ready(Err(self.timed_out())),
-            Poll::Pending => {
-                self.reservation.shrink_to(self.reader.held_bytes() as u64);
-                Poll::Pending
-            }
-            Poll::Ready(()) => Poll::Ready(Ok(())),
+            deadline.excuse(OwnWait::Memory, since.elapsed());
         }
     }
 
@@ -259,18 +230,30 @@ impl Exchange {
         Failure::new(ErrorKind::Timeout, format!("{what} in time")).with_option(OptionName::TimeoutS)
     }
 
-    /// One read: how many bytes, 0 at the end of the connection.
+    /// One read: how many bytes, 0 at the end of the connection; `None`: there is something, and nothing is set aside for it.
+    /// That is asked at each poll, since others may have taken meanwhile what there was.
     fn poll_fill(
         &mut self,
         connection: &mut Connection,
-        scratch: &Scratch,
+        means: &Means<'_>,
         deadline: &mut Deadline,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<usize, Failure>> {
+    ) -> Poll<Result<Option<usize>, Failure>> {
         self.poll_outgoing(connection, cx)?;
-        match connection.poll_read(&mut scratch.read.borrow_mut(), cx) {
-            Poll::Pending if deadline.poll_passed(cx) => Poll::Ready(Err(self.timed_out())),
-            read => read,
+        let needed = self.needed_bytes();
+        let growth = needed - self.reader.held_bytes() as u64;
+        let read = if needed <= self.reservation.bytes() || means.allowance.covers(growth as usize) {
+            connection.poll_read(&mut means.scratch.read.borrow_mut(), cx).map_ok(Some)
+        } else {
+            connection.poll_readable(cx).map(|()| Ok(None))
+        };
+        if read.is_pending() {
+            if deadline.poll_passed(cx) {
+                return Poll::Ready(Err(self.timed_out()));
+            }
+            // Nothing is set aside for a server that takes its time.
+            self.reservation.shrink_to(self.reader.held_bytes() as u64);
         }
+        read
     }
 }
