@@ -2,9 +2,19 @@
 
 import warnings
 
-from headgate._headgate import DEBUG_BUILD, ERROR_KINDS, RowStream, Run, Server, job_rows, job_status, preview
+from headgate._headgate import (
+    DEBUG_BUILD,
+    ERROR_KINDS,
+    RowStream,
+    Run,
+    Server,
+    give_back_large_blocks,
+    job_rows,
+    job_status,
+    preview,
+)
 
-__all__ = ["ERROR_KINDS", "RowStream", "Run", "Server", "job_rows", "job_status", "preview"]
+__all__ = ["ERROR_KINDS", "RowStream", "Run", "Server", "give_back_large_blocks", "job_rows", "job_status", "preview"]
 
 if DEBUG_BUILD:
     warnings.warn(

@@ -21,7 +21,7 @@ mod _headgate {
     #[pymodule_export]
     use super::directory::{job_rows, job_status};
     #[pymodule_export]
-    use super::options::options_as_read;
+    use super::options::{give_back_large_blocks, options_as_read};
     #[pymodule_export]
     use super::preview::preview;
     #[pymodule_export]

@@ -136,3 +136,9 @@ fn format(name: &str) -> Result<Format, JobError> {
         other => Err(JobError::usage(message!(OptionName::Format.set(other), ": it is one of parquet, ndjson, none"))),
     }
 }
+
+/// For the command line, whose process makes requests and nothing else.
+#[pyfunction]
+pub fn give_back_large_blocks() {
+    headgate_engine::engine::machine::give_back_large_blocks();
+}

@@ -189,6 +189,9 @@ impl OutcomeBuilder {
     /// As [`OutcomeBuilder::push`], with the memory that was set aside for it. A large body is not copied where it comes first.
     pub fn push_owned(&mut self, mut outcome: Outcome, failed: bool) {
         let bytes = outcome.as_ref().bytes();
+        if let Some(answer) = &mut outcome.answer {
+            self.reservation.absorb(mem::take(&mut answer.memory));
+        }
         let body = outcome.answer.as_mut().and_then(|answer| answer.body.as_mut());
         if let Some(Body { bytes: body, reservation }) = body {
             self.reservation.absorb(mem::take(reservation));

@@ -14,7 +14,7 @@ use super::kept::KeptCodec;
 use super::schema::schema;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
-use crate::model::memory::MemoryBudget;
+use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::outcome::{Answer, Body, Outcome};
 use crate::model::row::{Row, RowExtra};
 
@@ -61,6 +61,7 @@ fn outcome(ordinal: u64, chosen: &Chosen, codec: &KeptCodec) -> Outcome {
         status,
         version: if status % 2 == 0 { Version::HTTP_11 } else { Version::HTTP_10 },
         headers: headers.iter().map(|(name, value)| (&name[..], &value[..])).collect(),
+        memory: Reservation::default(),
         remote_addr: format!("127.0.0.{}:80", status % 3).into(),
         ttfb_us: chosen.number as u64 / 2,
         body_bytes: chosen.number as u64 / 3,
@@ -168,6 +169,7 @@ fn with_body(ordinal: u64, bytes: Vec<u8>) -> Outcome {
         status: 200,
         version: Version::HTTP_11,
         headers: Headers::default(),
+        memory: Reservation::default(),
         remote_addr: "127.0.0.1:80".into(),
         ttfb_us: 1,
         body_bytes: body.bytes.len() as u64,

@@ -115,8 +115,9 @@ impl Share {
         let mut room = header_room();
         let max_body_bytes = self.shared.limits.response.max_body_bytes;
         let answer = whole(data, &mut room, self.asks_for_head(place), max_body_bytes);
+        let room_needed = length + self.lanes.look(place, Row::bytes);
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
-        let Some(answer) = answer.filter(|_| self.gathered.has_room(length) && state.deadline.excused().is_zero())
+        let Some(answer) = answer.filter(|_| self.gathered.has_room(room_needed) && state.deadline.excused().is_zero())
         else {
             let mut exchange = self.exchange(place, Outgoing::done());
             let came = ended.checked_sub(state.deadline.excused()).unwrap_or(ended);
@@ -260,6 +261,7 @@ impl Share {
             status: reply.head.status,
             version: reply.head.version,
             headers: reply.head.headers,
+            memory: reply.memory,
             remote_addr,
             ttfb_us: reply.first_byte.saturating_duration_since(span.started).as_micros() as u64,
             body,

@@ -136,6 +136,7 @@ mod tests {
     use super::*;
     use crate::columns::builder::BATCH_BYTES;
     use crate::model::headers::Headers;
+    use crate::model::memory::Reservation;
     use crate::model::outcome::{Answer, Body};
     use crate::model::row::Row;
 
@@ -144,6 +145,7 @@ mod tests {
             status: 200,
             version: Version::HTTP_11,
             headers: Headers::default(),
+            memory: Reservation::default(),
             remote_addr: "127.0.0.1:80".into(),
             ttfb_us: 1,
             body_bytes: bytes as u64,

@@ -105,7 +105,6 @@ impl Engine {
             return Err(JobError::usage(message!(OptionName::Threads.set(0_u64), ": at least 1 thread must work")));
         }
         let files = machine::raise_open_files()?;
-        machine::give_back_large_blocks();
         let (alive, threads) = async_channel::bounded(1);
         let common = Common {
             decoders: Arc::new(Pool::new(machine::cores(), alive.clone())),

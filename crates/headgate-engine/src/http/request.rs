@@ -146,7 +146,9 @@ impl Preparer {
         let (mut begin, mut end) = (Vec::new(), Vec::new());
         write_begin(&defaults.method, &mut begin);
         write_end(&defaults.method, defaults.body.len(), &mut end);
-        end.extend_from_slice(&defaults.body);
+        if defaults.body.len() <= JOINED_BODY_BYTES {
+            end.extend_from_slice(&defaults.body);
+        }
         Self { defaults: Rc::new(defaults), plain: (begin.into(), end.into()), sites: Sites::new(sites) }
     }
 

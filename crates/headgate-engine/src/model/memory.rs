@@ -112,6 +112,12 @@ impl Reservation {
         true
     }
 
+    /// Whether half of the limit would be left, were `bytes` more set aside.
+    pub fn leaves_half(&self, bytes: u64) -> bool {
+        let Some(run) = &self.run else { return true };
+        run.common.free.available_permits() as u64 >= bytes.saturating_add(run.common.limit / 2)
+    }
+
     /// Sets aside `bytes` more, waiting until there is room. Cancel safe: nothing is set aside until it returns.
     pub async fn grow(&mut self, bytes: u64) {
         if self.try_grow(bytes) {

@@ -29,6 +29,8 @@ pub struct Answer {
     pub status: u16,
     pub version: Version,
     pub headers: Headers,
+    /// What was set aside for `headers`: it stays where the body has failed.
+    pub memory: Reservation,
     pub remote_addr: Arc<str>,
     pub ttfb_us: u64,
     /// Decoded; `None` where it did not arrive whole.

@@ -123,6 +123,7 @@ mod tests {
 
     use super::*;
     use crate::model::headers::Headers;
+    use crate::model::memory::Reservation;
     use crate::model::outcome::{Answer, Outcome};
     use crate::model::row::Row;
 
@@ -131,6 +132,7 @@ mod tests {
             status,
             version: Version::HTTP_11,
             headers: Headers::default(),
+            memory: Reservation::default(),
             remote_addr: "127.0.0.1:80".into(),
             ttfb_us: 1,
             body: None,

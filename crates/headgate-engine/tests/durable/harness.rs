@@ -15,7 +15,7 @@ use headgate_engine::job::storage::Storage;
 use headgate_engine::job::{DoneRows, OpenJob, RunningJob};
 use headgate_engine::model::error::{ErrorKind, Failure, JobError};
 use headgate_engine::model::headers::Headers;
-use headgate_engine::model::memory::MemoryBudget;
+use headgate_engine::model::memory::{MemoryBudget, Reservation};
 use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
@@ -65,6 +65,7 @@ fn outcome(ordinal: u64, edition: &str) -> Outcome {
             status: status as u16,
             version: Version::HTTP_11,
             headers: Headers::from_iter([("server", b"nginx".as_slice())]),
+            memory: Reservation::default(),
             remote_addr: Arc::from("127.0.0.1:80"),
             ttfb_us: 1200,
             body_bytes: 0,

@@ -1,7 +1,6 @@
 //! What goes wrong with one run of an engine, and what it does to the others: nothing.
 
 use std::ops::ControlFlow;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use arrow_schema::{DataType, Field, Fields};
@@ -15,8 +14,7 @@ use headgate_engine::sink::Sink;
 use headgate_engine::source::Source;
 
 use crate::harness::{PATIENCE, eventually, server, url};
-use crate::own_ends::{Channel, Collector, engine, passage, start};
-use crate::scripted::Scripted;
+use crate::own_ends::{Channel, Collector, StuckSink, engine, passage, start};
 
 /// Panics at the first batch.
 struct PanickingSink;
@@ -24,23 +22,6 @@ struct PanickingSink;
 impl Sink for PanickingSink {
     fn write(&mut self, _batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
         panic!("on purpose");
-    }
-}
-
-/// Takes nothing until it is let go.
-struct StuckSink(Receiver<()>);
-
-impl StuckSink {
-    fn new() -> (Sender<()>, Self) {
-        let (let_go, stuck) = channel();
-        (let_go, Self(stuck))
-    }
-}
-
-impl Sink for StuckSink {
-    fn write(&mut self, _batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
-        let _ = self.0.recv();
-        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -145,49 +126,4 @@ fn what_an_ended_run_says_of_itself_stays() {
     let (other, _) = start(&engine, vec![url(server.address(), "/"); 3000], 4);
     assert!(other.wait(PATIENCE));
     assert_eq!(before, told(&run));
-}
-
-#[test]
-fn what_a_server_says_in_its_heads_is_set_aside_too_and_all_of_it_is_given_back() {
-    const BUDGET_BYTES: u64 = 2 << 20;
-    let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{}\r\n",
-        format!("X-Long: {}\r\n", "x".repeat(5000)).repeat(10)
-    );
-    let server = Scripted::answering(head);
-    let options = EngineOptions { threads: Some(1), max_memory_bytes: BUDGET_BYTES, ..EngineOptions::default() };
-    let engine = Engine::start(&options).expect("an engine");
-    let budget = engine.memory();
-    let (let_go, stuck) = StuckSink::new();
-    let (_, unused) = Collector::new();
-    let source = Channel::of(vec![server.url("/"); 200]);
-    let run = Run::start(&engine, Passage { sink: Box::new(stuck), ..passage(source, unused, 100) }).expect("a run");
-    eventually("heads have filled the budget", || budget.used() > BUDGET_BYTES / 2);
-    drop(let_go);
-    assert!(run.wait(PATIENCE));
-    assert_eq!((200, None), (run.summary().rows, run.summary().failure.map(|failure| failure.message)));
-    eventually("all is given back", || budget.used() == 0);
-}
-
-#[test]
-fn a_row_that_waits_for_memory_for_longer_than_its_time_limit_is_answered_all_the_same() {
-    const TIMEOUT: Duration = Duration::from_millis(500);
-    let server = server();
-    let options = EngineOptions { threads: Some(1), max_memory_bytes: 1000, ..EngineOptions::default() };
-    let engine = Engine::start(&options).expect("an engine");
-    for path in ["/bytes/20000", "/encoded/gzip/20000", "/chunked/20000"] {
-        let before = server.statistics().requests;
-        let (let_go, stuck) = StuckSink::new();
-        let (_, unused) = Collector::new();
-        let source = Channel::of(vec![url(server.address(), path); 10]);
-        let mut passage = Passage { sink: Box::new(stuck), ..passage(source, unused, 10) };
-        passage.request.timeout = TIMEOUT;
-        let run = Run::start(&engine, passage).expect("a run");
-        eventually("all are asked", || server.statistics().requests == before + 10);
-        // Nothing tells that a time has passed but the time.
-        std::thread::sleep(2 * TIMEOUT);
-        drop(let_go);
-        assert!(run.wait(PATIENCE));
-        assert_eq!(10, run.summary().answered, "{path}: {:?}", run.summary().errors);
-    }
 }

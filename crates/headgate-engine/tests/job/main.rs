@@ -9,6 +9,7 @@ mod changing_input;
 mod endings;
 mod engine;
 mod engine_faults;
+mod engine_memory;
 mod fail_on;
 mod faults;
 mod figures;

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int16Type, Int64Type};
@@ -54,6 +55,7 @@ pub struct Ended {
     pub error: Option<String>,
     pub attempts: i16,
     pub body: Vec<u8>,
+    pub elapsed: Duration,
 }
 
 /// Rows that ended, for a test to look at.
@@ -101,6 +103,7 @@ impl Sink for Collector {
         let (rows, statuses) =
             (column("row").as_primitive::<Int64Type>(), column("status").as_primitive::<Int16Type>());
         let (errors, bodies) = (column("error").as_string::<i32>(), column("body").as_binary::<i32>());
+        let elapsed = column("elapsed_us").as_primitive::<Int64Type>();
         let attempts = column("attempts").as_primitive::<Int16Type>();
         let mut seen = self.seen.rows.lock().unwrap();
         seen.extend(rows.iter().enumerate().map(|(index, row)| Ended {
@@ -109,7 +112,25 @@ impl Sink for Collector {
             error: errors.iter().nth(index).flatten().map(str::to_owned),
             attempts: attempts.value(index),
             body: bodies.iter().nth(index).flatten().unwrap_or_default().to_vec(),
+            elapsed: Duration::from_micros(elapsed.value(index) as u64),
         }));
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// Takes nothing until it is let go.
+pub struct StuckSink(Receiver<()>);
+
+impl StuckSink {
+    pub fn new() -> (Sender<()>, Self) {
+        let (let_go, stuck) = channel();
+        (let_go, Self(stuck))
+    }
+}
+
+impl Sink for StuckSink {
+    fn write(&mut self, _batch: OutcomeBatch) -> Result<ControlFlow<()>, JobError> {
+        let _ = self.0.recv();
         Ok(ControlFlow::Continue(()))
     }
 }

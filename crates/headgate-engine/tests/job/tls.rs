@@ -215,3 +215,21 @@ fn a_file_of_certificates_that_cannot_be_read_is_refused_before_results_are_repl
     rig.options.sink.fresh = true;
     rig.run();
 }
+
+#[test]
+fn answers_that_are_encrypted_wait_for_memory_as_others_do() {
+    let authority = Authority::new();
+    let server = authority.server(|stream| {
+        while read_head(stream).is_some() {
+            stream.write_all(response(&"x".repeat(100_000)).as_bytes()).unwrap();
+            stream.flush().unwrap();
+        }
+    });
+    for budget in [1, 200_000, 300_000] {
+        let url = format!("https://localhost:{}/?[1-20]", server.address.port());
+        let mut rig = authority.trusted(url).concurrency(5, 2);
+        rig.options.engine.max_memory_bytes = budget;
+        let rows = rig.rows();
+        assert_eq!(20, rows.iter().filter(|row| row.body().is_some_and(|body| body.len() == 100_000)).count());
+    }
+}

@@ -12,7 +12,7 @@ use headgate_engine::job::OpenJob;
 use headgate_engine::job::storage::Disk;
 use headgate_engine::model::error::{ErrorKind, Failure, JobError};
 use headgate_engine::model::headers::Headers;
-use headgate_engine::model::memory::MemoryBudget;
+use headgate_engine::model::memory::{MemoryBudget, Reservation};
 use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
@@ -38,6 +38,7 @@ pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
             status: 200,
             version: Version::HTTP_11,
             headers,
+            memory: Reservation::default(),
             remote_addr: Arc::from("127.0.0.1:80"),
             ttfb_us: 1200,
             body_bytes: body.len() as u64,

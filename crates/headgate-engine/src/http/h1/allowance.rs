@@ -23,12 +23,15 @@ impl Allowance {
         Self { reservation: RefCell::new(budget.reservation()) }
     }
 
-    /// Whether a read that may take so much memory is covered, if need be by what the budget has left. Nothing that was left is
-    /// overdrawn.
+    /// Whether a read that may take so much memory is covered, if need be by what the budget has left: half of that is for
+    /// bodies that have more to come. It holds for a read in the same poll: another lane may use it up.
     pub fn covers(&self, bytes: usize) -> bool {
         let mut reservation = self.reservation.borrow_mut();
-        let has = reservation.bytes();
-        bytes as u64 <= has || bytes <= MAX_BYTES && reservation.try_grow_within(MAX_BYTES as u64 - has)
+        if bytes as u64 <= reservation.bytes() {
+            return true;
+        }
+        let missing = (MAX_BYTES as u64).saturating_sub(reservation.bytes());
+        bytes <= MAX_BYTES && reservation.leaves_half(missing) && reservation.try_grow_within(missing)
     }
 
     /// Gives to a body what it takes of a read that was covered.
@@ -47,23 +50,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_covered_is_set_aside_and_nothing_is_overdrawn_for_it() {
-        let limit = 3 * READ_BYTES as u64;
+    fn what_is_covered_is_set_aside_and_half_of_the_budget_is_left() {
+        let limit = 4 * MAX_BYTES as u64;
         let budget = MemoryBudget::new(limit);
-        let (first, second) = (Allowance::new(&budget), Allowance::new(&budget));
-        assert!(first.covers(READ_BYTES));
-        assert_eq!(MAX_BYTES as u64, budget.used());
-        assert!(!second.covers(READ_BYTES), "there is room for one read, and not for what would be set aside");
-        assert!(!first.covers(MAX_BYTES + 1));
+        let allowances: [Allowance; 3] = std::array::from_fn(|_| Allowance::new(&budget));
+        let [first, second, third] = &allowances;
+        assert!(first.covers(READ_BYTES) && second.covers(READ_BYTES));
+        assert_eq!(limit / 2, budget.used());
+        assert!(!third.covers(1) && !first.covers(MAX_BYTES + 1));
 
         let mut body = budget.reservation();
         first.give(&mut body, READ_BYTES as u64 + 1);
-        assert!(!first.covers(READ_BYTES), "it has less, and the budget has not as much as that");
+        assert!(first.covers(READ_BYTES - 1));
+        assert!(!first.covers(READ_BYTES), "it has less, and no more is to be had");
         first.release();
-        assert_eq!(READ_BYTES as u64 + 1, budget.used());
+        assert_eq!(MAX_BYTES as u64 + READ_BYTES as u64 + 1, budget.used());
         drop(body);
-        assert!(second.covers(MAX_BYTES));
-        drop(second);
+        assert!(third.covers(MAX_BYTES));
+        drop(allowances);
         assert_eq!(0, budget.used());
     }
 }

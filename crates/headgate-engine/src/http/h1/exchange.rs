@@ -61,6 +61,8 @@ pub struct Means<'a> {
 #[derive(Debug)]
 pub struct Reply {
     pub head: Head,
+    /// What was set aside for the head.
+    pub memory: Reservation,
     pub first_byte: Instant,
     pub body: Result<Body, Failure>,
     pub body_bytes: u64,
@@ -135,6 +137,7 @@ impl Exchange {
         let held = self.reader.held_bytes() as u64;
         let missing = held.saturating_sub(self.reservation.bytes());
         means.allowance.give(&mut self.reservation, missing);
+        debug_assert!(self.reservation.bytes() >= held, "a read was not set aside");
         if self.reader.is_done() {
             self.reservation.shrink_to(held);
         }
@@ -157,13 +160,16 @@ impl Exchange {
         deadline: &mut Deadline,
     ) -> Result<Reply, NoReply> {
         self.read(connection, means, deadline).await;
-        let Exchange { outgoing, received, reader, reservation, first_byte, failure } = self;
+        let Exchange { outgoing, received, reader, mut reservation, first_byte, failure } = self;
         let ResponseReader { head, body, body_bytes, excess, .. } = reader;
         let Some(head) = head else {
             let failure = failure.unwrap_or_else(|| Failure::new(ErrorKind::Closed, "no answer came"));
             let silent = !received && failure.kind == ErrorKind::Closed;
             return Err(NoReply { failure, unsent: silent && !outgoing.has_begun(), silent });
         };
+        // Who has the head has what was set aside for it, whatever becomes of the body.
+        let mut memory = means.limits.memory.reservation();
+        reservation.give(&mut memory, head.headers.bytes() as u64);
         let reusable = failure.is_none() && head.keep_alive && !excess && outgoing.is_done();
         let body = match failure {
             None if head.encoded => {
@@ -179,7 +185,7 @@ impl Exchange {
             body
         });
         let first_byte = first_byte.unwrap_or_else(Instant::now);
-        Ok(Reply { head, first_byte, body, body_bytes, reusable })
+        Ok(Reply { head, memory, first_byte, body, body_bytes, reusable })
     }
 
     /// Reads until the response is whole, or cannot be.

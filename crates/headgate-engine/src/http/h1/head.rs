@@ -57,7 +57,8 @@ pub struct ParsedHead<'a> {
 
 impl ParsedHead<'_> {
     fn to_head(&self) -> Head {
-        let mut headers = Headers::with_capacity(self.headers.len(), self.length);
+        let bytes = self.headers.iter().map(|header| header.name.len() + header.value.len()).sum();
+        let mut headers = Headers::with_capacity(self.headers.len(), bytes);
         for header in self.headers {
             headers.push(header.name, header.value);
         }

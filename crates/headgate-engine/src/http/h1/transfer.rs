@@ -110,6 +110,7 @@ impl Outgoing {
         for part in [&mut self.head, &mut self.body] {
             while !part.is_empty() {
                 match Pin::new(&mut *stream).poll_write(cx, part)? {
+                    Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Poll::Ready(written) => {
                         self.begun = true;
                         part.advance(written);
@@ -130,7 +131,7 @@ impl Outgoing {
     /// Why there will be no answer. A server may answer and close before it has read all (413, say): what it answered is read
     /// all the same.
     pub fn unsent(&self) -> Option<Failure> {
-        self.failure.clone().filter(|_| !self.begun)
+        self.failure.as_ref().filter(|_| !self.begun).cloned()
     }
 }
 

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::columns::builder::OutcomeBuilder;
     use crate::model::headers::Headers;
-    use crate::model::memory::MemoryBudget;
+    use crate::model::memory::{MemoryBudget, Reservation};
     use crate::model::outcome::{Answer, Body, Outcome};
     use crate::model::row::Row;
     use crate::parts::parquet::write::ParquetPart;
@@ -203,6 +203,7 @@ mod tests {
             status: 200,
             version: http::Version::HTTP_11,
             headers: Headers::default(),
+            memory: Reservation::default(),
             remote_addr: "127.0.0.1:80".into(),
             ttfb_us: 1,
             body_bytes: 0,

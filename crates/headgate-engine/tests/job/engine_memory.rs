@@ -1,0 +1,148 @@
+//! The budget of memory, seen from the engine that has it: what a run sets aside, and what it does not charge to its rows.
+
+use std::io::Write;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use headgate_engine::engine::Engine;
+use headgate_engine::model::options::EngineOptions;
+use headgate_engine::run::{Passage, Run};
+
+use crate::harness::{PATIENCE, eventually, server, url};
+use crate::own_ends::{Channel, Collector, StuckSink, passage};
+use crate::scripted::{Scripted, read_head};
+
+fn engine(max_memory_bytes: u64) -> Engine {
+    let options = EngineOptions { threads: Some(1), max_memory_bytes, ..EngineOptions::default() };
+    Engine::start(&options).expect("an engine")
+}
+
+/// A run whose outcomes are taken only when the sender is dropped.
+fn start_stuck(engine: &Engine, source: Channel, concurrency: usize, timeout: Duration) -> (Run, Sender<()>) {
+    let (let_go, stuck) = StuckSink::new();
+    let (_, unused) = Collector::new();
+    let mut passage = Passage { sink: Box::new(stuck), ..passage(source, unused, concurrency) };
+    passage.request.timeout = timeout;
+    (Run::start(engine, passage).expect("a run"), let_go)
+}
+
+#[test]
+fn heads_are_set_aside_whatever_becomes_of_the_body_and_all_is_given_back() {
+    const BUDGET_BYTES: u64 = 2 << 20;
+    const HEAD_BYTES: u64 = 50_000;
+    let long = format!("X-Long: {}\r\n", "x".repeat(5000)).repeat(10);
+    // "hello" in gzip
+    let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\x48\xcd\xc9\xc9\x07\0\x86\xa6\x10\x36\x05\0\0\0";
+    for (says, body) in [
+        ("Content-Length: 0", &b""[..]),
+        ("Content-Length: 99999999999", b""),
+        ("Content-Encoding: gzip\r\nContent-Length: 25", gzip),
+    ] {
+        let head = format!("HTTP/1.1 200 OK\r\n{says}\r\n{long}\r\n");
+        let server = Scripted::answering([head.as_bytes(), body].concat());
+        let engine = engine(BUDGET_BYTES);
+        let budget = engine.memory();
+        let source = Channel::of(vec![server.url("/"); 200]);
+        let (run, let_go) = start_stuck(&engine, source, 200, PATIENCE);
+        eventually("heads have filled the budget", || budget.used() > BUDGET_BYTES / 2);
+        // Those that have ended hold their heads: three batches of a megabyte that are on their way, and what the lanes hold.
+        assert!(run.snapshot().rows * HEAD_BYTES < 2 * BUDGET_BYTES, "{says}: {}", run.snapshot().rows);
+        drop(let_go);
+        assert!(run.wait(PATIENCE));
+        assert_eq!((200, None), (run.summary().rows, run.summary().failure.map(|failure| failure.message)), "{says}");
+        eventually("all is given back", || budget.used() == 0);
+    }
+}
+
+#[test]
+fn bodies_that_come_all_at_once_after_their_heads_are_set_aside_before_they_are_read() {
+    const LANES: usize = 100;
+    static REST: [u8; 110_000] = [b'x'; 110_000];
+    let all = Barrier::new(LANES);
+    let server = Scripted::start(move |mut stream, _| {
+        read_head(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 110001\r\n\r\nx").unwrap();
+        all.wait();
+        let _ = stream.write_all(&REST);
+    });
+    let engine = engine(1 << 20);
+    let (_, sink) = Collector::new();
+    // Every read of a debug build checks that it was.
+    let run = Run::start(&engine, passage(Channel::of(vec![server.url("/"); LANES]), sink, LANES)).expect("a run");
+    assert!(run.wait(PATIENCE));
+    assert_eq!((LANES as u64, None), (run.summary().answered, run.summary().failure.map(|failure| failure.message)));
+}
+
+#[test]
+fn a_row_that_waits_for_memory_for_longer_than_its_time_limit_is_answered_all_the_same() {
+    const TIMEOUT: Duration = Duration::from_secs(2);
+    let server = server();
+    for path in ["/bytes/20000", "/encoded/gzip/20000", "/chunked/20000"] {
+        let before = server.statistics().requests;
+        let engine = engine(1000);
+        let (run, let_go) = start_stuck(&engine, Channel::of(vec![url(server.address(), path); 10]), 10, TIMEOUT);
+        eventually("all are asked", || server.statistics().requests == before + 10);
+        // Nothing but a row that is never answered tells that the time has passed.
+        let (_, sink) = Collector::new();
+        let mut never = passage(Channel::of([url(server.address(), "/fault/hang-before-headers")]), sink, 1);
+        never.request.timeout = TIMEOUT;
+        assert!(Run::start(&engine, never).expect("a run").wait(PATIENCE));
+        drop(let_go);
+        assert!(run.wait(PATIENCE));
+        assert_eq!(10, run.summary().answered, "{path}: {:?}", run.summary().errors);
+    }
+}
+
+#[test]
+fn what_a_row_has_waited_for_memory_is_neither_its_own_time_nor_taken_off_that_of_the_next() {
+    const BUDGET_BYTES: u64 = 1 << 20;
+    const HELD: Duration = Duration::from_secs(2);
+    const SLOW: Duration = Duration::from_millis(300);
+    let dropped = AtomicUsize::new(0);
+    let server = Scripted::start(move |mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            if head.contains("/hang") {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nx").unwrap();
+                // Until the run ends.
+                let _ = read_head(&mut stream);
+                return;
+            }
+            if head.contains("/drop") && dropped.fetch_add(1, Ordering::SeqCst) == 0 {
+                return;
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx").unwrap();
+            if head.contains("/slow") {
+                std::thread::sleep(SLOW);
+            }
+            stream.write_all(b"x").unwrap();
+        }
+    });
+    let engine = engine(BUDGET_BYTES);
+    let (seen, sink) = Collector::new();
+    let (rows, source) = Channel::new();
+    let run = Run::start(&engine, passage(source, sink, 2)).expect("a run");
+    let ended = |count: usize| eventually("they have ended", || seen.rows().len() == count);
+    rows.send(vec![server.url("/a"), server.url("/a")]).expect("the source is there");
+    ended(2);
+    // All of the budget is gone, and one row overdraws it: the next has to wait when its connection has something to read.
+    let mut all = engine.memory().reservation();
+    eventually("all of it is to be had", || all.try_grow_within(BUDGET_BYTES));
+    rows.send(vec![server.url("/hang")]).expect("the source is there");
+    eventually("one has the overdraft", || run.snapshot().in_flight == 1);
+    rows.send(vec![server.url("/drop")]).expect("the source is there");
+    let since = Instant::now();
+    eventually("both are in flight", || run.snapshot().in_flight == 2);
+    std::thread::sleep(HELD);
+    drop(all);
+    ended(3);
+    assert!(since.elapsed() >= HELD);
+    rows.send(vec![server.url("/slow")]).expect("the source is there");
+    ended(4);
+    let elapsed = |row: i64| seen.rows().iter().find(|ended| ended.row == row).expect("it has ended").elapsed;
+    assert!(elapsed(3) < HELD, "{:?}", elapsed(3));
+    assert!(elapsed(4) >= SLOW, "{:?}", elapsed(4));
+    run.abort();
+    assert!(run.wait(PATIENCE));
+}
