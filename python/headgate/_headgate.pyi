@@ -14,6 +14,7 @@ __all__ = [
     "Run",
     "Server",
     "__version__",
+    "give_back_large_blocks",
     "job_rows",
     "job_status",
     "options_as_read",

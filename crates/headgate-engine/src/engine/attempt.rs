@@ -2,7 +2,7 @@
 //!
 //! Between the request and its answer a lane keeps its connection and when it started, and nothing else: all that comes
 //! before is done in one poll, and so is all that comes after. Ten thousand lanes that wait are then as many looks into cold
-//! memory as there have to be. What takes more than that goes [`Share::long_way`], which is boxed.
+//! memory as there have to be. What takes more than that is boxed.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -29,7 +29,17 @@ use crate::model::row::Row;
 use crate::schedule::{AttemptEnd, Verdict};
 use crate::stats::lanes::Wait;
 
-/// What goes the long way.
+/// What an exchange that took the long way came to.
+enum Finished {
+    Recorded {
+        is_full: bool,
+    },
+    /// It may be sent again, on a new connection to this site.
+    Again(Rc<Site>),
+}
+
+/// What goes the long way. Each part of it is boxed by itself: ten thousand lanes that connect at once need no room for an
+/// exchange.
 enum Detour {
     /// There is no connection to this site.
     NoConnection(Rc<Site>),
@@ -55,14 +65,24 @@ impl Share {
                 }
                 Err(detour) => Err(detour),
             };
-            let ended = match ended {
-                Ok(is_full) => Some(is_full),
-                Err(detour) => Box::pin(self.long_way(place, started, state, detour, on_new_connection)).await,
+            let site = match ended {
+                Ok(is_full) => return is_full,
+                Err(Detour::NoConnection(site)) => site,
+                Err(Detour::Exchange(exchange)) => {
+                    match Box::pin(self.finish(place, started, state, exchange, on_new_connection)).await {
+                        Finished::Recorded { is_full } => return is_full,
+                        Finished::Again(site) => site,
+                    }
+                }
+                Err(Detour::Invalid(failure)) => {
+                    return Box::pin(self.end_unanswered(place, None, failure)).await;
+                }
             };
-            match ended {
-                Some(is_full) => return is_full,
-                None => on_new_connection = true,
+            if let Err(failure) = Box::pin(self.open(&site, state)).await {
+                let span = self.span(started, state);
+                return Box::pin(self.end_unanswered(place, Some(span), failure)).await;
             }
+            on_new_connection = true;
         }
     }
 
@@ -159,46 +179,42 @@ impl Share {
         })
     }
 
-    /// Does whatever it takes. Waits, too, where a batch is full that the outcome would come to. `None`: now there is a new
-    /// connection to begin again on.
-    async fn long_way(
+    /// Goes on with an exchange to its end, and records what becomes of the row.
+    async fn finish(
         &self,
         place: PlaceIndex,
         started: Instant,
         state: &mut LaneState,
-        detour: Detour,
+        exchange: Box<Exchange>,
         on_new_connection: bool,
-    ) -> Option<bool> {
-        let opened = match detour {
-            Detour::Invalid(failure) => {
-                let outcome = self.unanswered(self.lanes.take(place), None, failure);
-                return Some(self.record_in_turn(outcome).await);
+    ) -> Finished {
+        let finished = self.client.finish(*exchange, &self.means(), state).await;
+        let is_full = match finished {
+            Ok((reply, remote_addr)) => {
+                let span = self.span(started, state);
+                let outcome = self.answered(self.lanes.take(place), span, reply, remote_addr);
+                self.record_in_turn(outcome).await
             }
-            Detour::NoConnection(site) => self.open(&site, state).await,
-            Detour::Exchange(exchange) => match Box::pin(self.client.finish(*exchange, &self.means(), state)).await {
-                Ok((reply, remote_addr)) => {
-                    let span = self.span(started, state);
-                    let outcome = self.answered(self.lanes.take(place), span, reply, remote_addr);
-                    return Some(self.record_in_turn(outcome).await);
+            Err(none) => {
+                if !on_new_connection
+                    && self.may_be_sent_again(place, &none)
+                    && let Ok((site, _)) = self.write(place, started, &mut Vec::new())
+                {
+                    return Finished::Again(site);
                 }
-                Err(none) if !on_new_connection && self.may_be_sent_again(place, &none) => {
-                    let again = self.write(place, started, &mut Vec::new());
-                    match again {
-                        Ok((site, _)) => self.open(&site, state).await,
-                        Err(failure) => Err(failure),
-                    }
-                }
-                Err(none) => Err(none.failure),
-            },
+                self.end_unanswered(place, Some(self.span(started, state)), none.failure).await
+            }
         };
-        let failure = opened.err()?;
-        let span = self.span(started, state);
-        let outcome = self.unanswered(self.lanes.take(place), Some(span), failure);
-        Some(self.record_in_turn(outcome).await)
+        Finished::Recorded { is_full }
+    }
+
+    async fn end_unanswered(&self, place: PlaceIndex, span: Option<Span>, failure: Failure) -> bool {
+        let outcome = self.unanswered(self.lanes.take(place), span, failure);
+        self.record_in_turn(outcome).await
     }
 
     async fn open(&self, site: &Site, state: &mut LaneState) -> Result<(), Failure> {
-        let opened = Box::pin(self.client.open(&site.route, &self.shared.limits, state)).await;
+        let opened = self.client.open(&site.route, &self.shared.limits, state).await;
         self.count_wait(Wait::Names, state.take_waited_for_names());
         opened
     }
