@@ -207,29 +207,20 @@ mod tests {
     }
 
     /// Work that tells that it has begun and goes on until it is let go.
-    fn stuck(
-        begun: &mpsc::Sender<u32>,
-        number: u32,
-    ) -> (mpsc::Sender<()>, impl FnOnce(Instant, &dyn Fn() -> bool) + Send + 'static) {
+    fn stuck(pool: &Pool, begun: &mpsc::Sender<u32>, number: u32) -> (mpsc::Sender<()>, Brought<()>) {
         let (begun, (let_go, stays)) = (begun.clone(), mpsc::channel());
-        let work = move |_: Instant, _: &dyn Fn() -> bool| {
+        let brought = pool.run(Length::Long, move |_, _| {
             begun.send(number).expect("the test is there");
             let _ = stays.recv();
-        };
-        (let_go, work)
+        });
+        (let_go, brought)
     }
 
     #[test]
     fn long_work_leaves_a_thread_to_the_short() {
         let (pool, _) = pool();
         let (told, begun) = mpsc::channel();
-        let works: Vec<_> = (0..3).map(|number| stuck(&told, number)).collect();
-        let mut let_go = Vec::new();
-        let mut waiting = Vec::new();
-        for (release, work) in works {
-            let_go.push(release);
-            waiting.push(pool.run(Length::Long, work));
-        }
+        let (mut let_go, _brought): (Vec<_>, Vec<_>) = (0..3).map(|number| stuck(&pool, &told, number)).unzip();
         assert_eq!(Ok(0), begun.recv());
         for number in 0..10 {
             let brought = pool.run(Length::Short, move |_, _| number);
@@ -258,8 +249,7 @@ mod tests {
     fn what_nobody_waits_for_any_more_is_told_so_or_gone_at_once() {
         let (pool, ended) = pool();
         let (told, begun) = mpsc::channel();
-        let (let_go, work) = stuck(&told, 0);
-        let first = pool.run(Length::Long, work);
+        let (let_go, first) = stuck(&pool, &told, 0);
         assert_eq!(Ok(0), begun.recv());
         let body = Arc::new(());
         let its = body.clone();
@@ -285,8 +275,7 @@ mod tests {
     fn who_waits_is_told_when_it_begins_and_that_is_not_before_its_turn() {
         let (pool, _) = pool();
         let (told, begun) = mpsc::channel();
-        let (let_go, work) = stuck(&told, 0);
-        let _first = pool.run(Length::Long, work);
+        let (let_go, _first) = stuck(&pool, &told, 0);
         assert_eq!(Ok(0), begun.recv());
         let mut second = pool.run(Length::Long, |begun, _| begun);
         assert_eq!(Err(oneshot::error::TryRecvError::Empty), second.begun.try_recv());

@@ -313,12 +313,12 @@ fn decoded_after_its_deadline(time: Duration) -> Result<usize, ErrorKind> {
             poll_fn(|cx| if same.poll_passed(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
             drop(stuck);
         };
-        let (decoded, ()) = tokio::join!(decoder.decode(&headers, body, 1 << 20, &mut deadline), let_go);
-        let decoded = decoded.map(|body| body.bytes.len()).map_err(|failure| failure.kind)?;
+        let (came_to, ()) = tokio::join!(decoder.decode(&headers, body, 1 << 20, &mut deadline), let_go);
+        let length = came_to.map(|body| body.bytes.len()).map_err(|failure| failure.kind)?;
         let waited = deadline.take_excused(OwnWait::Decoder);
         assert!(waited > Duration::ZERO);
         assert_eq!(by + waited, deadline.at());
-        Ok(decoded)
+        Ok(length)
     })
 }
 
