@@ -93,7 +93,7 @@ fn ask(address: &str, requests: usize, connections: usize) -> io::Result<usize> 
             if received == 0 {
                 return Err(Error::new(ErrorKind::UnexpectedEof, "the server has closed a connection"));
             }
-            if connection.received == 0 && !buffer.starts_with(STATUS_LINE) {
+            if connection.received == 0 && !buffer[..received].starts_with(STATUS_LINE) {
                 return Err(Error::new(ErrorKind::InvalidData, "an answer that does not begin with HTTP/1.1 200"));
             }
             connection.received += received;

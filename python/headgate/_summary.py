@@ -12,8 +12,8 @@ class BoundBy:
     """What holds a job back.
 
     Attributes:
-        kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `memory`,
-            `names` or `nothing`
+        kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `decoding`,
+            `memory`, `names` or `nothing`
         text: One sentence, for people: figures, and the option to turn.
     """
 

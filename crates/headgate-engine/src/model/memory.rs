@@ -154,6 +154,11 @@ impl Reservation {
         }
     }
 
+    /// How much may be set aside in all without an overdraft.
+    pub fn limit(&self) -> u64 {
+        self.run.as_ref().map_or(u64::MAX, |run| run.common.limit)
+    }
+
     pub fn bytes(&self) -> u64 {
         self.bytes + self.overdrawn
     }

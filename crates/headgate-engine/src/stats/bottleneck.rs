@@ -34,6 +34,8 @@ pub enum BoundKind {
     /// No row is read, because one read long before has not ended.
     Window,
     Output,
+    /// Undoing content codings.
+    Decoding,
     Memory,
     /// Looking up names.
     Names,
@@ -106,9 +108,12 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
         (BoundKind::Output, output(stretch, waiting(Wait::Sink)).into())
     } else if busy >= SATURATED {
         (BoundKind::Machine, machine(stretch, busy))
+    } else if waiting(Wait::Decoder) >= HELD_BACK {
+        // Before memory: what stands in this queue has its memory already, and with more of it the queue is longer.
+        (BoundKind::Decoding, decoding(stretch, waiting(Wait::Decoder)).into())
     } else if waiting(Wait::Memory) >= HELD_BACK {
         let share = percent(waiting(Wait::Memory));
-        let text = "bound by memory for bodies: requests wait for it";
+        let text = "bound by memory for responses: requests wait for it";
         (BoundKind::Memory, message!("{text} {share} of the time; allow more (", OptionName::MaxMemoryBytes, ")"))
     } else if waiting(Wait::Names) >= HELD_BACK {
         (BoundKind::Names, names(waiting(Wait::Names)))
@@ -132,6 +137,11 @@ pub fn merging(merged: u64, parts: u64) -> BoundBy {
 fn output(stretch: &Stretch, share: f64) -> String {
     let what = if stretch.output_is_pipe { "whoever reads the output" } else { "the disk" };
     format!("bound by {what}: results wait to be written {} of the time", percent(share))
+}
+
+fn decoding(stretch: &Stretch, share: f64) -> String {
+    let (share, cores) = (percent(share), stretch.cores);
+    format!("bound by decoding: large bodies wait {share} of the time for one of {cores} cores to decode them")
 }
 
 fn names(share: f64) -> Message {
@@ -370,20 +380,34 @@ mod tests {
                 "bound by whoever reads the output: results wait to be written 50 % of the time",
                 piped,
             ),
-            (
-                BoundKind::Memory,
-                "bound by memory for bodies: requests wait for it 40 % of the time; allow more (max_memory_bytes)",
-                stretch(10, Some((Wait::Memory, 4)), 1.0),
-            ),
-            (
-                BoundKind::Names,
-                "bound by name look-ups: requests wait for them 40 % of the time; \
-                 ask a name server that answers sooner (dns)",
-                stretch(10, Some((Wait::Names, 4)), 1.0),
-            ),
             (BoundKind::Nothing, "nothing yet: no request has been sent", Stretch::default()),
         ] {
             let bound_by = bound_by(&stretch);
+            assert_eq!((kind, text.to_owned()), (bound_by.kind, bound_by.text.to_string()));
+        }
+    }
+
+    #[test]
+    fn what_requests_in_flight_wait_for_is_named() {
+        for (wait, kind, text) in [
+            (
+                Wait::Memory,
+                BoundKind::Memory,
+                "bound by memory for responses: requests wait for it 40 % of the time; allow more (max_memory_bytes)",
+            ),
+            (
+                Wait::Decoder,
+                BoundKind::Decoding,
+                "bound by decoding: large bodies wait 40 % of the time for one of 2 cores to decode them",
+            ),
+            (
+                Wait::Names,
+                BoundKind::Names,
+                "bound by name look-ups: requests wait for them 40 % of the time; \
+                 ask a name server that answers sooner (dns)",
+            ),
+        ] {
+            let bound_by = bound_by(&stretch(10, Some((wait, 4)), 1.0));
             assert_eq!((kind, text.to_owned()), (bound_by.kind, bound_by.text.to_string()));
         }
     }

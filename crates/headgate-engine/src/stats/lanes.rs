@@ -11,7 +11,7 @@ pub enum Wait {
     Input,
     /// Room at the sink.
     Sink,
-    /// Room for bodies in memory.
+    /// Room for responses in memory.
     Memory,
     /// The address of a name.
     Names,

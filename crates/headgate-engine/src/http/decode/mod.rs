@@ -8,7 +8,8 @@
 //! is little, at once; what looks like more, or turns out to be more and is begun again, is for a thread of the
 //! engine's [`Pool`], as short work or as long. Memory is set aside before it is there. Where there is none, what was
 //! decoded is dropped, the lane waits for twice as much, and it is begun again: so nobody holds memory while it waits
-//! for more, and what is done twice is no more than what is done once.
+//! for more, and what is done twice is no more than what is done once. Waiting for memory or for a thread is waiting for
+//! ourselves, and moves the deadline on; decoding does not.
 
 mod brotli;
 mod coding;
@@ -47,6 +48,8 @@ const SHORT_BYTES: u64 = 4 * 1024 * 1024;
 const SHORT_TIME: Duration = Duration::from_millis(100);
 /// How much longer text mostly is than what came for it.
 const USUAL_RATIO: u64 = 4;
+/// How much longer it is at the most in deflate: 258 bytes for two bits.
+const DEFLATE_MAX_RATIO: u64 = 1032;
 
 /// What a worker decodes with.
 #[derive(Debug)]
@@ -84,9 +87,9 @@ impl Decoder {
     ///
     /// # Errors
     /// `body_too_large`: what comes out passes `max_bytes`. `decode`: the body is not in that coding, or is cut off.
-    /// `timeout`: it is not done by the deadline, which is moved on by waiting for memory.
+    /// `timeout`: it is not done by the deadline, which is moved on by waiting for memory or a thread.
     ///
-    /// Cancelling it drops the body; a thread that is at it notices soon.
+    /// Cancelling it drops the body; a thread that is at it notices soon, and drops it then.
     pub async fn decode(
         &self,
         headers: &Headers,
@@ -148,14 +151,16 @@ impl Decoder {
         }
     }
 
-    /// Has a thread decode it, as far as its length allows and memory reaches.
+    /// Has a thread decode it, as far as its length allows and memory reaches. Until it is begun, its time does not run.
     async fn in_pool(&self, length: Length, encoded: Encoded, deadline: &mut Deadline) -> Result<Piece, Failure> {
-        let by = deadline.at();
-        let work = move |is_wanted: &dyn Fn() -> bool| encoded.decode(length, by, is_wanted);
-        let mut ended = self.pool.run(length, work).map_err(|error| {
-            Failure::new(ErrorKind::Decode, format!("a thread to decode the body cannot be started: {error}"))
-        })?;
-        let ended = poll_fn(|cx| match Pin::new(&mut ended).poll(cx) {
+        let (by, since) = (deadline.at(), Instant::now());
+        let mut brought = self.pool.run(length, move |begun, is_wanted: &dyn Fn() -> bool| {
+            encoded.decode(length, by + begun.saturating_duration_since(since), is_wanted)
+        });
+        if let Ok(begun) = (&mut brought.begun).await {
+            deadline.excuse(OwnWait::Decoder, begun.saturating_duration_since(since));
+        }
+        let ended = poll_fn(|cx| match Pin::new(&mut brought.ended).poll(cx) {
             Poll::Ready(ended) => Poll::Ready(Some(ended)),
             Poll::Pending if deadline.poll_passed(cx) => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
@@ -180,12 +185,14 @@ impl Encoded {
     /// What there is likely to be done, since what is tried in vain is done twice. `None`: what a worker does at once.
     fn likely_length(&self) -> Option<Length> {
         let came = self.bytes.len() as u64;
-        let comes_out = match (self.codings.as_slice(), self.bytes.last_chunk()) {
-            // The end of a member says it (RFC 1952 section 2.3.1), and if it lies, that is found out.
-            ([Coding::Gzip], Some(length)) => u32::from_le_bytes(*length).into(),
-            _ => came.saturating_mul(USUAL_RATIO),
+        let said = match (self.codings.as_slice(), self.bytes.last_chunk()) {
+            // The end of a member says it (RFC 1952 section 2.3.1). If it lies, that is found out, but for what cannot be
+            // true: that is something else behind the last member.
+            ([Coding::Gzip], Some(length)) => Some(u64::from(u32::from_le_bytes(*length)))
+                .filter(|length| *length <= came.saturating_mul(DEFLATE_MAX_RATIO)),
+            _ => None,
         };
-        let passes = came.saturating_add(comes_out);
+        let passes = came.saturating_add(said.unwrap_or_else(|| came.saturating_mul(USUAL_RATIO)));
         (passes > AT_ONCE_BYTES).then_some(if passes <= SHORT_BYTES { Length::Short } else { Length::Long })
     }
 
@@ -196,6 +203,7 @@ impl Encoded {
             Length::Long => Bounds { bytes: u64::MAX, until: by },
         };
         let held = self.bytes.capacity() as u64;
+        let limit = self.reservation.limit();
         let reservation = std::mem::take(&mut self.reservation);
         let meter = Rc::new(Meter::new(bounds, by, is_wanted, reservation, held));
         let mut decoded = Vec::new();
@@ -213,8 +221,9 @@ impl Encoded {
                 drop(decoded);
                 self.reservation.shrink_to(held);
                 match undone {
-                    // What is left to do is not known: twice as much each time is not much more often than needed.
-                    Undone::NoMemory { needed } => Piece::NoMemory(self, needed * 2),
+                    // What is left to do is not known: twice as much each time is not much more often than needed. Who asks
+                    // for more than there is in all is let through one at a time: not before it must be.
+                    Undone::NoMemory { needed } => Piece::NoMemory(self, (needed * 2).min(limit.max(needed))),
                     _ => Piece::Unfinished(self),
                 }
             }

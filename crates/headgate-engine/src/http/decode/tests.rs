@@ -1,4 +1,5 @@
 use std::io::Write;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use flate2::Compression;
@@ -70,13 +71,14 @@ fn deflate(data: &[u8]) -> Vec<u8> {
     deflate.finish().expect("memory")
 }
 
+fn stored(length: usize) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+    encoder.write_all(&vec![b'x'; length]).expect("memory");
+    encoder.finish().expect("memory")
+}
+
 #[test]
 fn members_that_meet_at_the_end_of_a_buffer_are_all_read() {
-    let stored = |length: usize| {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
-        encoder.write_all(&vec![b'x'; length]).expect("memory");
-        encoder.finish().expect("memory")
-    };
     for length in 8150..8200 {
         let encoded = [stored(length), gzip(b"second")].concat();
         let plain = [vec![b'x'; length], b"second".to_vec()].concat();
@@ -257,7 +259,7 @@ fn a_body_waits_for_memory_holding_no_more_than_came_and_not_on_its_own_time() {
             assert!(body.bytes == plain);
             assert_eq!(body.bytes.capacity() as u64, body.reservation.bytes());
             assert!(waited_for_memory > Duration::ZERO);
-            assert_eq!(by + waited_for_memory, deadline.at());
+            assert_eq!(by + waited_for_memory + deadline.take_excused(OwnWait::Decoder), deadline.at());
             drop(body);
         });
         assert_eq!(0, budget.used());
@@ -282,4 +284,84 @@ fn a_body_that_is_not_decoded_in_time_fails_at_once_and_its_thread_notices() {
     });
     assert!(ended.recv_blocking().is_err(), "the threads have ended with their pool");
     assert_eq!(0, budget.used());
+}
+
+#[test]
+fn a_body_that_waits_for_a_thread_does_so_beyond_its_deadline_and_has_all_its_time_afterwards() {
+    // What is decoded here takes a few milliseconds; the busier the machine, the more time it has.
+    let may_take = [1, 4, 16].map(|halves| Duration::from_millis(500) * halves);
+    let in_time = may_take.iter().find(|time| decoded_after_its_deadline(**time) == Ok(300_000));
+    assert!(in_time.is_some());
+}
+
+/// What a body comes to, here its length, that has this much time and does not get a thread before that is over.
+fn decoded_after_its_deadline(time: Duration) -> Result<usize, ErrorKind> {
+    on_event_loop(async {
+        let threads = Arc::new(Pool::new(1, async_channel::bounded(1).0));
+        let mut stuck = Vec::new();
+        for length in [Length::Long, Length::Short] {
+            let (let_go, stays) = mpsc::channel::<()>();
+            let mut brought = threads.run(length, move |_, _| stays.recv().is_err());
+            (&mut brought.begun).await.expect("there is a thread for each");
+            stuck.push((let_go, brought));
+        }
+        let by = Instant::now() + time;
+        let (mut deadline, mut same) = (Deadline::new(by), Deadline::new(by));
+        let body = Body { bytes: stored(300_000), ..Body::default() };
+        let (headers, decoder) = (named("gzip"), Decoder::new(threads));
+        let let_go = async {
+            poll_fn(|cx| if same.poll_passed(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
+            drop(stuck);
+        };
+        let (came_to, ()) = tokio::join!(decoder.decode(&headers, body, 1 << 20, &mut deadline), let_go);
+        let length = came_to.map(|body| body.bytes.len()).map_err(|failure| failure.kind)?;
+        let waited = deadline.take_excused(OwnWait::Decoder);
+        assert!(waited > Duration::ZERO);
+        assert_eq!(by + waited, deadline.at());
+        Ok(length)
+    })
+}
+
+#[test]
+fn a_body_that_fits_the_budget_never_asks_for_more_than_that() {
+    let bytes = gzip(&vec![0; 1 << 20]);
+    for (limit, of_another, asks_for) in [
+        // It stops where there is no more, somewhat beyond what was free, and what it then needs fits.
+        (1 << 20, 400_000, Some(1 << 20)),
+        (8 << 20, 7_900_000, None),
+        // What it then needs does not.
+        (300_000, 0, None),
+    ] {
+        let budget = MemoryBudget::new(limit);
+        let (mut beyond, mut another, mut reservation) =
+            (budget.reservation(), budget.reservation(), budget.reservation());
+        // Nobody else may overdraw.
+        assert!(beyond.try_grow(limit + 1));
+        assert!(another.try_grow_within(of_another) && reservation.try_grow_within(bytes.len() as u64));
+        let encoded = Encoded { codings: vec![Coding::Gzip], bytes: bytes.clone(), reservation, max_bytes: u64::MAX };
+        let by = Instant::now() + Duration::from_secs(60);
+        let Piece::NoMemory(_, asked) = encoded.decode(Length::Long, by, &|| true) else {
+            panic!("there is no room for it in {limit}");
+        };
+        let free = limit - of_another;
+        match asks_for {
+            Some(bytes) => assert_eq!(bytes, asked),
+            None if free < limit => assert!((2 * free..limit).contains(&asked), "{asked}"),
+            None => assert!((limit + 1..2 * limit).contains(&asked), "{asked}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_behind_a_gzip_body_is_not_taken_for_its_length() {
+    let length = |bytes: Vec<u8>| {
+        let encoded =
+            Encoded { codings: vec![Coding::Gzip], bytes, reservation: Reservation::default(), max_bytes: u64::MAX };
+        encoded.likely_length()
+    };
+    assert_eq!(None, length(gzip(b"hello")));
+    assert_eq!(None, length([gzip(b"hello"), vec![0xff; 4]].concat()));
+    assert_eq!(Some(Length::Short), length(gzip(&vec![0; 1 << 20])));
+    assert_eq!(Some(Length::Long), length(gzip(&vec![0; 16 << 20])));
+    assert_eq!(Some(Length::Short), length([stored(300_000), vec![0xff; 4]].concat()));
 }
