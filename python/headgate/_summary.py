@@ -23,7 +23,10 @@ class BoundBy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Latency:
-    """Times of attempts from their start to the last byte, in microseconds."""
+    """Times of attempts from their start to the last byte, in microseconds.
+
+    What they waited for memory, or for a thread to decode a body, is not in them.
+    """
 
     p50: int
     p90: int

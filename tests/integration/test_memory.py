@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,11 @@ def mixed(hostile: list[str], others: list[str]) -> list[str]:
 def test_windows_of_brotli_fit_the_budget_and_their_time_and_leave_others_theirs(server: str, tmp_path: Path) -> None:
     bombs = [f"{server}/fault/brotli-window?{number}" for number in range(150)]
     others = [f"{server}/encoded/zstd/1000000?{number}" for number in range(150)]
-    told = counted(tmp_path, mixed(bombs, others), 128, "--timeout-s", "3")
-    assert len(others) == told["answered"], told["errors"]
-    assert told["errors"].keys() <= {"body_too_large", "timeout"}
-    assert told["latency_us"]["max"] < 8_000_000
+    begun = time.monotonic()
+    told = counted(tmp_path, mixed(bombs, others), 128, "--timeout-s", "20")
+    assert time.monotonic() - begun < LONGEST_S - 10
+    # Each is bounded in what it may do, and none pays for the others.
+    assert (len(others), {"body_too_large": len(bombs)}) == (told["answered"], told["errors"])
     assert told["peak_rss_bytes"] <= 128 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
@@ -49,15 +51,22 @@ def test_windows_within_windows_fit_the_budget(server: str, tmp_path: Path) -> N
 
 
 def test_what_comes_to_nothing_takes_nobody_elses_time(server: str, tmp_path: Path) -> None:
+    timeout_s, largest = 2, 8_000_000
     hostile = [f"{server}/fault/deflated-nothing?{number}" for number in range(60)]
-    others = [f"{server}/encoded/gzip/1000?{number}" for number in range(300)]
+    # Little ones are decoded at once. The others stand in one queue with the hostile, for longer than a row has time.
+    kinds = ["gzip/1000"] * 100 + ["gzip/1000000"] * 20 + [f"zstd/{largest}"] * 3
+    others = [f"{server}/encoded/{kind}?{number}" for number, kind in enumerate(kinds)]
     source = tmp_path / "urls.txt"
-    source.write_text("".join(f"{url}\n" for url in mixed(hostile, others)))
-    headgate("fetch", source, "-o", tmp_path / "out", "-c", "360", "--timeout-s", "3")
+    source.write_text("".join(f"{url}\n" for url in [*hostile, *others]))
+    limits = ["-c", str(len(hostile + others)), "--timeout-s", str(timeout_s), "--max-body-bytes", str(largest)]
+    begun = time.monotonic()
+    headgate("fetch", source, "-o", tmp_path / "out", *limits)
+    assert time.monotonic() - begun < LONGEST_S - 10
     outcomes = rows(tmp_path / "out")
-    assert {"timeout", None} >= {row["error"] for row in outcomes}
+    assert {"body_too_large", "timeout", None} >= {row["error"] for row in outcomes}
     assert [] == [row["url"] for row in outcomes if row["error"] and "/fault/" not in row["url"]]
-    assert max(row["elapsed_us"] for row in outcomes) < 8_000_000
+    # Of its own time, without what it waited for a thread.
+    assert max(row["elapsed_us"] for row in outcomes) < (timeout_s + 5) * 1_000_000
 
 
 def test_bodies_that_are_read_fit_the_budget(server: str, tmp_path: Path) -> None:

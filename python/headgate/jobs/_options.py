@@ -273,9 +273,9 @@ class WorkOptions(TypedDict, total=False):
         int,
         JobOption(
             help=(
-                "What responses take in memory until they are written, and what decoding them takes: others wait"
-                " meanwhile, and their servers with them. One body at a time may go beyond it, so that there is always"
-                " one that comes to its end."
+                "What responses, headers and bodies, take in memory until they are written, and what decoding them"
+                " takes: others wait meanwhile, and their servers with them. One body at a time may go beyond it, so"
+                " that there is always one that comes to its end."
             ),
             default=256 * 1024**2,
             unit=_BYTES,
