@@ -23,10 +23,9 @@ def main(arguments: Sequence[str]) -> int:
         _ending.tell("nothing was done")
         return _replace.EXIT_NOT_REPLACED
     _ending.warn_if_insecure(insecure=options.insecure)
-    from headgate import _native  # noqa: PLC0415 - not for the help
     from headgate.jobs import _display, _report, _run  # noqa: PLC0415 - not for the help
 
-    _native.give_back_large_blocks()
+    _run.in_own_process()
     display = _display.display_for(show=not command.quiet, output=options.output)
     summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS, spell=as_flag)
     report = None if command.quiet or _reader_is_gone(options) else _report.report(summary, as_flag)

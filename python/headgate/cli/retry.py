@@ -12,10 +12,9 @@ def main(arguments: Sequence[str]) -> int:
     if command is None:
         return 0
     _ending.warn_if_insecure(insecure=command.options.insecure)
-    from headgate import _native  # noqa: PLC0415 - not for the help
     from headgate.jobs import _display, _report, _run  # noqa: PLC0415 - not for the help
 
-    _native.give_back_large_blocks()
+    _run.in_own_process()
     display = _display.display_for(show=not command.quiet)
     summary, stopped_by = _run.run(command.options, display, signals=_ending.SIGNALS, spell=as_flag)
     report = None if command.quiet else _report.retry_report(summary, as_flag)

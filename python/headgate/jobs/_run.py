@@ -8,7 +8,7 @@ from typing import Final
 from headgate import _format
 from headgate._errors import Interrupted, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
-from headgate._native import Run
+from headgate._native import Run, give_back_large_blocks
 from headgate._summary import Summary
 from headgate.jobs import _report
 from headgate.jobs._job_options import FetchOptions, RetryOptions
@@ -19,6 +19,11 @@ _INSECURE_NOTE: Final = (
     Mention("insecure"),
     "): all of this may have been read and changed on the way",
 )
+
+
+def in_own_process() -> None:
+    """To be called before a run, where the process is for that run alone: freed memory goes back to the system."""
+    give_back_large_blocks()
 
 
 def run(
