@@ -164,26 +164,7 @@ proptest! {
 }
 
 fn with_body(ordinal: u64, bytes: Vec<u8>) -> Outcome {
-    let body = Body { bytes, ..Body::default() };
-    let answer = Answer {
-        status: 200,
-        version: Version::HTTP_11,
-        headers: Headers::default(),
-        memory: Reservation::default(),
-        remote_addr: "127.0.0.1:80".into(),
-        ttfb_us: 1,
-        body_bytes: body.bytes.len() as u64,
-        body: Some(body),
-    };
-    Outcome {
-        row: Row::new(ordinal, "http://127.0.0.1/"),
-        method: "GET".into(),
-        attempts: 1,
-        started_at_us: 0,
-        elapsed_us: 1,
-        answer: Some(answer),
-        failure: None,
-    }
+    Outcome::for_tests(ordinal, 200, Some(bytes))
 }
 
 fn plain_builder() -> OutcomeBuilder {

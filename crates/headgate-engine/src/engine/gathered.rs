@@ -130,36 +130,14 @@ mod tests {
 
     use arrow_array::cast::AsArray as _;
     use arrow_array::types::Int64Type;
-    use http::Version;
+
     use tokio::task::{LocalSet, spawn_local};
 
     use super::*;
     use crate::columns::builder::BATCH_BYTES;
-    use crate::model::headers::Headers;
-    use crate::model::memory::Reservation;
-    use crate::model::outcome::{Answer, Body};
-    use crate::model::row::Row;
 
     fn with_body(ordinal: u64, bytes: usize) -> Outcome {
-        let answer = Answer {
-            status: 200,
-            version: Version::HTTP_11,
-            headers: Headers::default(),
-            memory: Reservation::default(),
-            remote_addr: "127.0.0.1:80".into(),
-            ttfb_us: 1,
-            body_bytes: bytes as u64,
-            body: Some(Body { bytes: vec![b'x'; bytes], ..Body::default() }),
-        };
-        Outcome {
-            row: Row::new(ordinal, "http://127.0.0.1/"),
-            method: "GET".into(),
-            attempts: 1,
-            started_at_us: 0,
-            elapsed_us: 1,
-            answer: Some(answer),
-            failure: None,
-        }
+        Outcome::for_tests(ordinal, 200, Some(vec![b'x'; bytes]))
     }
 
     #[tokio::test]

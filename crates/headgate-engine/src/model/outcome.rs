@@ -63,6 +63,32 @@ pub struct AnswerRef<'a> {
     pub body_bytes: u64,
 }
 
+#[cfg(test)]
+impl Outcome {
+    /// A row that was answered with this.
+    pub fn for_tests(ordinal: u64, status: u16, body: Option<Vec<u8>>) -> Self {
+        let answer = Answer {
+            status,
+            version: Version::HTTP_11,
+            headers: Headers::default(),
+            memory: Reservation::default(),
+            remote_addr: "127.0.0.1:80".into(),
+            ttfb_us: 1,
+            body_bytes: body.as_ref().map_or(0, |body| body.len() as u64),
+            body: body.map(|bytes| Body { bytes, ..Body::default() }),
+        };
+        Self {
+            row: Row::new(ordinal, "http://127.0.0.1/"),
+            method: "GET".into(),
+            attempts: 1,
+            started_at_us: 0,
+            elapsed_us: 1,
+            answer: Some(answer),
+            failure: None,
+        }
+    }
+}
+
 impl Outcome {
     pub fn as_ref(&self) -> OutcomeRef<'_> {
         OutcomeRef {

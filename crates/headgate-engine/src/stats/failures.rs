@@ -119,34 +119,13 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
-    use http::Version;
 
     use super::*;
-    use crate::model::headers::Headers;
-    use crate::model::memory::Reservation;
-    use crate::model::outcome::{Answer, Outcome};
-    use crate::model::row::Row;
+
+    use crate::model::outcome::Outcome;
 
     fn answered(ordinal: u64, status: u16) -> Outcome {
-        let answer = Answer {
-            status,
-            version: Version::HTTP_11,
-            headers: Headers::default(),
-            memory: Reservation::default(),
-            remote_addr: "127.0.0.1:80".into(),
-            ttfb_us: 1,
-            body: None,
-            body_bytes: 0,
-        };
-        Outcome {
-            row: Row::new(ordinal, "http://a/"),
-            method: "GET".into(),
-            attempts: 1,
-            started_at_us: 0,
-            elapsed_us: 1,
-            answer: Some(answer),
-            failure: None,
-        }
+        Outcome::for_tests(ordinal, status, None)
     }
 
     fn timed_out(ordinal: u64, status: u16) -> Outcome {
@@ -176,7 +155,7 @@ mod tests {
             ("timeout", 4, "too late", Some(OptionName::TimeoutS)),
         ];
         let example = |row, message: &str, option| {
-            let (url, message) = ("http://a/".into(), message.into());
+            let (url, message) = ("http://127.0.0.1/".into(), message.into());
             FailureExample { row, url, message, option }
         };
         let examples = examples.map(|(key, row, message, option)| (key.to_owned(), example(row, message, option)));

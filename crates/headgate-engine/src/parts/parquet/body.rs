@@ -191,33 +191,15 @@ mod tests {
 
     use super::*;
     use crate::columns::builder::OutcomeBuilder;
-    use crate::model::headers::Headers;
-    use crate::model::memory::{MemoryBudget, Reservation};
-    use crate::model::outcome::{Answer, Body, Outcome};
-    use crate::model::row::Row;
+
+    use crate::model::memory::MemoryBudget;
+    use crate::model::outcome::Outcome;
+
     use crate::parts::parquet::write::ParquetPart;
     use crate::parts::writer::PartWriter as _;
 
     fn outcome(ordinal: usize, body: Option<Vec<u8>>) -> Outcome {
-        let answer = Answer {
-            status: 200,
-            version: http::Version::HTTP_11,
-            headers: Headers::default(),
-            memory: Reservation::default(),
-            remote_addr: "127.0.0.1:80".into(),
-            ttfb_us: 1,
-            body_bytes: 0,
-            body: body.map(|bytes| Body { bytes, ..Body::default() }),
-        };
-        Outcome {
-            row: Row::new(ordinal as u64, "http://127.0.0.1/"),
-            method: "GET".into(),
-            attempts: 1,
-            started_at_us: 0,
-            elapsed_us: 1,
-            answer: Some(answer),
-            failure: None,
-        }
+        Outcome::for_tests(ordinal as u64, 200, body)
     }
 
     /// A part with these bodies.
