@@ -1,14 +1,15 @@
 import os
 import signal
 import threading
+from collections.abc import Iterable
 from typing import Self
 
 import pytest
 
-from headgate._summary import Snapshot
+from headgate._summary import Snapshot, Summary
 from headgate.jobs import _watch
 from headgate.jobs._display import Silent
-from headgate.jobs._watch import watch
+from headgate.jobs._watch import Display, Signals
 from support.figures import snapshot_json, summary_json
 
 
@@ -63,22 +64,34 @@ class Recorder(Silent):
         self.said.append(message)
 
 
+def watch(
+    job: FakeJob,
+    display: Display,
+    *,
+    greeting: str | None = None,
+    signals: Iterable[signal.Signals] = (signal.SIGINT,),
+    grace_s: float = 10,
+) -> tuple[Summary, signal.Signals | None]:
+    with Signals(signals) as received:
+        return _watch.watch(job, display, received, grace_s=grace_s, greeting=greeting), received.first
+
+
 def test_a_job_is_watched_to_its_end() -> None:
     job = FakeJob(None, None)
-    summary, stopped_by = watch(job, Silent(), grace_s=10)
+    summary, stopped_by = watch(job, Silent())
     assert (100_000, None, ["finish"]) == (summary.rows, stopped_by, job.calls)
 
 
 def test_what_is_said_of_the_start_comes_before_all_else() -> None:
     display = Recorder()
-    watch(FakeJob(signal.SIGINT), display, grace_s=10, greeting="resuming: 1 row done")
+    watch(FakeJob(signal.SIGINT), display, greeting="resuming: 1 row done")
     assert ["resuming: 1 row done", "stopping: "] == [display.said[0], display.said[1][:10]]
 
 
 def test_a_job_is_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_watch, "DRAW_EVERY_S", 0.0)
     display = Recorder()
-    watch(FakeJob(None, None, None), display, grace_s=10)
+    watch(FakeJob(None, None, None), display)
     assert (3, False) == (display.shown, display.open)
 
 
@@ -91,27 +104,37 @@ def test_the_first_interrupt_stops_the_job_and_says_so() -> None:
 
 def test_the_second_interrupt_ends_the_job_now() -> None:
     job, display = FakeJob(signal.SIGINT, None, signal.SIGINT, None), Recorder()
-    watch(job, display, grace_s=10)
+    watch(job, display)
     assert ["stop", "abort", "finish"] == job.calls
     assert display.said[1:] == ["ending now: what was in flight is given up"]
 
 
+@pytest.mark.parametrize(("signals", "calls"), [(1, ["stop", "finish"]), (2, ["abort", "finish"])])
+def test_a_signal_while_the_job_is_being_started_stops_it(signals: int, calls: list[str]) -> None:
+    job = FakeJob(None)
+    with Signals() as received:
+        for _ in range(signals):
+            os.kill(os.getpid(), signal.SIGINT)
+        _watch.watch(job, Silent(), received, grace_s=10)
+    assert (signal.SIGINT, calls) == (received.first, job.calls)
+
+
 def test_only_signals_that_were_asked_for_stop_the_job() -> None:
     job = FakeJob(signal.SIGTERM, None)
-    _, stopped_by = watch(job, Silent(), grace_s=10, signals=[signal.SIGINT, signal.SIGTERM])
+    _, stopped_by = watch(job, Silent(), signals=[signal.SIGINT, signal.SIGTERM])
     assert (signal.SIGTERM, ["stop", "finish"]) == (stopped_by, job.calls)
 
 
 def test_a_terminal_that_goes_away_stops_the_job_once_however_often_it_is_told() -> None:
     job, display = FakeJob(signal.SIGHUP, None, signal.SIGHUP, None), Recorder()
-    _, stopped_by = watch(job, display, grace_s=10, signals=[signal.SIGHUP])
+    _, stopped_by = watch(job, display, signals=[signal.SIGHUP])
     assert (signal.SIGHUP, ["stop", "finish"]) == (stopped_by, job.calls)
     assert len(display.said) == 1
 
 
 def test_the_handlers_are_put_back() -> None:
     before = signal.getsignal(signal.SIGINT)
-    watch(FakeJob(None), Silent(), grace_s=10)
+    watch(FakeJob(None), Silent())
     assert before is signal.getsignal(signal.SIGINT)
 
 
@@ -119,7 +142,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         job = FakeJob(signal.SIGINT, None)
-        assert watch(job, Silent(), grace_s=10)[1] is None
+        assert watch(job, Silent())[1] is None
         assert ["finish"] == job.calls
     finally:
         signal.signal(signal.SIGINT, before)
@@ -127,7 +150,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
 
 def test_a_job_can_be_watched_from_another_thread() -> None:
     rows = []
-    thread = threading.Thread(target=lambda: rows.append(watch(FakeJob(None), Silent(), grace_s=10)[0].rows))
+    thread = threading.Thread(target=lambda: rows.append(watch(FakeJob(None), Silent())[0].rows))
     thread.start()
     thread.join()
     assert rows == [100_000]
@@ -136,7 +159,7 @@ def test_a_job_can_be_watched_from_another_thread() -> None:
 def test_an_exception_while_watching_ends_the_job() -> None:
     job, display = FakeJob(KeyboardInterrupt), Recorder()
     with pytest.raises(KeyboardInterrupt):
-        watch(job, display, grace_s=10)
+        watch(job, display)
     assert (["abort"], False) == (job.calls, display.open)
 
 
@@ -147,5 +170,5 @@ def test_a_display_that_cannot_write_does_not_end_the_job(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(_watch, "DRAW_EVERY_S", 0.0)
     job = FakeJob(None, None)
-    watch(job, Broken(), grace_s=10)
+    watch(job, Broken())
     assert ["finish"] == job.calls

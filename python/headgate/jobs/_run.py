@@ -12,7 +12,7 @@ from headgate._native import Run, give_back_large_blocks
 from headgate._summary import Summary
 from headgate.jobs import _report
 from headgate.jobs._job_options import FetchOptions, RetryOptions
-from headgate.jobs._watch import Display, watch
+from headgate.jobs._watch import Display, Signals, watch
 
 _INSECURE_NOTE: Final = (
     "certificates were not verified (",
@@ -47,14 +47,14 @@ def run(
     Raises:
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
-    running = Run(options) if isinstance(options, FetchOptions) else Run.retry(options)
-    greeting = _report.greeting(Summary.from_json(running.summary(), spell))
-    summary, stopped_by = watch(
-        running, display, grace_s=options.grace_s, signals=signals, greeting=greeting, spell=spell
-    )
+    # Before it starts, so that none is lost: servers may be asked before `Run` returns.
+    with Signals(signals) as received:
+        running = Run(options) if isinstance(options, FetchOptions) else Run.retry(options)
+        greeting = _report.greeting(Summary.from_json(running.summary(), spell))
+        summary = watch(running, display, received, grace_s=options.grace_s, greeting=greeting, spell=spell)
     if options.insecure:
         summary = dataclasses.replace(summary, notes=(*summary.notes, spelled(_INSECURE_NOTE, spell)))
-    return summary, stopped_by
+    return summary, received.first
 
 
 def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summary:

@@ -51,15 +51,26 @@ class Display(AbstractContextManager["Display"], Protocol):
         """Shows a message once."""
 
 
-class _Signals:
-    """Turns signals into `stop` and `abort` of one job while it runs."""
+class Signals:
+    """Counts signals, from before a job is started to its end, and turns them into `stop` and `abort` of it.
 
-    def __init__(self, job: RunningJob, numbers: Iterable[signal.Signals]) -> None:
-        self._job = job
+    Attributes:
+        first: The signal that came first, if one did.
+        count: How many came.
+    """
+
+    def __init__(self, numbers: Iterable[signal.Signals] = (signal.SIGINT,)) -> None:
+        self._job: RunningJob | None = None
         self._numbers = numbers
         self._previous: dict[signal.Signals, object] = {}
         self.first: signal.Signals | None = None
         self.count = 0
+
+    def pass_on_to(self, job: RunningJob) -> None:
+        """Stops this job on a signal, and at once if one came while it was being started."""
+        self._job = job
+        if self.count:
+            self._act()
 
     def __enter__(self) -> Self:
         # Only the main thread may set handlers; in any other, nobody can press Ctrl-C either.
@@ -84,38 +95,45 @@ class _Signals:
         self.count += 1
         if self.count == 1:
             self.first = signal.Signals(number)
+        self._act()
+
+    def _act(self) -> None:
+        if self._job is None:
+            return
+        if self.count == 1:
             self._job.stop()
         else:
             self._job.abort()
 
 
-def watch(  # noqa: PLR0913 - what is watched, for whom, and how it is said
+def watch(  # noqa: PLR0913 - what is watched, for whom, what stops it, and how it is said
     job: RunningJob,
     display: Display,
+    received: Signals,
     *,
     grace_s: float,
-    signals: Iterable[signal.Signals] = (signal.SIGINT,),
     greeting: str | None = None,
     spell: Spell = as_keyword,
-) -> tuple[Summary, signal.Signals | None]:
+) -> Summary:
     """Waits until the job has ended; the greeting is shown before all else, and sentences spell options so.
 
     Returns:
-        What the job has done, and the signal that stopped it, if one did.
+        What the job has done.
     """
     try:
-        with display, _Signals(job, signals) as received:
+        received.pass_on_to(job)
+        with display:
             if greeting is not None:
                 with contextlib.suppress(OSError):
                     display.say(greeting)
             _follow(job, display, received, grace_s, spell)
-            return Summary.from_json(job.summary(), spell), received.first
+            return Summary.from_json(job.summary(), spell)
     except BaseException:
         job.abort()
         raise
 
 
-def _follow(job: RunningJob, display: Display, received: _Signals, grace_s: float, spell: Spell) -> None:
+def _follow(job: RunningJob, display: Display, received: Signals, grace_s: float, spell: Spell) -> None:
     said = 0
     drawn_at = time.monotonic()
     while not job.wait(POLL_S):
@@ -129,7 +147,7 @@ def _follow(job: RunningJob, display: Display, received: _Signals, grace_s: floa
                 display.update(Snapshot.from_json(job.snapshot(), spell))
 
 
-def _announcement(received: _Signals, grace_s: float) -> str:
+def _announcement(received: Signals, grace_s: float) -> str:
     if received.count == 1:
         return f"stopping: what is in flight gets up to {grace_s:g} s; interrupt again to end now"
     return "ending now: what was in flight is given up"
