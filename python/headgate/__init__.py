@@ -44,7 +44,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _fetch  _job  _server                    the faces of the engine
 
     cli/                                         one file for each verb
-        _parser  _flags  _ending  _replace
+        _parser  _flags  _exit_codes
+        _ending  _replace
         _option_flags
         _fetch_flags  _retry_flags
         fetch  retry  serve  show  status

@@ -20,9 +20,7 @@ _REPEATING: Final[tuple[GivenAs, ...]] = ("columns", "headers", "kinds")
 
 def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
     """Adds the flags of a group of the help."""
-    for name, option in _typed(options).items():
-        if option.group != group:
-            continue
+    for name, option in typed(options, group).items():
         flags, text = option.flags_of(name), _text(option)
         if isinstance(option.default, bool):
             parser.switch(name, *flags, text=text)
@@ -32,7 +30,7 @@ def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
 
 def read(values: Values, options: OptionSet[Any], *, source: str = "") -> dict[str, Any]:
     """What was typed of them; `source` may be what reads standard input already."""
-    given = {name: _read(values, options.entries[name], option, source) for name, option in _typed(options).items()}
+    given = {name: _read(values, options.entries[name], option, source) for name, option in typed(options).items()}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -66,10 +64,25 @@ def summary_path(values: Values) -> Path | None:
     return path
 
 
-def _typed(options: OptionSet[Any]) -> Mapping[str, JobOption]:
-    """Those that have a flag."""
+def typed(options: OptionSet[Any], group: str = "") -> Mapping[str, JobOption]:
+    """Those that have a flag: all of them, or those of a group of the help."""
     all_options = {name: entry.option for name, entry in options.entries.items()}
-    return {name: option for name, option in all_options.items() if isinstance(option, JobOption) and option.group}
+    return {
+        name: option
+        for name, option in all_options.items()
+        if isinstance(option, JobOption) and option.group and group in ("", option.group)
+    }
+
+
+def default_of(option: JobOption) -> str:
+    """The default as it would be typed, or in words; empty where there is nothing to say."""
+    if option.default_means:
+        return option.default_means
+    if option.default in _UNSAID:
+        return ""
+    if option.given_as == "size":
+        return _format.size(option.default).replace(".0 ", " ").replace(" ", "")
+    return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
 
 
 def _text(option: JobOption) -> str:
@@ -77,15 +90,8 @@ def _text(option: JobOption) -> str:
     first = option.help.partition(". ")[0].removesuffix(".").replace("`", "")
     # An acronym keeps its capitals.
     text = option.typed or (first if first[:2].isupper() else first[0].lower() + first[1:])
-    if option.default_means:
-        default = option.default_means.replace("`", "")
-    elif option.default in _UNSAID:
-        return text
-    elif option.given_as == "size":
-        default = _format.size(option.default).replace(".0 ", " ").replace(" ", "")
-    else:
-        default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
-    return f"{text} (default: {default})"
+    default = default_of(option).replace("`", "")
+    return f"{text} (default: {default})" if default else text
 
 
 def _read(values: Values, entry: Entry, option: JobOption, source: str) -> object:

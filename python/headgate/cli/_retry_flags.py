@@ -5,26 +5,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.cli import _option_flags
+from headgate.cli._exit_codes import listing
 from headgate.cli._parser import Parser
 from headgate.jobs._job_options import RetryOptions
 from headgate.jobs._options import RETRY
 
 _DESCRIPTION = """\
-Asks the failed rows of the job in OUT again. Rows that are answered now move to part-*; the others stay in failed-*,
-and their attempts add up. Files are replaced by commits, one every 10 s: it may be stopped or killed like any run,
-and the same command asks the rest.
+Makes the requests of the failed rows in OUT again. Rows that are answered this time move to part-*; the others stay
+in failed-*, and their attempts add up. Files are replaced by commits, one every 10 s: a retry may be stopped or killed
+like any run, and the same command continues.
 
-What to ask is the job's own. Values of headers and data are not stored in it: a job that was begun with -H or -d
-needs them here again."""
+The requests are those of the job. It does not store the values of headers and data: if it was started with -H or -d,
+give them here again."""
 
-_EXAMPLES = """\
+_EXAMPLES = f"""\
 examples:
   headgate retry results
   headgate retry results --only timeout,connect,status:503 -c 20
   headgate retry results --only status:5xx --timeout-s 120
 
-exit codes: 0 no row of the job is left failed, 3 some are, 2 a mistake, or there is no job in OUT,
-130 interrupted (143 terminated): the same command goes on, 1 anything else"""
+{listing()}"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
