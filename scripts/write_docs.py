@@ -11,7 +11,8 @@ from typing import Final
 
 from headgate import _native
 from headgate.cli import _exit_codes, _option_flags
-from headgate.jobs._options import FETCH, RETRY, JobOption
+from headgate.jobs._option_entry import JobOption
+from headgate.jobs._options import FETCH, RETRY
 
 ROOT: Final = Path(__file__).parents[1]
 _PLACE: Final = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- /generated -->)", re.DOTALL)

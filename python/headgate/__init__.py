@@ -33,7 +33,10 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
 
     jobs/                                        a job of the engine, from its start to its end
         _option_rules                            what the options of a job may be
-        _options                                 their entries
+        _option_entry                            what is known of each
+        _input_options  _request_options         their entries, by what they are about
+        _limit_options  _output_options
+        _options                                 all entries of a job, and of a retry
         _job_options                             all of them, as the engine is told
         _arguments                               what Python gives as options
         _status                                  what a job's directory says

@@ -9,7 +9,8 @@ from headgate.cli import _fetch_flags
 from headgate.cli._fetch_flags import Command
 from headgate.cli._parser import CommandLineError
 from headgate.jobs._job_options import FetchOptions
-from headgate.jobs._options import FETCH, JobOption
+from headgate.jobs._option_entry import JobOption
+from headgate.jobs._options import FETCH
 
 
 def read(*arguments: str) -> Command:

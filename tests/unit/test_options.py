@@ -9,7 +9,8 @@ import headgate
 from headgate._headgate import JOB_OPTIONS, OPTION_NAMES, options_as_read
 from headgate._option import OptionSet
 from headgate.jobs._job_options import FetchOptions, RetryOptions
-from headgate.jobs._options import FETCH, RETRY, JobOption
+from headgate.jobs._option_entry import JobOption
+from headgate.jobs._options import FETCH, RETRY
 
 GOOD: dict[str, Any] = {"input": "urls.txt", "output": "results"}
 

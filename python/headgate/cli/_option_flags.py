@@ -10,7 +10,7 @@ from headgate import _format
 from headgate._option import Entry, OptionSet
 from headgate.cli._parser import Parser, Values
 from headgate.jobs._job_options import JobOptions
-from headgate.jobs._options import STANDARD_STREAM, GivenAs, JobOption
+from headgate.jobs._option_entry import STANDARD_STREAM, GivenAs, JobOption
 
 _UNSAID: Final = (None, False, True, ())
 """Defaults of which nothing is said where the entry has no words for them."""

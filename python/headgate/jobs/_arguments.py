@@ -12,7 +12,7 @@ from headgate._errors import UsageError
 from headgate._message import Mention
 from headgate._option import OptionSet
 from headgate.jobs._job_options import JobOptions, Mistake
-from headgate.jobs._options import GivenAs, JobOption
+from headgate.jobs._option_entry import GivenAs, JobOption
 
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 _WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"

@@ -6,7 +6,8 @@ from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import FetchOptions
-from headgate.jobs._options import FETCH, FetchKeywords, StrPath
+from headgate.jobs._option_entry import StrPath
+from headgate.jobs._options import FETCH, FetchKeywords
 from headgate.jobs._run import run_or_raise
 
 

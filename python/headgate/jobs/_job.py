@@ -11,7 +11,8 @@ from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import RetryOptions
-from headgate.jobs._options import RETRY, RetryKeywords, StrPath
+from headgate.jobs._option_entry import StrPath
+from headgate.jobs._options import RETRY, RetryKeywords
 from headgate.jobs._run import run_or_raise
 from headgate.jobs._status import JobStatus
 

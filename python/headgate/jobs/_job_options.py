@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from headgate._checks import Check, text
 from headgate._option import OptionSet
-from headgate.jobs._options import FETCH, FORMATS, RETRY, STANDARD_STREAM
+from headgate.jobs._option_entry import FORMATS, STANDARD_STREAM
+from headgate.jobs._options import FETCH, RETRY
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
