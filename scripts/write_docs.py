@@ -6,6 +6,7 @@ compares every page with what this would write.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,15 +29,20 @@ def _options(group: str) -> str:
     return _table(
         ["option", "Python", "default", ""],
         (
-            [_flags(name, option), f"`{name}`", _default(option), _escaped(option.help)]
+            [_flags(name, option), _keyword(name, option), _default(option), _escaped(option.help)]
             for name, option in _option_flags.typed(FETCH, group).items()
         ),
     )
 
 
 def _flags(name: str, option: JobOption) -> str:
-    *short, last = option.flags_of(name)
-    return ", ".join([*(f"`{flag}`" for flag in short), f"`{last} {option.metavar}`" if option.metavar else f"`{last}`"])
+    *others, last = option.flags_of(name)
+    return ", ".join(f"`{flag}`" for flag in [*others, f"{last} {option.metavar}".rstrip()])
+
+
+def _keyword(name: str, option: JobOption) -> str:
+    """What stands for the flag in Python; a flag that turns something off is a keyword that is on by default."""
+    return f"`{name}=False`" if option.default is True else f"`{name}`"
 
 
 def _default(option: JobOption) -> str:
@@ -73,7 +79,7 @@ def _escaped(text: str) -> str:
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
-    **{f"{group} options": lambda group=group: _options(group) for group in ("input", "request", "limits", "output")},
+    **{f"{group} options": partial(_options, group) for group in ("input", "request", "limits", "output")},
     "options of a job": _job_options,
     "options of a retry": _retry_options,
     "exit codes": _exit_codes_table,

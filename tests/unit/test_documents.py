@@ -56,7 +56,7 @@ def test_every_table_that_can_be_generated_is_in_a_page() -> None:
 def test_a_generated_table_replaces_what_was_there() -> None:
     before = "one\n<!-- generated: exit codes -->\nold\n<!-- /generated -->\ntwo\n"
     after = write_docs.filled(before).splitlines()
-    assert ["one", "<!-- generated: exit codes -->", "| exit code | |"] == after[:3]
+    assert ["one", "<!-- generated: exit codes -->", "| exit code |  |"] == after[:3]
     assert "| 3 | the job finished, and some of its rows failed |" in after
     assert ["<!-- /generated -->", "two"] == after[-2:]
 

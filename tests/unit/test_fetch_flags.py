@@ -192,7 +192,7 @@ def test_the_help_groups_the_flags_and_gives_the_defaults(capsys: pytest.Capture
     assert _fetch_flags.read(["--concurrency", "many", "--help"]) is None
     text = capsys.readouterr().out
     titles = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert ["input", "request", "limits", "output", "progress", "other", "examples"] == titles
+    assert ["input", "request", "limits", "output", "progress", "other", "examples", "exit codes"] == titles
     assert "-c, --concurrency N         requests in flight at the most (default: 256)" in text
     assert "a longer response body is a failure (default: 16MiB)" in text
     assert "read only the first N rows (default: all)" in text

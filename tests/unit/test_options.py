@@ -1,6 +1,5 @@
 import dataclasses
 import inspect
-import re
 from typing import Any
 
 import pytest
