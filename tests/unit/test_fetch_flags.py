@@ -193,8 +193,8 @@ def test_the_help_groups_the_flags_and_gives_the_defaults(capsys: pytest.Capture
     text = capsys.readouterr().out
     titles = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert ["input", "request", "limits", "output", "progress", "other", "examples", "exit codes"] == titles
-    assert "-c, --concurrency N         requests in flight at the most (default: 256)" in text
-    assert "a longer response body is a failure (default: 16MiB)" in text
+    assert "-c, --concurrency N         most requests in flight, over all threads and hosts (default: 256)" in text
+    assert "longest response body; a row with a longer one fails (default: 16MiB)" in text
     assert "read only the first N rows (default: all)" in text
     assert "how long requests in flight may go on after Ctrl-C (default: 10)" in text
     assert "the system's, and Mozilla's)" in " ".join(text.split())

@@ -53,9 +53,9 @@ def read(arguments: Sequence[str]) -> Command | None:
 
 def _parser() -> Parser:
     parser = Parser("retry", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
-    parser.group("what to ask again")
+    parser.group("what to retry")
     parser.argument("output", "OUT", "the directory of the job")
-    _option_flags.add(parser, RETRY, "what to ask again")
+    _option_flags.add(parser, RETRY, "what to retry")
     for group in ("request", "limits", "output"):
         parser.group(group)
         _option_flags.add(parser, RETRY, group)

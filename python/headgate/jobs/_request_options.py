@@ -1,4 +1,4 @@
-"""The options that say what is asked, and what is an answer."""
+"""The options that say what is requested, and what counts as an answer."""
 
 from typing import Annotated, TypedDict
 
@@ -9,12 +9,12 @@ from headgate.jobs._option_entry import Headers, JobOption, Statuses, StrPath
 
 
 class AskOptions(TypedDict, total=False):
-    """What is asked, and what is an answer."""
+    """What is requested, and what counts as an answer."""
 
     method: Annotated[
         str | None,
         JobOption(
-            help="Method of rows that name none.",
+            help="Method for rows without their own.",
             default=None,
             default_means="`GET`, or `POST` if there is `data`",
             check=rules.method,
@@ -39,8 +39,8 @@ class AskOptions(TypedDict, total=False):
         Statuses,
         JobOption(
             help=(
-                "Statuses with which a row is given up: it counts as failed and stands in `failed-*`, with its whole"
-                ' answer. Codes and classes, as `"429,5xx"` or `[429, "5xx"]`; `()` or `"none"`: every status is an'
+                "Statuses that make a row fail: it counts as failed and is in `failed-*`, with its whole answer."
+                ' Codes and classes, as in `"429,5xx"` or `[429, "5xx"]`; with `"none"` or `()`, every status is an'
                 " answer."
             ),
             default="408,425,429,5xx",
@@ -48,46 +48,46 @@ class AskOptions(TypedDict, total=False):
             given_as="statuses",
             group="output",
             metavar="STATUSES",
-            typed="statuses of failed rows, or none",
+            typed="statuses that make a row fail, or none",
             of_job=True,
         ),
     ]
 
 
 class SendOptions(TypedDict, total=False):
-    """What goes with every request, and whom it trusts: given to a retry, too."""
+    """What is sent with every request, and which certificates are trusted; a retry has these options, too."""
 
     headers: Annotated[
         Headers,
         JobOption(
-            help="Sent with each request; a mapping, or pairs where a name repeats.",
+            help="Headers to send with each request; a mapping, or pairs if a name repeats.",
             default=(),
             check=rules.headers,
             given_as="headers",
             group="request",
             flags=("-H", "--header"),
             metavar="'NAME: VALUE'",
-            typed="send this header; repeats",
+            typed="send this header; can be repeated",
             of_job=True,
         ),
     ]
     data: Annotated[
         str | bytes | None,
         JobOption(
-            help="Body of rows that bring none. Text is sent as UTF-8.",
+            help="Body for rows without their own. Text is sent as UTF-8.",
             default=None,
             given_as="data",
             group="request",
             flags=("-d", "--data"),
             metavar="DATA",
-            typed="body of rows that bring none; @FILE reads it, @- from standard input",
+            typed="body for rows without their own; @FILE reads a file, @- standard input",
             of_job=True,
         ),
     ]
     cacert: Annotated[
         StrPath | None,
         JobOption(
-            help="PEM file of certificates to trust, and no others.",
+            help="PEM file with the only certificates to trust.",
             default=None,
             default_means="the system's, and Mozilla's",
             given_as="path",
@@ -98,7 +98,7 @@ class SendOptions(TypedDict, total=False):
     insecure: Annotated[
         bool,
         JobOption(
-            help="Do not verify certificates: anyone on the way can read and change all.",
+            help="Don't verify certificates: anyone on the network path can read and change everything.",
             default=False,
             check=switch,
             group="request",
