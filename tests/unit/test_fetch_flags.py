@@ -196,7 +196,7 @@ def test_the_help_groups_the_flags_and_gives_the_defaults(capsys: pytest.Capture
     assert "-c, --concurrency N         most requests in flight, over all threads and hosts (default: 256)" in text
     assert "longest response body; a row with a longer one fails (default: 16MiB)" in text
     assert "read only the first N rows (default: all)" in text
-    assert "how long requests in flight may go on after Ctrl-C (default: 10)" in text
+    assert "how long requests in flight may continue after Ctrl-C (default: 10)" in text
     assert "the system's, and Mozilla's)" in " ".join(text.split())
     assert max(len(line) for line in text.splitlines()) <= 110
 
