@@ -48,11 +48,13 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _fetch  _job  _server                    the faces of the engine
 
     cli/                                         one file for each verb
-        _parser  _flags  _ending  _replace
-        _option_flags
+        _verbs  _parser  _flags  _ending  _replace
+        _foreign  _option_flags  _shells
         _fetch_flags  _retry_flags
         fetch  retry  serve  show  status
-        demo
+        completion  demo
+
+    __main__                                     the command, as `python -m headgate`
 """
 
 from typing import TYPE_CHECKING

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args, get_origin
 
 from headgate import _format
 from headgate._option import Entry, OptionSet
@@ -23,11 +23,13 @@ def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
     for name, option in _typed(options).items():
         if option.group != group:
             continue
+        choices = _literals(options.entries[name])
         flags, text = option.flags_of(name), _text(option)
         if isinstance(option.default, bool):
             parser.switch(name, *flags, text=text)
         else:
-            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=option.given_as in _REPEATING)
+            repeats = option.given_as in _REPEATING
+            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=repeats, choices=choices)
 
 
 def read(values: Values, options: OptionSet[Any], *, source: str = "") -> dict[str, Any]:
@@ -70,6 +72,12 @@ def _typed(options: OptionSet[Any]) -> Mapping[str, JobOption]:
     """Those that have a flag."""
     all_options = {name: entry.option for name, entry in options.entries.items()}
     return {name: option for name, option in all_options.items() if isinstance(option, JobOption) and option.group}
+
+
+def _literals(entry: Entry) -> tuple[str, ...] | None:
+    """The values that there are, where they are few."""
+    types = (entry.type, *get_args(entry.type))
+    return next((get_args(each) for each in types if get_origin(each) is Literal), None)
 
 
 def _text(option: JobOption) -> str:
