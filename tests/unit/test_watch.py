@@ -9,7 +9,8 @@ import pytest
 from headgate._summary import Snapshot, Summary
 from headgate.jobs import _watch
 from headgate.jobs._display import Silent
-from headgate.jobs._watch import Display, Signals
+from headgate.jobs._signals import Signals
+from headgate.jobs._watch import Display
 from support.figures import snapshot_json, summary_json
 
 

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args, get_origin
 
 from headgate import _format
 from headgate._option import Entry, OptionSet
@@ -21,11 +21,13 @@ _REPEATING: Final[tuple[GivenAs, ...]] = ("columns", "headers", "kinds")
 def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
     """Adds the flags of a group of the help."""
     for name, option in typed(options, group).items():
+        choices = _literals(options.entries[name])
         flags, text = option.flags_of(name), _text(option)
         if isinstance(option.default, bool):
             parser.switch(name, *flags, text=text)
         else:
-            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=option.given_as in _REPEATING)
+            repeats = option.given_as in _REPEATING
+            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=repeats, choices=choices)
 
 
 def read(values: Values, options: OptionSet[Any], *, source: str = "") -> dict[str, Any]:
@@ -83,6 +85,12 @@ def default_of(option: JobOption) -> str:
     if option.given_as == "size":
         return _format.size(option.default).replace(".0 ", " ").replace(" ", "")
     return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
+
+
+def _literals(entry: Entry) -> tuple[str, ...] | None:
+    """The values that there are, where they are few."""
+    types = (entry.type, *get_args(entry.type))
+    return next((get_args(each) for each in types if get_origin(each) is Literal), None)
 
 
 def _text(option: JobOption) -> str:

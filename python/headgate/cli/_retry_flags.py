@@ -42,7 +42,7 @@ def read(arguments: Sequence[str]) -> Command | None:
     Raises:
         CommandLineError: It has mistakes; all of them are named.
     """
-    values = _parser().read(arguments)
+    values = parser().read(arguments)
     if values is None:
         return None
     options = RetryOptions(output=values.argument("output"), **_option_flags.read(values, RETRY))
@@ -51,13 +51,14 @@ def read(arguments: Sequence[str]) -> Command | None:
     return Command(options=options, quiet=values.switch("quiet"), summary=summary)
 
 
-def _parser() -> Parser:
-    parser = Parser("retry", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
-    parser.group("what to retry")
-    parser.argument("output", "OUT", "the directory of the job")
-    _option_flags.add(parser, RETRY, "what to retry")
+def parser() -> Parser:
+    """What can be typed after the verb."""
+    made = Parser("retry", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
+    made.group("what to retry")
+    made.argument("output", "OUT", "the directory of the job")
+    _option_flags.add(made, RETRY, "what to retry")
     for group in ("request", "limits", "output"):
-        parser.group(group)
-        _option_flags.add(parser, RETRY, group)
-    _option_flags.add_progress(parser)
-    return parser
+        made.group(group)
+        _option_flags.add(made, RETRY, group)
+    _option_flags.add_progress(made)
+    return made

@@ -35,6 +35,19 @@ class ProgressOption(TypedDict, total=False):
     ]
 
 
+class ProgressOfWaiting(TypedDict, total=False):
+    """What is shown of a run in the background."""
+
+    progress: Annotated[
+        bool,
+        JobOption(
+            help="Show progress on standard error while somebody waits for the run.",
+            default=False,
+            check=switch,
+        ),
+    ]
+
+
 class OnlyOption(TypedDict, total=False):
     """Which failed rows are retried."""
 
@@ -60,9 +73,14 @@ class FetchKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, Progre
     """The options of `headgate.fetch`."""
 
 
+class StartKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, ProgressOfWaiting, total=False):
+    """The options of `headgate.start`."""
+
+
 class RetryKeywords(OnlyOption, WorkOptions, ProgressOption, total=False):
     """The options of `headgate.Job.retry`."""
 
 
 FETCH: Final = OptionSet(FetchKeywords, of="fetch")
+START: Final = OptionSet(StartKeywords, of="start")
 RETRY: Final = OptionSet(RetryKeywords, of="retry")
