@@ -24,13 +24,11 @@ MEANINGS: Final[Mapping[int, str]] = {
     EXIT_ERROR: "anything else, such as a full disk; the same command continues once the cause is gone",
 }
 
-_WIDTH: Final = 100
 
-
-def listing() -> str:
+def listing(width: int) -> str:
     """All of them, as the help lists them."""
     lines = [
-        fill(meaning, width=_WIDTH, initial_indent=f"  {code:<5}", subsequent_indent=" " * 7)
+        fill(meaning, width=width, initial_indent=f"  {code:<5}", subsequent_indent=" " * 7)
         for code, meaning in MEANINGS.items()
     ]
     return "\n".join(["exit codes:", *lines])

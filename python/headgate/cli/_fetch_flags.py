@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headgate.cli import _foreign, _option_flags
 from headgate.cli._exit_codes import listing
-from headgate.cli._parser import Parser
+from headgate.cli._parser import Parser, help_width
 from headgate.jobs._job_options import FetchOptions
 from headgate.jobs._options import FETCH
 
@@ -21,14 +21,12 @@ stopped, and every row becomes one row of the results. Requests answered in the 
 (--commit-every-s) are made again. A job that reads standard input or a pipe, or writes with -o -, can't be
 resumed."""
 
-_EXAMPLES = f"""\
+_EXAMPLES = """\
 examples:
   headgate fetch urls.txt -o results
   headgate fetch pages.parquet -o results -c 1000 --keep id
   headgate fetch 'http://127.0.0.1:8080/[1-100000]' -o results --fresh
-  headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status
-
-{listing()}"""
+  headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +61,7 @@ def parser() -> Parser:
         "fetch",
         usage="INPUT -o OUT [flags]",
         description=_DESCRIPTION,
-        examples=_EXAMPLES,
+        examples=f"{_EXAMPLES}\n\n{listing(help_width())}",
         elsewhere=_foreign.what_it_is_here,
     )
     made.group("input")

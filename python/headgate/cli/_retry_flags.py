@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headgate.cli import _option_flags
 from headgate.cli._exit_codes import listing
-from headgate.cli._parser import Parser
+from headgate.cli._parser import Parser, help_width
 from headgate.jobs._job_options import RetryOptions
 from headgate.jobs._options import RETRY
 
@@ -18,13 +18,11 @@ like any run, and the same command continues.
 The requests are those of the job. It does not store the values of headers and data: if it was started with -H or -d,
 give them here again."""
 
-_EXAMPLES = f"""\
+_EXAMPLES = """\
 examples:
   headgate retry results
   headgate retry results --only timeout,connect,status:503 -c 20
-  headgate retry results --only status:5xx --timeout-s 120
-
-{listing()}"""
+  headgate retry results --only status:5xx --timeout-s 120"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +51,9 @@ def read(arguments: Sequence[str]) -> Command | None:
 
 def parser() -> Parser:
     """What can be typed after the verb."""
-    made = Parser("retry", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
+    made = Parser(
+        "retry", usage="OUT [flags]", description=_DESCRIPTION, examples=f"{_EXAMPLES}\n\n{listing(help_width())}"
+    )
     made.group("what to retry")
     made.argument("output", "OUT", "the directory of the job")
     _option_flags.add(made, RETRY, "what to retry")
