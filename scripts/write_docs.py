@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import Final
 
 from headgate import _native
@@ -16,6 +17,7 @@ from headgate.jobs._option_entry import JobOption
 from headgate.jobs._options import FETCH, RETRY
 
 ROOT: Final = Path(__file__).parents[1]
+_WIDTH: Final = 120
 _PLACE: Final = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- /generated -->)", re.DOTALL)
 
 
@@ -52,14 +54,18 @@ def _default(option: JobOption) -> str:
 
 def _job_options() -> str:
     """The options that are part of a job's identity."""
-    names = [f"`{option.flags_of(name)[-1]}`" for name, option in _option_flags.typed(FETCH).items() if option.of_job]
-    return f"{', '.join(names[:-1])} and {names[-1]}."
+    return _listed(option.flags_of(name)[-1] for name, option in _option_flags.typed(FETCH).items() if option.of_job)
 
 
 def _retry_options() -> str:
     """The options that a retry takes."""
-    names = [f"`{option.flags_of(name)[-1]}`" for name, option in _option_flags.typed(RETRY).items()]
-    return f"{', '.join(names[:-1])} and {names[-1]}."
+    return _listed(option.flags_of(name)[-1] for name, option in _option_flags.typed(RETRY).items())
+
+
+def _listed(flags: Iterable[str]) -> str:
+    """Flags in a sentence of their own."""
+    *others, last = [f"`{flag}`" for flag in flags]
+    return fill(f"{', '.join(others)} and {last}.", width=_WIDTH, break_on_hyphens=False)
 
 
 def _exit_codes_table() -> str:

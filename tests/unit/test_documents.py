@@ -9,9 +9,9 @@ import pytest
 
 import write_docs
 from headgate import cli
+from headgate.cli._verbs import VERBS
 from support.documents import DOCUMENTS, PAGES, ROOT, anchors, links, tables, text
 
-VERBS = ("fetch", "status", "retry", "show", "serve", "demo")
 FOLDERS = ("crates", "python", "tests", "bench", "docs", "scripts", "requirements", ".ci")
 
 
