@@ -32,7 +32,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _gather  _for_each  _map
 
     jobs/                                        a job of the engine, from its start to its end
-        _option_rules                            what the options of a job may be
+        _option_rules  _secret_file              what the options of a job may be, what a file of secrets holds
         _option_entry                            what is known of each
         _input_options  _request_options         their entries, by what they are about
         _limit_options  _output_options
@@ -41,13 +41,15 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _arguments                               what Python gives as options
         _status                                  what a job's directory says
         _facts                                   how facts stand below one another
-        _display  _watch                         what a running job shows
+        _display  _watch  _proxies               what a running job shows, what it says of proxies
         _report  _report_status                  what is said of a finished one, and of one that was looked at
         _run                                     one run of a job
         _fetch  _job  _server                    the faces of the engine
 
     cli/                                         one file for each verb
         _parser  _flags  _ending  _replace
+        _files
+        _secret_flags
         _option_flags
         _fetch_flags  _retry_flags
         fetch  retry  serve  show  status

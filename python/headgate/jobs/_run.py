@@ -10,7 +10,7 @@ from headgate._errors import Interrupted, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
 from headgate._native import Run, give_back_large_blocks
 from headgate._summary import Summary
-from headgate.jobs import _report
+from headgate.jobs import _proxies, _report
 from headgate.jobs._job_options import FetchOptions, RetryOptions
 from headgate.jobs._watch import Display, Signals, watch
 
@@ -47,14 +47,16 @@ def run(
     Raises:
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
+    proxy_note = _proxies.note()
     # Before it starts, so that none is lost: servers may be asked before `Run` returns.
     with Signals(signals) as received:
         running = Run(options) if isinstance(options, FetchOptions) else Run.retry(options)
-        greeting = _report.greeting(Summary.from_json(running.summary(), spell))
+        begins_with = (proxy_note, _report.greeting(Summary.from_json(running.summary(), spell)))
+        greeting = "\n".join(filter(None, begins_with)) or None
         summary = watch(running, display, received, grace_s=options.grace_s, greeting=greeting, spell=spell)
-    if options.insecure:
-        summary = dataclasses.replace(summary, notes=(*summary.notes, spelled(_INSECURE_NOTE, spell)))
-    return summary, received.first
+    more = [spelled(_INSECURE_NOTE, spell)] if options.insecure else []
+    more += [proxy_note] if proxy_note else []
+    return dataclasses.replace(summary, notes=(*summary.notes, *more)), received.first
 
 
 def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summary:
