@@ -195,12 +195,19 @@ def test_a_retry_that_is_stopped_at_once_has_the_results_of_before() -> None:
 def test_a_retry_that_finds_nothing_says_what_there_is() -> None:
     job = RESUMED | {"rows_before": 0}
     assert ["nothing to ask again: no row of the job has failed"] == retried(**NO_ROWS, job=job | {"failed": 0})
-    assert [
-        (
-            "nothing to ask again: none of the 60 failed rows of the job has failed in such a way "
-            "(timeout 52, status:503 5, closed 3)"
-        )
-    ] == retried(**NO_ROWS, job=job)
+    nothing = "nothing to ask again among the 60 failed rows of the job (timeout 52, status:503 5, closed 3)"
+    assert [nothing] == retried(**NO_ROWS | {"notes": []}, job=job)
+    assert [nothing, "note: so it is"] == retried(**NO_ROWS | {"notes": ["so it is"]}, job=job)
+
+
+def test_nobody_is_told_to_ask_again_what_is_no_valid_request() -> None:
+    def told(failed: int) -> list[str]:
+        job = RESUMED | {"failed": failed, "errors": {"invalid_request": 60}}
+        done = {"done": 200_000, "rows_before": 200_000, "finished": True}
+        both = [*lines(job=job), *lines(**NO_ROWS, job=job | done)]
+        return [line for line in both if "headgate retry" in line]
+
+    assert (0, 2) == (len(told(60)), len(told(61)))
 
 
 def test_what_was_in_flight_when_the_grace_was_over_is_counted() -> None:

@@ -69,9 +69,6 @@ class FetchOptions(JobOptions):
     options = FETCH
 
     def __init__(self, *, input: str, output: str | None = None, **given: Any) -> None:  # noqa: A002, ANN401 - as in `fetch`
-        if given.get("method") is None:
-            # As in curl.
-            given["method"] = "GET" if given.get("data") is None else "POST"
         if given.get("format") is None:
             given["format"] = "ndjson" if output == STANDARD_STREAM else "parquet"
         super().__init__(given, input=input, output=output)

@@ -12,7 +12,9 @@ StrPath: TypeAlias = str | os.PathLike[str]
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Statuses: TypeAlias = str | Iterable[int | str]
 
-GivenAs: TypeAlias = Literal["plain", "path", "size", "data", "headers", "columns", "statuses", "kinds"]
+GivenAs: TypeAlias = Literal[
+    "plain", "path", "size", "data", "headers", "token", "user", "names", "columns", "statuses", "kinds"
+]
 """How a value is given, where that is not how it is meant: each face reads it in its own way."""
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)

@@ -19,6 +19,7 @@ _ROWS_FOR_A_RATE: Final = 10_000
 """With fewer, the CPU seconds of starting are most of it."""
 
 _LONGEST_URL: Final = 80
+_NO_REQUEST: Final = "invalid_request"
 
 
 def greeting(summary: Summary) -> str | None:
@@ -56,7 +57,8 @@ def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:
         return "nothing to ask again: no row of the job has failed"
     failed = _format.plural(job.failed, "failed row")
     kinds = ", ".join(f"{kind} {_format.count(number)}" for kind, number in most_first(job.errors))
-    return f"nothing to ask again: none of the {failed} of the job has failed in such a way ({kinds})"
+    nothing = f"nothing to ask again among the {failed} of the job ({kinds})"
+    return "\n".join(map(_format.printable, (nothing, *_notes(summary))))
 
 
 def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
@@ -64,19 +66,30 @@ def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
     if summary.rows or _stopped_early(summary):
         blocks.append(summary.bound_by.text)
     blocks.extend(_in_all(summary, of_a_retry=bool(again)))
-    blocks.extend(f"note: {note}" for note in summary.notes)
+    blocks.extend(_notes(summary))
     blocks.extend(_place(summary))
     blocks.extend(_way_on(summary, spell, of_a_retry=bool(again)))
     return "\n".join(_format.printable(line) for line in blocks)
+
+
+def _notes(summary: Summary) -> Iterator[str]:
+    return (f"note: {note}" for note in summary.notes)
 
 
 def _finished(job: JobFigures, output: str, spell: Spell) -> str:
     rows, over = _format.plural(job.done, "row"), f"start over with {spell(_FRESH)}"
     if not job.failed:
         return f"finished already: {rows} done: {over}"
+    if not _may_be_answered(job):
+        return f"finished already: {rows} done, {_format.count(job.failed)} failed: {over}"
     retry = f"headgate retry {shlex.quote(output)}"
     ways = f"ask those again with `{retry}`, or {over}"
     return f"finished already: {rows} done, {_format.count(job.failed)} failed: {ways}"
+
+
+def _may_be_answered(job: JobFigures) -> bool:
+    """Whether rows have failed that may be answered when they are asked again."""
+    return job.failed > job.errors.get(_NO_REQUEST, 0)
 
 
 def _stopped_early(summary: Summary) -> bool:
@@ -114,7 +127,7 @@ def _way_on(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str
     if not _stopped_early(summary):
         if of_a_retry and job is not None and not job.finished:
             yield "the job itself is not finished: its `headgate fetch` goes on with it"
-        elif not of_a_retry and job is not None and job.failed and job.resumable:
+        elif not of_a_retry and job is not None and _may_be_answered(job) and job.resumable:
             yield f"ask failed rows again with `headgate retry {shlex.quote(summary.output)}`"
         return
     if job is None:

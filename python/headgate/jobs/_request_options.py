@@ -1,5 +1,6 @@
 """The options that say what is requested, and what counts as an answer."""
 
+from collections.abc import Iterable
 from typing import Annotated, TypedDict
 
 from headgate._checks import switch
@@ -16,7 +17,7 @@ class AskOptions(TypedDict, total=False):
         JobOption(
             help="Method for rows without their own.",
             default=None,
-            default_means="`GET`, or `POST` if there is `data`",
+            default_means="`GET`, or `POST` for a request with a body",
             check=rules.method,
             group="request",
             flags=("-X", "--method"),
@@ -67,8 +68,51 @@ class SendOptions(TypedDict, total=False):
             group="request",
             flags=("-H", "--header"),
             metavar="'NAME: VALUE'",
-            typed="send this header; can be repeated",
+            typed="send this header, or those that @FILE has on its lines; can be repeated",
             of_job=True,
+        ),
+    ]
+    bearer: Annotated[
+        StrPath | None,
+        JobOption(
+            help="Token that is sent as `Authorization: Bearer`, or the path of a file that holds it.",
+            default=None,
+            default_means="none",
+            check=rules.token,
+            given_as="token",
+            group="request",
+            metavar="@FILE",
+            typed="send the token in this file as Authorization: Bearer; @- reads standard input",
+        ),
+    ]
+    user: Annotated[
+        StrPath | None,
+        JobOption(
+            help="`name:password` that is sent as `Authorization: Basic`, or the path of a file that holds it.",
+            default=None,
+            default_means="what stands in a URL, if it does",
+            check=rules.user,
+            given_as="user",
+            group="request",
+            flags=("-u", "--user"),
+            metavar="NAME:PASSWORD",
+            typed="send these as Authorization: Basic; @FILE reads them",
+        ),
+    ]
+    secret_headers: Annotated[
+        str | Iterable[str],
+        JobOption(
+            help=(
+                "Names of headers that are credentials, beside `Authorization`, `Proxy-Authorization` and `Cookie`: a"
+                " job can be resumed and retried with other values of these."
+            ),
+            default=(),
+            check=rules.header_names,
+            given_as="names",
+            group="request",
+            flags=("--secret-header",),
+            metavar="NAME",
+            typed="this header is a credential, too: its value may change when a job goes on; repeats",
         ),
     ]
     data: Annotated[
