@@ -41,7 +41,7 @@ class ProgressOfWaiting(TypedDict, total=False):
     progress: Annotated[
         bool,
         JobOption(
-            help="Show progress on standard error while somebody waits for the run.",
+            help="Show progress on standard error while something waits for the run.",
             default=False,
             check=switch,
         ),

@@ -68,14 +68,14 @@ class SendOptions(TypedDict, total=False):
             group="request",
             flags=("-H", "--header"),
             metavar="'NAME: VALUE'",
-            typed="send this header, or those that @FILE has on its lines; can be repeated",
+            typed="send this header, or those in @FILE, one per line; can be repeated",
             of_job=True,
         ),
     ]
     bearer: Annotated[
         StrPath | None,
         JobOption(
-            help="Token that is sent as `Authorization: Bearer`, or the path of a file that holds it.",
+            help="Token to send as `Authorization: Bearer`, or the path of a file with it.",
             default=None,
             default_means="none",
             check=rules.token,
@@ -88,9 +88,9 @@ class SendOptions(TypedDict, total=False):
     user: Annotated[
         StrPath | None,
         JobOption(
-            help="`name:password` that is sent as `Authorization: Basic`, or the path of a file that holds it.",
+            help="`name:password` to send as `Authorization: Basic`, or the path of a file with it.",
             default=None,
-            default_means="what stands in a URL, if it does",
+            default_means="that of the URL, if it has one",
             check=rules.user,
             given_as="user",
             group="request",
@@ -103,8 +103,8 @@ class SendOptions(TypedDict, total=False):
         str | Iterable[str],
         JobOption(
             help=(
-                "Names of headers that are credentials, beside `Authorization`, `Proxy-Authorization` and `Cookie`: a"
-                " job can be resumed and retried with other values of these."
+                "Names of headers that are credentials, in addition to `Authorization`, `Proxy-Authorization` and"
+                " `Cookie`: a job can be resumed and retried with other values of these."
             ),
             default=(),
             check=rules.header_names,
@@ -112,7 +112,7 @@ class SendOptions(TypedDict, total=False):
             group="request",
             flags=("--secret-header",),
             metavar="NAME",
-            typed="this header is a credential, too: its value may change when a job goes on; repeats",
+            typed="this header is a credential, too: its value may change from run to run; can be repeated",
         ),
     ]
     data: Annotated[

@@ -103,7 +103,7 @@ def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
     if summary.failure is not None:
         raise error_of(summary.failure.kind, summary.failure.pieces, summary=summary)
     if is_interrupted:
-        way_on = "; the same call goes on" if summary.job is not None and summary.job.resumable else ""
+        way_on = "; the same call resumes it" if summary.job is not None and summary.job.resumable else ""
         rows = _format.count(summary.rows)
         raise Interrupted(f"stopped after {rows} rows, which are written{way_on}", summary=summary)
     return summary
