@@ -16,7 +16,7 @@ in failed-*, and their attempts add up. Files are replaced by commits, one every
 like any run, and the same command continues.
 
 The requests are those of the job. It does not store the values of headers and data: if it was started with -H or -d,
-give them here again."""
+give the same ones here; credentials can have new values."""
 
 _EXAMPLES = """\
 examples:
