@@ -350,6 +350,19 @@ class OutputOptions(TypedDict, total=False):
             typed="refuse if OUT already holds a job",
         ),
     ]
+    allow_grown: Annotated[
+        bool,
+        JobOption(
+            help=(
+                "Go on with an input that has only grown: the rows that were added are done, too. Rows that were read"
+                " must be what they were."
+            ),
+            default=False,
+            check=switch,
+            group="output",
+            typed="go on with an INPUT that has only grown: do the rows that were added, too",
+        ),
+    ]
     commit_every_s: Annotated[
         float,
         JobOption(

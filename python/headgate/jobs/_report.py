@@ -37,7 +37,8 @@ def greeting(summary: Summary) -> str | None:
 
 def finished_already(summary: Summary) -> bool:
     """Whether the job was done before this run, which had nothing to do."""
-    return summary.job is not None and _went_on(summary) and summary.job.finished and summary.rows == 0
+    nothing_happened = summary.rows == 0 and not _stopped_early(summary)
+    return summary.job is not None and _went_on(summary) and summary.job.finished and nothing_happened
 
 
 def report(summary: Summary, spell: Spell = as_keyword) -> str:
