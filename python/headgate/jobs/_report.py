@@ -61,9 +61,11 @@ def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:
 
 
 def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
-    blocks = [headline, *aligned(_facts(summary, again, spell))]
-    if summary.rows or _stopped_early(summary):
-        blocks.append(summary.bound_by.text)
+    blocks = [headline]
+    if not _refused(summary):
+        blocks.extend(aligned(_facts(summary, again, spell)))
+        if summary.rows or _stopped_early(summary):
+            blocks.append(summary.bound_by.text)
     blocks.extend(_in_all(summary, of_a_retry=bool(again)))
     blocks.extend(f"note: {note}" for note in summary.notes)
     blocks.extend(_place(summary))
@@ -82,6 +84,12 @@ def _finished(job: JobFigures, output: str, spell: Spell) -> str:
 
 def _stopped_early(summary: Summary) -> bool:
     return summary.interrupted or summary.failure is not None
+
+
+def _refused(summary: Summary) -> bool:
+    """Whether it has come to nothing, because the input of an earlier run is another one now."""
+    failure = summary.failure
+    return failure is not None and failure.kind == "input" and not summary.rows and not summary.abandoned
 
 
 def _headline(summary: Summary, *, again: str = "") -> str:

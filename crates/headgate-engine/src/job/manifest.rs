@@ -112,12 +112,7 @@ impl Manifest {
     ///
     /// # Errors
     /// `Output`, naming all that differs and the ways on.
-    pub(super) fn check(
-        &self,
-        options: &JobOptions,
-        input: &InputNow<'_>,
-        directory: &Path,
-    ) -> Result<(), JobError> {
+    pub(super) fn check(&self, options: &JobOptions, input: &InputNow<'_>, directory: &Path) -> Result<(), JobError> {
         let shown = directory.display();
         self.same_or(options, input, |differences| {
             message!(

@@ -177,7 +177,8 @@ impl OpenJob {
             self.directory.begin(&self.manifest)?;
         }
         let begins_with = waits.then_some(self.manifest);
-        let mut writer = JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "fetch", clock)?;
+        let mut writer =
+            JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "fetch", clock)?;
         if let Some(input) = self.input {
             writer.track(input);
         }
@@ -191,12 +192,7 @@ pub(super) fn done_rows_of(commit: &Commit) -> Result<DoneRows, JobError> {
     commit.done_rows().map_err(|error| JobError::internal(format!("a commit: {error}")))
 }
 
-fn check_resume(
-    path: &Path,
-    manifest: &Manifest,
-    options: &JobOptions,
-    input: &InputNow<'_>,
-) -> Result<(), JobError> {
+fn check_resume(path: &Path, manifest: &Manifest, options: &JobOptions, input: &InputNow<'_>) -> Result<(), JobError> {
     let shown = path.display();
     if !options.sink.resume {
         return Err(JobError::output(message!(

@@ -96,8 +96,8 @@ impl OpenRetry {
         manifest.check_retry(&job, &now, &output)?;
         let done_rows = done_rows_of(&results.newest)?;
         let content = then.as_ref().map(|then| then.content.clone());
-        let mut first = open_input(&job.source, fingerprint.as_ref(), content.as_ref())
-            .map_err(|error| moved(&error, &output))?;
+        let mut first =
+            open_input(&job.source, fingerprint.as_ref(), content.as_ref()).map_err(|error| moved(&error, &output))?;
         if let Some(then) = then.filter(|then| Some(&then.fingerprint) != fingerprint.as_ref()) {
             // All rows that are asked again were read then.
             first = Box::new(Compared::new(first, &job.source, then, Beyond::Anything));

@@ -154,7 +154,8 @@ impl<R: Rows> Source for Batches<R> {
             _ => Content::new(header),
         };
         let tracked = Tracked::new(&then);
-        let tracking = Tracking { name: name.to_owned(), passing: Passing::new(then, unread), tracked: tracked.clone() };
+        let tracking =
+            Tracking { name: name.to_owned(), passing: Passing::new(then, unread), tracked: tracked.clone() };
         self.tracking = Some(tracking);
         Ok(Some(tracked))
     }

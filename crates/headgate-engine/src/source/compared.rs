@@ -44,17 +44,17 @@ pub struct Compared {
     options: SourceOptions,
     then: InputThen,
     beyond: Beyond,
-    is_compared: bool,
+    done: bool,
 }
 
 impl Compared {
     /// `source`: the same input, from which nothing has been read.
     pub fn new(source: Box<dyn Source>, options: &SourceOptions, then: InputThen, beyond: Beyond) -> Self {
-        Self { source, options: options.clone(), then, beyond, is_compared: false }
+        Self { source, options: options.clone(), then, beyond, done: false }
     }
 
     fn compare(&mut self) -> Result<(), JobError> {
-        if self.is_compared {
+        if self.done {
             return Ok(());
         }
         let name = &self.options.input;
@@ -70,7 +70,7 @@ impl Compared {
             Some(rows) => self.compare_end(source.as_mut(), *rows)?,
             None => self.compare_size()?,
         }
-        self.is_compared = true;
+        self.done = true;
         Ok(())
     }
 

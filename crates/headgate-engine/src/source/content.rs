@@ -334,7 +334,8 @@ mod tests {
 
     #[test]
     fn what_is_no_content_is_refused() {
-        for (rows, block_rows, blocks) in [(1, 1, ""), (3, 3, "A"), (1, 3, "AAAAAAAAAAAAAAAAAAAAAA=="), (2, 1, "AAAA")] {
+        for (rows, block_rows, blocks) in [(1, 1, ""), (3, 3, "A"), (1, 3, "AAAAAAAAAAAAAAAAAAAAAA=="), (2, 1, "AAAA")]
+        {
             let json = format!(r#"{{"header":"0","rows":{rows},"block_rows":{block_rows},"blocks":"{blocks}"}}"#);
             assert!(serde_json::from_str::<Content>(&json).is_err(), "{json}");
         }

@@ -67,9 +67,7 @@ impl Rows for Delimited {
         let Some(header) = &self.header else { return Ok(None) };
         let mut hash = 0;
         let row = match self.records.next_record(passing.is_some().then_some(&mut hash)) {
-            Ok(Some((line, Record::Fields(fields)))) => {
-                row(ordinal, Place::Line(line), header, fields, &mut self.kept)
-            }
+            Ok(Some((line, Record::Fields(fields)))) => row(ordinal, Place::Line(line), header, fields, &mut self.kept),
             Ok(Some((line, Record::Broken(trouble)))) => {
                 self.kept.push_nulls();
                 defect_row(ordinal, Place::Line(line), &trouble)

@@ -1,8 +1,10 @@
-//! What makes an input the one that a job began with: going on with another would ask for wrong rows, or for none.
+//! Whether anybody has touched an input since a job read it: if not, its rows are taken for what they were.
 //!
-//! An input is not read whole for it, which might take hours. A file is known by its size, the time of its last change and
+//! The input is not read whole for it, which might take hours. A file is known by its size, the time of its last change and
 //! hashes of its first and last 64 KiB: an edit in the middle that keeps the size is told by the time. A Parquet file
-//! is known by its whole footer, too. Where the file lies does not count: it may be moved.
+//! is known by its whole footer, too. Where the file lies does not count: it may be moved. Whether a file that was touched has
+//! the rows that it had is told by `content` and `compared`; a job of an older headgate, which did not remember them, is
+//! refused then.
 //!
 //! The hash is XXH3 of 128 bits. It notices accidents; nobody gains by making two inputs alike on purpose.
 

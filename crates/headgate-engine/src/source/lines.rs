@@ -57,11 +57,7 @@ impl<R: Read> Lines<R> {
 
     /// Passes over so many lines that are not blank, and the blank ones between them: how many there were, also with
     /// the error that ended them.
-    pub(super) fn skip_rows(
-        &mut self,
-        count: u64,
-        mut passing: Option<&mut Passing>,
-    ) -> Result<u64, (io::Error, u64)> {
+    pub(super) fn skip_rows(&mut self, count: u64, mut passing: Option<&mut Passing>) -> Result<u64, (io::Error, u64)> {
         for skipped in 0..count {
             match self.next_row(passing.as_deref_mut()) {
                 Ok(Some(_)) => {}

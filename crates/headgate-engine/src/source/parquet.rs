@@ -312,13 +312,11 @@ impl Rows for Parquet {
     fn header(&self) -> u128 {
         let columns = self.metadata.parquet_schema().columns().iter().enumerate();
         let used = columns.filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
-        let text: String = used
-            .map(|(_, column)| {
-                let (path, physical) = (column.path(), column.physical_type());
-                format!("{path} {physical} {} {}\n", column.max_def_level(), column.max_rep_level())
-            })
-            .collect();
-        XxHash3_128::oneshot(text.as_bytes())
+        let texts = used.map(|(_, column)| {
+            let (path, physical) = (column.path(), column.physical_type());
+            format!("{path} {physical} {} {}", column.max_def_level(), column.max_rep_level())
+        });
+        XxHash3_128::oneshot(texts.collect::<Vec<_>>().join("\n").as_bytes())
     }
 
     fn known_together(&self, rows: Range<u64>) -> Range<u64> {
