@@ -40,6 +40,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _facts                                   how facts stand below one another
         _notebook  _process                      where it runs, and what ends with it
         _blocking  _signals                      what may not block, what interrupts
+        _block                                   lines of a terminal that are drawn again
         _display                                 what a running job shows
         _watch                                   who looks at it
         _report  _report_status                  what is said of a finished one, and of one that was looked at
@@ -48,7 +49,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _fetch  _job  _server                    the faces of the engine
 
     cli/                                         one file for each verb
-        _verbs  _parser  _flags  _ending  _replace
+        _verbs  _wrapping
+        _parser  _flags  _ending  _replace
         _foreign  _option_flags  _shells
         _fetch_flags  _retry_flags
         fetch  retry  serve  show  status

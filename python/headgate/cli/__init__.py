@@ -20,8 +20,9 @@ from typing import Final
 from headgate._errors import HeadgateError, InternalError
 from headgate._message import spelled
 from headgate._nearest import nearest
-from headgate.cli._parser import CommandLineError, help_width, wrapped
+from headgate.cli._parser import CommandLineError
 from headgate.cli._verbs import HELP, VERBS
+from headgate.cli._wrapping import help_width, wrapped
 
 EXIT_OK: Final = 0
 EXIT_ERROR: Final = 1

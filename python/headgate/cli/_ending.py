@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headgate.cli._wrapping import fitted
+
 if TYPE_CHECKING:
     from headgate._summary import Summary
 
@@ -38,7 +40,7 @@ def end(
         summary_file: Where to write it as JSON.
     """
     if report is not None:
-        tell(report)
+        tell(fitted(report, sys.stderr))
     if summary.failure is not None:
         tell(f"error: {summary.failure.message}")
     if summary_file is not None:
