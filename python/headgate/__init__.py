@@ -9,6 +9,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
 `jobs`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
+    _facts                                       how facts stand below one another
+    _html                                        and in a notebook
     _summary  _checks                           what a job says of itself, what an argument must be
     _errors  _option                             what can go wrong; an option is one entry
     _headgate                                    the engine
@@ -37,7 +39,6 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _job_options                             all of them, as the engine is told
         _arguments                               what Python gives as options
         _status                                  what a job's directory says
-        _facts                                   how facts stand below one another
         _notebook  _process                      where it runs, and what ends with it
         _blocking  _signals                      what may not block, what interrupts
         _block                                   lines of a terminal that are drawn again

@@ -1,4 +1,4 @@
-"""What a running job shows: a live block on a terminal, a line now and then elsewhere, or nothing.
+"""What a running job shows: a live block on a terminal, a line in a notebook, one now and then elsewhere, or nothing.
 
 It is drawn from the thread that waits for the job, some times a second, from one snapshot of constant size.
 """
@@ -7,12 +7,14 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from headgate import _format
 from headgate._summary import Snapshot
 from headgate.jobs._block import Block
+from headgate.jobs._notebook import Line, in_notebook
 from headgate.jobs._options import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -94,14 +96,35 @@ class Live(Silent):
         self._block.write_above(message)
 
 
+class Cell(Silent):
+    """Keeps one line up to date below the cell of a notebook, where it stays."""
+
+    def __init__(self) -> None:
+        self._line = Line()
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Shows the line."""
+        self._line.show(short_line(snapshot))
+
+    def say(self, message: str) -> None:
+        """Writes the message as what a program prints."""
+        sys.stderr.write(f"{message}\n")
+
+    def end(self, snapshot: Snapshot) -> None:
+        """Shows where it came to."""
+        self.update(replace(snapshot, time_left_s=None))
+
+
 def display_for(stream: IO[str] | None = None, *, show: bool | None = None, output: str | None = None) -> Silent:
     """The display that suits the stream (standard error if none is given).
 
     Args:
         stream: Where to show it.
-        show: `True` shows it in any case, `False` never, `None` on a terminal only.
+        show: `True` shows it in any case, `False` never, `None` on a terminal and in a notebook.
         output: Where the job's rows go: if to standard output, there is no live block.
     """
+    if stream is None and show is not False and in_notebook():
+        return Cell()
     stream = sys.stderr if stream is None else stream
     if show is False or (show is None and not stream.isatty()):
         return Silent()
@@ -112,6 +135,18 @@ def display_for(stream: IO[str] | None = None, *, show: bool | None = None, outp
 
     console = Console(file=stream)
     return Lines(stream) if console.is_dumb_terminal else Live(Block(console))
+
+
+def short_line(snapshot: Snapshot) -> str:
+    """What matters most, on a line that is never broken where there are 100 columns."""
+    facts = [
+        _rows(snapshot),
+        f"{_format.count(snapshot.requests_per_s)} requests/s",
+        f"{_format.count(snapshot.failed)} failed",
+        _format.duration(snapshot.elapsed_s),
+        *_ending(snapshot),
+    ]
+    return ", ".join(facts)
 
 
 def progress_line(snapshot: Snapshot) -> str:

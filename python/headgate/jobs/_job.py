@@ -59,6 +59,10 @@ class Job:
     def __repr__(self) -> str:
         return f"headgate.Job.open({self.output!r})"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.status()._repr_html_()
+
     def status(self, *, check_all: bool = False) -> JobStatus:
         """How far it is, as of its newest commit, and whether its results are those that were committed.
 
@@ -84,7 +88,8 @@ class Job:
         Returns:
             Rows with the columns of the results. It has the Arrow PyCapsule interface (`__arrow_c_stream__`), so that
             `pyarrow.table(rows)` or `polars.DataFrame(rows)` take it as it is, and gives batches of rows
-            with `__arrow_c_array__` when iterated. Each time it is read from the beginning.
+            with `__arrow_c_array__` when iterated. Each time it is read from the beginning. For pandas:
+            `pyarrow.table(rows).to_pandas()`; `pandas.DataFrame(rows)`, which knows nothing of Arrow, is refused.
 
         Raises:
             OutputError: There is no job any more, or a file of results is missing, is damaged or does not belong to

@@ -382,7 +382,7 @@ class ProgressOption(TypedDict, total=False):
         JobOption(
             help="Show progress on standard error.",
             default=None,
-            default_means="where it is a terminal",
+            default_means="where it is a terminal, and in notebooks",
             check=switch,
         ),
     ]
