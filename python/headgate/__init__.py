@@ -34,15 +34,18 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _gather  _for_each  _map
 
     jobs/                                        a job of the engine, from its start to its end
-        _option_rules                            what the options of a job may be
-        _options                                 their entries
+        _option_rules  _secret_file              what the options of a job may be, what a file of secrets holds
+        _option_entry                            what is known of each
+        _input_options  _request_options         their entries, by what they are about
+        _limit_options  _output_options
+        _options                                 all entries of a job, and of a retry
         _job_options                             all of them, as the engine is told
         _arguments                               what Python gives as options
         _status                                  what a job's directory says
         _notebook  _process                      where it runs, and what ends with it
         _blocking  _signals                      what may not block, what interrupts
         _block                                   lines of a terminal that are drawn again
-        _display                                 what a running job shows
+        _display  _proxies                       what a running job shows, what it says of proxies
         _watch                                   who looks at it
         _report  _report_status                  what is said of a finished one, and of one that was looked at
         _run                                     one run of a job
@@ -50,9 +53,11 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _fetch  _job  _server                    the faces of the engine
 
     cli/                                         one file for each verb
-        _verbs  _wrapping
-        _parser  _flags  _ending  _replace
-        _foreign  _option_flags  _shells
+        _verbs  _wrapping  _exit_codes
+        _parser  _flags
+        _ending  _replace  _files
+        _foreign  _secret_flags  _shells
+        _option_flags
         _fetch_flags  _retry_flags
         fetch  retry  serve  show  status
         completion  demo

@@ -73,7 +73,7 @@ def test_waiting_gives_what_was_done() -> None:
 
 def test_a_wait_that_is_too_short_is_a_timeout_error_and_the_run_goes_on() -> None:
     job = FakeJob()
-    with pytest.raises(TimeoutError, match=r"^the run has not ended within 0 s; it goes on$"):
+    with pytest.raises(TimeoutError, match=r"^the run has not ended within 0 s; it continues$"):
         run_of(job).wait(timeout_s=0)
     assert [] == job.calls
 

@@ -10,7 +10,8 @@ from headgate.cli import _fetch_flags, _foreign
 from headgate.cli._fetch_flags import Command
 from headgate.cli._parser import CommandLineError
 from headgate.jobs._job_options import FetchOptions
-from headgate.jobs._options import FETCH, JobOption
+from headgate.jobs._option_entry import JobOption
+from headgate.jobs._options import FETCH
 
 
 def read(*arguments: str) -> Command:
@@ -49,9 +50,11 @@ def test_input_and_output_are_enough() -> None:
         ({"fail_on": "404,5xx"}, ["--fail-on", "404,5xx"]),
         ({"fail_on": ""}, ["--fail-on="]),
         ({"method": "HEAD"}, ["-X", "HEAD"]),
-        ({"method": "POST", "data": b"a=1"}, ["-d", "a=1"]),
+        ({"data": b"a=1"}, ["-d", "a=1"]),
         ({"method": "PUT", "data": b"a=1"}, ["-d", "a=1", "-X", "PUT"]),
         ({"headers": [("A", "1:2"), ("b", ""), ("A", "3")]}, ["-H", "A: 1:2", "-H", "b:", "--header", "A:3"]),
+        ({"user": b"me:pass:word"}, ["-u", "me:pass:word"]),
+        ({"secret_headers": ("x-a", "x-b")}, ["--secret-header", "x-a", "--secret-header", "x-b"]),
         ({"user_agent": "me/1"}, ["--user-agent", "me/1"]),
         ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
         ({"insecure": True}, ["--insecure"]),
@@ -129,7 +132,7 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ),
         ("--format must be one of parquet, ndjson, none, not 'xml'", ["--format", "xml"]),
         ("--fail-on '5x' is no status: write codes and classes, as 429,5xx, or none", ["--fail-on", "404,5x"]),
-        ("--header 'Accept' is no header: write 'Name: value'", ["-H", "Accept"]),
+        ("--header has no colon: write 'Name: value', or @FILE for a file of such lines", ["-H", "secret"]),
         ("--header 'a b' is no name of a header", ["-H", "a b: c"]),
         ("--header x holds a control character", ["-H", "x: a\nb"]),
         ("--header needs a value", ["-H"]),
@@ -177,7 +180,7 @@ def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
     assert {
         "unknown flag --concurency: did you mean --concurrency?",
         "--head must be a whole number, not 'x'",
-        "--header 'z' is no header: write 'Name: value'",
+        "--header has no colon: write 'Name: value', or @FILE for a file of such lines",
         "--threads must be at least 1, not 0",
         "--format needs a value",
         "--output is missing: name a directory for the results, or - for NDJSON on standard output",
@@ -199,11 +202,11 @@ def test_the_help_groups_the_flags_and_gives_the_defaults(
     assert _fetch_flags.read(["--concurrency", "many", "--help"]) is None
     text = capsys.readouterr().out
     titles = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert ["input", "request", "limits", "output", "progress", "other", "examples"] == titles
-    assert "-c, --concurrency N         requests in flight at the most (default: 256)" in text
-    assert "a longer response body is a failure (default: 16MiB)" in text
+    assert ["input", "request", "limits", "output", "progress", "other", "examples", "exit codes"] == titles
+    assert "-c, --concurrency N         most requests in flight, over all threads and hosts (default: 256)" in text
+    assert "longest response body; a row with a longer one fails (default: 16MiB)" in text
     assert "read only the first N rows (default: all)" in text
-    assert "how long requests in flight may go on after Ctrl-C (default: 10)" in text
+    assert "how long requests in flight may continue after Ctrl-C (default: 10)" in text
     assert "the system's, and Mozilla's)" in " ".join(text.split())
     assert max(len(line) for line in text.splitlines()) <= 110
 

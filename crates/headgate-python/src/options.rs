@@ -33,6 +33,7 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     asked.read_as(OptionName::Format, &mut sink.format, |name: String| format(&name))?;
     asked.read(OptionName::Fresh, &mut sink.fresh)?;
     asked.read(OptionName::Resume, &mut sink.resume)?;
+    asked.read(OptionName::AllowGrown, &mut sink.allow_grown)?;
     asked.read_seconds(OptionName::CommitEveryS, &mut sink.commit_every)?;
     asked.read(OptionName::Method, &mut request.method)?;
     asked.read(OptionName::UserAgent, &mut request.user_agent)?;
@@ -73,6 +74,9 @@ impl Asked<'_, '_> {
         self.read_seconds(OptionName::TimeoutS, &mut request.timeout)?;
         self.read_seconds(OptionName::ConnectTimeoutS, &mut request.connect_timeout)?;
         self.read(OptionName::Headers, &mut request.headers)?;
+        self.read(OptionName::Bearer, &mut request.bearer)?;
+        self.read(OptionName::User, &mut request.user)?;
+        self.read(OptionName::SecretHeaders, &mut request.secret_headers)?;
         self.read(OptionName::Data, &mut request.body)?;
         self.read(OptionName::MaxBodyBytes, &mut request.max_body_bytes)?;
         self.read(OptionName::MaxMemoryBytes, &mut engine.max_memory_bytes)?;

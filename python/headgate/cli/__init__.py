@@ -1,12 +1,4 @@
-"""The command `headgate`: finds the verb, and turns what comes back into an exit code.
-
-Exit codes:
-    0    every row was answered
-    3    finished, with failed rows
-    2    a mistake on the command line, an input that cannot be read, or a place for results that cannot be used
-    130  interrupted (143: terminated, 129: the terminal went away); the same command goes on, where that can be
-    1    anything else
-"""
+"""The command `headgate`: finds the verb, and turns what comes back into an exit code."""
 
 import os
 import shlex
@@ -20,14 +12,10 @@ from typing import Final
 from headgate._errors import HeadgateError, InternalError
 from headgate._message import spelled
 from headgate._nearest import nearest
+from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from headgate.cli._parser import CommandLineError
 from headgate.cli._verbs import HELP, VERBS
 from headgate.cli._wrapping import help_width, wrapped
-
-EXIT_OK: Final = 0
-EXIT_ERROR: Final = 1
-EXIT_USAGE: Final = 2
-EXIT_INTERRUPTED: Final = 130
 
 _INPUTS: Final = (".txt", ".csv", ".tsv", ".ndjson", ".jsonl", ".parquet", ".gz", ".zst")
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.cli import _foreign, _option_flags
+from headgate.cli._exit_codes import listing
 from headgate.cli._parser import Parser
+from headgate.cli._wrapping import help_width
 from headgate.jobs._job_options import FetchOptions
 from headgate.jobs._options import FETCH
 
@@ -15,20 +17,17 @@ Makes one request for each row of INPUT and writes what became of each into OUT.
 INPUT is a file: .txt (a URL on each line), .csv, .tsv, .ndjson, .jsonl (these also .gz or .zst), .parquet;
 or - for lines on standard input; or a URL with ranges and sets as in curl, http://host/[1-1000]/{a,b}
 
-A job in a directory survives interrupts, crashes and full disks: the same command goes on where it stopped,
-and every row ends as one row of the results. What was answered in the last seconds before a crash
-(--commit-every-s) is asked again. A job that reads standard input or a pipe, or writes with -o -, cannot be
-gone on with."""
+A job in a directory survives interrupts, crashes and full disks: the same command continues where the job
+stopped, and every row becomes one row of the results. Requests answered in the last seconds before a crash
+(--commit-every-s) are made again. A job that reads standard input or a pipe, or writes with -o -, can't be
+resumed."""
 
 _EXAMPLES = """\
 examples:
   headgate fetch urls.txt -o results
   headgate fetch pages.parquet -o results -c 1000 --keep id
   headgate fetch 'http://127.0.0.1:8080/[1-100000]' -o results --fresh
-  headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status
-
-exit codes: 0 every row was answered, 3 finished with failed rows, 2 a mistake, an unreadable input
-or an unusable OUT, 130 interrupted (143 terminated): the same command goes on, 1 anything else"""
+  headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,7 +62,7 @@ def parser() -> Parser:
         "fetch",
         usage="INPUT -o OUT [flags]",
         description=_DESCRIPTION,
-        examples=_EXAMPLES,
+        examples=f"{_EXAMPLES}\n\n{listing(help_width())}",
         elsewhere=_foreign.what_it_is_here,
     )
     made.group("input")

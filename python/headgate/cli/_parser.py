@@ -215,6 +215,14 @@ class Values:
         """Whether the flag was given."""
         return bool(self._typed[dest])
 
+    def name_of(self, dest: str) -> str:
+        """How a person knows it."""
+        return self._parser.name_of(dest)
+
+    def is_given(self, dest: str) -> bool:
+        """Whether the flag was typed, whatever its value."""
+        return self._typed[dest] is not None
+
     def texts(self, dest: str) -> list[str]:
         """Each value of a flag that repeats."""
         texts: list[str] = self._typed[dest] or []

@@ -51,7 +51,9 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
     @property
     def _job(self) -> RunningJob:
         if self._process != os.getpid():
-            raise RuntimeError("a run belongs to the process that started it: it does not go on in a fork of that one")
+            raise RuntimeError(
+                "a run belongs to the process that started it: it does not continue in a fork of that process"
+            )
         return self._engine_run
 
     @property
@@ -102,7 +104,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
                 observer = self._observer(display)
                 while not self._job.wait(min(POLL_S, max(end - time.monotonic(), 0))):
                     if time.monotonic() >= end:
-                        raise TimeoutError(f"the run has not ended within {timeout_s:g} s; it goes on")
+                        raise TimeoutError(f"the run has not ended within {timeout_s:g} s; it continues")
                     observer.look()
                 observer.end()
         return self._result()

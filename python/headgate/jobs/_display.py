@@ -15,7 +15,7 @@ from headgate import _format
 from headgate._summary import Snapshot
 from headgate.jobs._block import Block
 from headgate.jobs._notebook import Line, in_notebook
-from headgate.jobs._options import STANDARD_STREAM
+from headgate.jobs._option_entry import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

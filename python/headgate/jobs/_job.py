@@ -12,7 +12,8 @@ from headgate.jobs._arguments import Arguments
 from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import RetryOptions
-from headgate.jobs._options import RETRY, RetryKeywords, StrPath
+from headgate.jobs._option_entry import StrPath
+from headgate.jobs._options import RETRY, RetryKeywords
 from headgate.jobs._run import run_or_raise
 from headgate.jobs._status import JobStatus
 

@@ -10,7 +10,7 @@ from headgate import _format, _native
 from headgate._errors import Interrupted, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
 from headgate._summary import Summary
-from headgate.jobs import _report
+from headgate.jobs import _proxies, _report
 from headgate.jobs._job_options import FetchOptions, RetryOptions
 from headgate.jobs._process import RUNS, RunningJob
 from headgate.jobs._signals import Signals
@@ -63,7 +63,8 @@ def run(
     # Before it starts, so that none is lost: servers may be asked before `begin` returns.
     with Signals(signals) as received:
         running = begin(options)
-        greeting = _report.greeting(Summary.from_json(running.summary(), spell))
+        begins_with = (_proxies.note(), _report.greeting(Summary.from_json(running.summary(), spell)))
+        greeting = "\n".join(filter(None, begins_with)) or None
         summary = watch(running, display, received, grace_s=options.grace_s, greeting=greeting, spell=spell)
     RUNS.discard(running)
     return with_notes(summary, options, spell), received.first
@@ -86,10 +87,10 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
 
 
 def with_notes(summary: Summary, options: FetchOptions | RetryOptions, spell: Spell = as_keyword) -> Summary:
-    """The summary with what is to be said of the options."""
-    if not options.insecure:
-        return summary
-    return dataclasses.replace(summary, notes=(*summary.notes, spelled(_INSECURE_NOTE, spell)))
+    """The summary with what is to be said of the options, and of the proxies that the environment names."""
+    insecure_note = spelled(_INSECURE_NOTE, spell) if options.insecure else None
+    more = [note for note in (insecure_note, _proxies.note()) if note is not None]
+    return dataclasses.replace(summary, notes=(*summary.notes, *more)) if more else summary
 
 
 def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
@@ -102,7 +103,7 @@ def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
     if summary.failure is not None:
         raise error_of(summary.failure.kind, summary.failure.pieces, summary=summary)
     if is_interrupted:
-        way_on = "; the same call goes on" if summary.job is not None and summary.job.resumable else ""
+        way_on = "; the same call resumes it" if summary.job is not None and summary.job.resumable else ""
         rows = _format.count(summary.rows)
         raise Interrupted(f"stopped after {rows} rows, which are written{way_on}", summary=summary)
     return summary

@@ -98,5 +98,5 @@ def _whether_or_not_anybody_sees_it() -> AbstractContextManager[None]:
 
 def _announcement(received: Signals, grace_s: float) -> str:
     if received.count == 1:
-        return f"stopping: what is in flight gets up to {grace_s:g} s; interrupt again to end now"
-    return "ending now: what was in flight is given up"
+        return f"stopping: requests in flight get up to {grace_s:g} s to finish; interrupt again to end now"
+    return "ending now: requests in flight are dropped"

@@ -4,6 +4,7 @@
 //! `results` compares it with what is there; `directory` is the order in which that happens; `writer` and `sink` bring outcomes
 //! there; `retry` asks failed rows again; `status` looks.
 
+mod asked_headers;
 mod commit;
 mod directory;
 mod done_rows;
@@ -16,6 +17,7 @@ mod record;
 mod records;
 mod results;
 pub mod retry;
+mod salted_hash;
 mod sink;
 pub mod status;
 pub mod storage;
@@ -29,4 +31,4 @@ pub use self::open::{OpenJob, RunningJob};
 pub(crate) use self::results::OWN_DIRECTORY;
 pub(crate) use self::sink::no_rows_for;
 pub use self::watched::Watched;
-pub use self::writer::MonotonicClock;
+pub use self::writer::{MonotonicClock, TrackedInput};

@@ -18,7 +18,7 @@ use arrow_schema::{Fields, SchemaRef};
 use super::commit::PartRecord;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
-use super::manifest::Manifest;
+use super::manifest::{InputNow, Manifest};
 use super::open::{RunningJob, done_rows_of};
 use super::records::{attempts_of, kinds, rows};
 use super::status;
@@ -26,11 +26,14 @@ use super::storage::Storage;
 use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
 use crate::columns::schema::schema;
 use crate::message;
-use crate::model::error::JobError;
+use crate::model::error::{ErrorKind, JobError};
+use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
 use crate::model::source_size::SourceSize;
 use crate::parts::read::read_part;
+use crate::source::compared::{Beyond, Compared};
+use crate::source::content::{Content, Unread};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
 use crate::source::{self, Source};
@@ -47,7 +50,7 @@ const ROUND_ROWS: u64 = 65_536;
 pub struct RetryOptions {
     /// The job's directory.
     pub output: PathBuf,
-    /// Empty: all rows that failed.
+    /// Empty: all rows that failed, but for those that are no valid requests.
     pub only: Vec<Only>,
     /// How the work is done. What belongs to the job (input, columns, method …) is the job's own, but for headers and body, whose values are
     /// not stored: they must be those of the job.
@@ -62,7 +65,7 @@ pub struct OpenRetry {
     standing: Standing,
     done_rows: DoneRows,
     rounds: Arc<Rounds>,
-    note: Option<Message>,
+    notes: Vec<Message>,
 }
 
 /// What a retry needs: where outcomes go, where rows come from, and how.
@@ -89,21 +92,32 @@ impl OpenRetry {
         }
         let fingerprint = Fingerprint::of(&job.source).map_err(|error| moved(&error, &output))?;
         let results = directory.recover()?;
-        manifest.check_retry(&job, fingerprint.as_ref(), &output)?;
+        let then = results.newest.input.clone();
+        let now = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: then.is_some() };
+        manifest.check_retry(&job, &now, &output)?;
         let done_rows = done_rows_of(&results.newest)?;
-        let first = open_input(&job.source, fingerprint.as_ref()).map_err(|error| moved(&error, &output))?;
+        let content = then.as_ref().map(|then| then.content.clone());
+        let mut first =
+            open_input(&job.source, fingerprint.as_ref(), content.as_ref()).map_err(|error| moved(&error, &output))?;
+        if let Some(then) = then.filter(|then| Some(&then.fingerprint) != fingerprint.as_ref()) {
+            // All rows that are asked again were read then.
+            first = Box::new(Compared::new(first, &job.source, then, Beyond::Anything));
+        }
         let kept = first.kept_fields();
         let schema = schema(&kept);
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
         let parts: Vec<_> = results.parts.iter().filter(|part| part.is_failed()).cloned().collect();
         let rounds = Arc::<Rounds>::default();
+        let errors = &results.newest.totals.errors;
+        let left_out = note_left_out(errors, &only);
         let source = RetrySource {
             options: job.source.clone(),
             fingerprint,
+            content,
             root: output,
             schema: schema.clone(),
-            rows: matching(&results.newest.totals.errors, &only),
+            rows: matching(errors, &only),
             only,
             kept,
             parts: parts.into_iter(),
@@ -112,14 +126,14 @@ impl OpenRetry {
             round_bytes: job.sink.part_bytes,
             rounds: rounds.clone(),
         };
-        let note = results.note().map(Message::from);
-        let open = Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, note };
+        let notes = results.note().map(Message::from).into_iter().chain(left_out).collect();
+        let open = Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, notes };
         Ok(Retry { job: open, source: Box::new(source), options: job })
     }
 
-    /// Something about the job's directory that its user should know.
-    pub(crate) fn note(&self) -> Option<&Message> {
-        self.note.as_ref()
+    /// What its user should know.
+    pub(crate) fn notes(&self) -> &[Message] {
+        &self.notes
     }
 
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
@@ -162,9 +176,16 @@ fn moved(error: &JobError, output: &Path) -> JobError {
 }
 
 /// The input, if it is still the one of the job.
-fn open_input(options: &SourceOptions, fingerprint: Option<&Fingerprint>) -> Result<Box<dyn Source>, JobError> {
-    let source = source::open::open(options)?;
+fn open_input(
+    options: &SourceOptions,
+    fingerprint: Option<&Fingerprint>,
+    content: Option<&Content>,
+) -> Result<Box<dyn Source>, JobError> {
+    let mut source = source::open::open(options)?;
     if source.fingerprint().as_ref() == fingerprint {
+        if content.is_some() {
+            source.track(&options.input, content, Unread::Trusted)?;
+        }
         return Ok(source);
     }
     Err(JobError::input(format!(
@@ -178,10 +199,23 @@ fn matching(errors: &BTreeMap<String, u64>, only: &[Only]) -> u64 {
     errors.iter().filter(|(kind, _)| Only::any(only, kind)).map(|(_, count)| count).sum()
 }
 
+/// That rows are not asked again which nobody has named.
+fn note_left_out(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option<Message> {
+    let kind = ErrorKind::InvalidRequest.name();
+    let rows = errors.get(kind).copied().filter(|_| only.is_empty())?;
+    let (rows, were) = (grouped(rows), if rows == 1 { "row was" } else { "rows were" });
+    Some(message!(
+        "{rows} failed {were} not asked again, because an {kind} stays one; to ask anyway, use ",
+        OptionName::Only.set(kind)
+    ))
+}
+
 /// Failed rows, taken from the input again.
 struct RetrySource {
     options: SourceOptions,
     fingerprint: Option<Fingerprint>,
+    /// What was read of it when the job was done.
+    content: Option<Content>,
     root: PathBuf,
     schema: SchemaRef,
     rows: u64,
@@ -215,7 +249,7 @@ impl Source for RetrySource {
             if *first < self.input.position() {
                 // Parts are not in the order of the input, and a source goes forward only.
                 self.input = Selected::new(
-                    open_input(&self.options, self.fingerprint.as_ref())?,
+                    open_input(&self.options, self.fingerprint.as_ref(), self.content.as_ref())?,
                     &self.options.input,
                     Vec::new(),
                 );
