@@ -13,8 +13,9 @@ from headgate._errors import HeadgateError, InternalError
 from headgate._message import spelled
 from headgate._nearest import nearest
 from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
-from headgate.cli._parser import CommandLineError, help_width, wrapped
+from headgate.cli._parser import CommandLineError
 from headgate.cli._verbs import HELP, VERBS
+from headgate.cli._wrapping import help_width, wrapped
 
 _INPUTS: Final = (".txt", ".csv", ".tsv", ".ndjson", ".jsonl", ".parquet", ".gz", ".zst")
 

@@ -44,6 +44,10 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         state = "runs" if self._summary is None and not self._engine_run.wait(0) else "has ended"
         return f"<headgate.Run into {self.output!r}: {state}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return (self.summary or self.snapshot())._repr_html_()
+
     @property
     def _job(self) -> RunningJob:
         if self._process != os.getpid():

@@ -60,6 +60,10 @@ class Job:
     def __repr__(self) -> str:
         return f"headgate.Job.open({self.output!r})"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.status()._repr_html_()
+
     def status(self, *, check_all: bool = False) -> JobStatus:
         """How far it has got, as of its newest commit, and whether its results are as they were committed.
 
@@ -85,7 +89,8 @@ class Job:
         Returns:
             Rows with the columns of the results. It has the Arrow PyCapsule interface (`__arrow_c_stream__`), so that
             `pyarrow.table(rows)` and `polars.DataFrame(rows)` accept it. When iterated, it gives batches of rows with
-            `__arrow_c_array__`. Each time, it is read from the beginning.
+            `__arrow_c_array__`. Each time, it is read from the beginning. For pandas, use
+            `pyarrow.table(rows).to_pandas()`; `pandas.DataFrame(rows)`, which doesn't know Arrow, raises `TypeError`.
 
         Raises:
             OutputError: There is no job any more, or a file of results is missing, is damaged or doesn't belong to it;

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from headgate import _format
+from headgate._facts import Fact, aligned, most_first, rows_by_outcome
 from headgate._message import Mention, Spell, as_keyword
 from headgate._summary import ErrorExample, JobFigures, Summary
-from headgate.jobs._facts import Fact, aligned, most_first, rows_by_outcome
 from headgate.jobs._option_entry import STANDARD_STREAM
 
 _MILLION: Final = 1_000_000
