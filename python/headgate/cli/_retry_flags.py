@@ -14,8 +14,10 @@ Asks the failed rows of the job in OUT again. Rows that are answered now move to
 and their attempts add up. Files are replaced by commits, one every 10 s: it may be stopped or killed like any run,
 and the same command asks the rest.
 
+A row of which no valid request can be made (invalid_request) is asked again only if --only names that.
+
 What to ask is the job's own. Values of headers and data are not stored in it: a job that was begun with -H or -d
-needs them here again."""
+needs the same ones here again. Credentials it needs, too, and they may be new ones."""
 
 _EXAMPLES = """\
 examples:

@@ -26,8 +26,9 @@ def fetch(
     its `error` or a status in `fail_on`, not an exception.
 
     Names are those of the flags of `headgate fetch`, except where Python has a better way: a repeated `--header` is
-    `headers`, which takes all at once, as `keep` does; `-q` is `progress=False`; and there is no `--summary`, because
-    the summary is what is returned. Sizes are whole numbers of bytes, as `16 * 1024**2`.
+    `headers`, which takes all at once, as `keep` does; `-q` is `progress=False`; there is no `--summary`, because the
+    summary is what is returned, and no `--header-env`, because a program knows its environment. Sizes are whole
+    numbers of bytes, as `16 * 1024**2`.
 
     Args:
         input: A file (`.txt` with a URL on each line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;

@@ -95,14 +95,14 @@ class Job:
 
     @RETRY.shown_by
     def retry(self, **options: Unpack[RetryKeywords]) -> Summary:
-        """Asks failed rows again and replaces their results.
+        """Asks failed rows again and replaces their results; rows that are no valid requests only if they are named.
 
         Blocks until all are done. Rows that are answered now move to `part-*`; the others stay in `failed-*`, and their
         `attempts` add up. Files of failed rows are replaced by commits, one every 10 s: killed at any instant, the
         job is as it was before or after one of them, and the same call asks the rest.
 
         What to ask is the job's own. Values of headers and bodies are not stored in it: a job that was begun with
-        `headers` or `data` needs the same ones here.
+        `headers` or `data` needs the same ones here. Credentials it needs, too, and they may be new ones.
 
         Args:
             **options: `help(headgate.Job.retry)` describes each with its default.

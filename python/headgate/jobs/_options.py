@@ -46,7 +46,7 @@ class OnlyOption(TypedDict, total=False):
                 ' `"timeout,status:503"` or `["timeout", "status:5xx"]`.'
             ),
             default=None,
-            default_means="all",
+            default_means="all but `invalid_request`, which stays what it is",
             check=rules.kinds,
             given_as="kinds",
             group="what to ask again",

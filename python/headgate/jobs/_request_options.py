@@ -77,7 +77,6 @@ class SendOptions(TypedDict, total=False):
         JobOption(
             help="Token that is sent as `Authorization: Bearer`, or the path of a file that holds it.",
             default=None,
-            default_means="none",
             check=rules.token,
             given_as="token",
             group="request",
@@ -90,7 +89,7 @@ class SendOptions(TypedDict, total=False):
         JobOption(
             help="`name:password` that is sent as `Authorization: Basic`, or the path of a file that holds it.",
             default=None,
-            default_means="what stands in a URL, if it does",
+            default_means="those in the URL, if there are any",
             check=rules.user,
             given_as="user",
             group="request",

@@ -281,7 +281,7 @@ mod tests {
             let now = JobOptions { request, ..now.clone() };
             manifest.check(&now, fingerprint.as_ref(), Path::new("out")).map_err(|error| error.to_string())
         };
-        assert!(refusal(None).expect_err("nobody asks").contains("it was begun with the header authorization"));
+        assert!(refusal(None).expect_err("nobody asks").contains("the header authorization is missing"));
         assert_eq!(Ok(()), refusal(Some("me:secret")));
     }
 
