@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from os import PathLike
-from typing import Final, final
+from typing import Final, NoReturn, final
 
 __all__ = [
     "DEBUG_BUILD",
@@ -63,6 +63,7 @@ class RowStream:
     def schema(self) -> RowSchema: ...
     def __iter__(self) -> RowBatches: ...
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def __array__(self, dtype: object = None, *, copy: object = None) -> NoReturn: ...
 
 @final
 class RowBatches:

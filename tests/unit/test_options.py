@@ -1,6 +1,5 @@
 import dataclasses
 import inspect
-import re
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from headgate._option import OptionSet
 from headgate.jobs._job_options import FetchOptions, RetryOptions
 from headgate.jobs._option_entry import JobOption
 from headgate.jobs._options import FETCH, RETRY
-from support.documents import text
 
 GOOD: dict[str, Any] = {"input": "urls.txt", "output": "results"}
 
@@ -197,12 +195,3 @@ def test_each_option_is_an_argument_with_its_help(function: Any, options: Option
 def test_an_unknown_option_is_refused_with_the_one_that_was_meant() -> None:
     with pytest.raises(TypeError, match=r"^fetch\(\) got an unexpected keyword argument 'concurency': did you mean"):
         headgate.fetch("urls.txt", "results", concurency=5)  # type: ignore[call-arg] # that is the point
-
-
-def test_the_readme_says_what_makes_another_job() -> None:
-    (words,) = [part for part in text("README.md").split("\n\n") if part.startswith("It is the same job if")]
-    flags = {
-        option.flags_of(name)[0] for name, option in ALL.items() if isinstance(option, JobOption) and option.of_job
-    }
-    the_like = {"--method-column", "--headers-column", "--body-column"}
-    assert flags - the_like == set(re.findall(r"`(-[^`]+)`", words))

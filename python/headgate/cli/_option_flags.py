@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args, get_origin
 
 from headgate import _format
 from headgate._option import Entry, OptionSet
@@ -21,14 +21,14 @@ _REPEATING: Final[tuple[GivenAs, ...]] = ("columns", "headers", "kinds", "names"
 
 def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
     """Adds the flags of a group of the help."""
-    for name, option in _typed(options).items():
-        if option.group != group:
-            continue
+    for name, option in typed(options, group).items():
+        choices = _literals(options.entries[name])
         flags, text = option.flags_of(name), _text(option)
         if isinstance(option.default, bool):
             parser.switch(name, *flags, text=text)
         else:
-            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=option.given_as in _REPEATING)
+            repeats = option.given_as in _REPEATING
+            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=repeats, choices=choices)
         if option.given_as == "headers":
             _secret_flags.add_from_environment(parser)
 
@@ -36,7 +36,7 @@ def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
 def read(values: Values, options: OptionSet[Any], *, source: str = "") -> dict[str, Any]:
     """What was typed of them; `source` may be what reads standard input already."""
     files = Files(values, taken_by="INPUT -" if source == STANDARD_STREAM else "")
-    given = {name: _read(values, options.entries[name], option, files) for name, option in _typed(options).items()}
+    given = {name: _read(values, options.entries[name], option, files) for name, option in typed(options).items()}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -70,10 +70,31 @@ def summary_path(values: Values) -> Path | None:
     return path
 
 
-def _typed(options: OptionSet[Any]) -> Mapping[str, JobOption]:
-    """Those that have a flag."""
+def typed(options: OptionSet[Any], group: str = "") -> Mapping[str, JobOption]:
+    """Those that have a flag: all of them, or those of a group of the help."""
     all_options = {name: entry.option for name, entry in options.entries.items()}
-    return {name: option for name, option in all_options.items() if isinstance(option, JobOption) and option.group}
+    return {
+        name: option
+        for name, option in all_options.items()
+        if isinstance(option, JobOption) and option.group and group in ("", option.group)
+    }
+
+
+def default_of(option: JobOption) -> str:
+    """The default as it would be typed, or in words; empty where there is nothing to say."""
+    if option.default_means:
+        return option.default_means
+    if option.default in _UNSAID:
+        return ""
+    if option.given_as == "size":
+        return _format.size(option.default).replace(".0 ", " ").replace(" ", "")
+    return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
+
+
+def _literals(entry: Entry) -> tuple[str, ...] | None:
+    """The values that there are, where they are few."""
+    types = (entry.type, *get_args(entry.type))
+    return next((get_args(each) for each in types if get_origin(each) is Literal), None)
 
 
 def _text(option: JobOption) -> str:
@@ -81,15 +102,8 @@ def _text(option: JobOption) -> str:
     first = option.help.partition(". ")[0].removesuffix(".").replace("`", "")
     # An acronym keeps its capitals.
     text = option.typed or (first if first[:2].isupper() else first[0].lower() + first[1:])
-    if option.default_means:
-        default = option.default_means.replace("`", "")
-    elif option.default in _UNSAID:
-        return text
-    elif option.given_as == "size":
-        default = _format.size(option.default).replace(".0 ", " ").replace(" ", "")
-    else:
-        default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
-    return f"{text} (default: {default})"
+    default = default_of(option).replace("`", "")
+    return f"{text} (default: {default})" if default else text
 
 
 def _read(values: Values, entry: Entry, option: JobOption, files: Files) -> object:

@@ -40,15 +40,7 @@ Rows = Sequence[Sequence[str | None]]
 
 def main(arguments: Sequence[str]) -> int:
     """Reads the command line and prints the table."""
-    parser = Parser(
-        "show", usage="OUT [flags]", description="Prints the first rows of the results in OUT.", examples=_EXAMPLES
-    )
-    parser.group("what to show")
-    parser.argument("path", "OUT", "a directory of results, or one of its files")
-    parser.value("rows", "-n", "--rows", metavar="N", text=f"so many rows (default: {DEFAULT_ROWS})")
-    parser.value("columns", "--columns", metavar="A,B", text="these columns (default: what fits the terminal)")
-    parser.switch("failed", "--failed", text="only rows that failed, and why")
-    values = parser.read(arguments)
+    values = parser().read(arguments)
     if values is None:
         return 0
     path, columns = values.argument("path"), values.text("columns")
@@ -58,6 +50,19 @@ def main(arguments: Sequence[str]) -> int:
     values.check()
     show(path, rows, None if columns is None else columns.split(","), only_failed=values.switch("failed"))
     return 0
+
+
+def parser() -> Parser:
+    """What can be typed after the verb."""
+    made = Parser(
+        "show", usage="OUT [flags]", description="Prints the first rows of the results in OUT.", examples=_EXAMPLES
+    )
+    made.group("what to show")
+    made.argument("path", "OUT", "a directory of results, or one of its files")
+    made.value("rows", "-n", "--rows", metavar="N", text=f"so many rows (default: {DEFAULT_ROWS})")
+    made.value("columns", "--columns", metavar="A,B", text="these columns (default: what fits the terminal)")
+    made.switch("failed", "--failed", text="only rows that failed, and why")
+    return made
 
 
 def show(path: str, rows: int, columns: Sequence[str] | None = None, *, only_failed: bool = False) -> None:

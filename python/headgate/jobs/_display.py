@@ -43,6 +43,9 @@ class Silent:
     def say(self, message: str) -> None:
         """Nothing is said."""
 
+    def end(self, snapshot: Snapshot) -> None:
+        """Nothing stays."""
+
 
 class Lines(Silent):
     """Writes a line every ten seconds: for logs and pipes."""

@@ -9,6 +9,7 @@ from headgate._message import Mention
 from headgate._native import RowStream, job_rows, job_status, preview
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments
+from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import RetryOptions
 from headgate.jobs._option_entry import StrPath
@@ -95,14 +96,14 @@ class Job:
 
     @RETRY.shown_by
     def retry(self, **options: Unpack[RetryKeywords]) -> Summary:
-        """Asks failed rows again and replaces their results; rows that are no valid requests only if they are named.
+        """Asks failed rows again and replaces their results; an `invalid_request` only if `only` names that kind.
 
         Blocks until all are done. Rows that are answered now move to `part-*`; the others stay in `failed-*`, and their
         `attempts` add up. Files of failed rows are replaced by commits, one every 10 s: killed at any instant, the
         job is as it was before or after one of them, and the same call asks the rest.
 
         What to ask is the job's own. Values of headers and bodies are not stored in it: a job that was begun with
-        `headers` or `data` needs the same ones here. Credentials it needs, too, and they may be new ones.
+        `headers` or `data` needs the same ones here. Credentials are needed again too, and may be new ones.
 
         Args:
             **options: `help(headgate.Job.retry)` describes each with its default.
@@ -117,7 +118,10 @@ class Job:
                 headers or the data are not those of the job.
             Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
                 `summary` says what was done; the same call asks the rest. A second Ctrl-C ends it without waiting.
+                SIGTERM and calls in other threads: as of `headgate.fetch`.
+            RuntimeError: This thread runs an event loop, which it would block: use `asyncio.to_thread`.
         """
+        refuse_to_block_a_loop("retry", "give the call to asyncio.to_thread")
         given = Arguments()
         asked = RetryOptions(output=self.output, **given.read(RETRY, options))
         given.check(asked)

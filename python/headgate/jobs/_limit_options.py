@@ -1,4 +1,4 @@
-"""The options that say how much there may be at once, and how long it may take."""
+"""The options that limit how much happens at once, and how long it takes."""
 
 from typing import Annotated, TypedDict
 
@@ -7,12 +7,12 @@ from headgate.jobs._option_entry import BYTES, SECONDS, JobOption
 
 
 class LimitOptions(TypedDict, total=False):
-    """What bounds the work: given to a retry, too."""
+    """What limits the work; a retry has these options, too."""
 
     concurrency: Annotated[
         int,
         JobOption(
-            help="Requests in flight at the most.",
+            help="Most requests in flight, over all threads and hosts.",
             default=256,
             check=rules.at_least_1,
             group="limits",
@@ -23,9 +23,9 @@ class LimitOptions(TypedDict, total=False):
     threads: Annotated[
         int | None,
         JobOption(
-            help="Worker threads. The cores are those that this process may use.",
+            help="Worker threads.",
             default=None,
-            default_means="one for each core",
+            default_means="one for each core that this process can use",
             check=rules.at_least_1,
             group="limits",
             metavar="N",
@@ -34,7 +34,7 @@ class LimitOptions(TypedDict, total=False):
     timeout_s: Annotated[
         float,
         JobOption(
-            help="Longest time for one attempt, from connecting to the last byte.",
+            help="Longest time for an attempt, from connecting to the last byte.",
             default=30.0,
             unit=SECONDS,
             check=rules.time,
@@ -45,7 +45,7 @@ class LimitOptions(TypedDict, total=False):
     connect_timeout_s: Annotated[
         float,
         JobOption(
-            help="Longest time for making a connection.",
+            help="Longest time for connecting.",
             default=10.0,
             unit=SECONDS,
             check=rules.time,
@@ -57,37 +57,37 @@ class LimitOptions(TypedDict, total=False):
         str | None,
         JobOption(
             help=(
-                'Who is asked for the addresses of names: a name server, as `"9.9.9.9"` or `"127.0.0.1:5353"`;'
-                ' `"system"`: the system, with all that it knows of names.'
+                'The name server to ask for addresses, such as `"9.9.9.9"` or `"127.0.0.1:5353"`; with `"system"`, the'
+                " system looks names up, with all its sources."
             ),
             default=None,
-            default_means="those that the system is configured with",
+            default_means="the configured name servers",
             check=rules.name_server,
             group="limits",
             metavar="SERVER",
-            typed="ask this name server, IP or IP:PORT, or let the system look names up: system",
+            typed="ask this name server (IP or IP:PORT), or let the system look names up (system)",
         ),
     ]
     max_body_bytes: Annotated[
         int,
         JobOption(
-            help="A longer response body, as received or decoded, is a failure.",
+            help="Longest response body, as received and as decoded; a row with a longer one fails.",
             default=16 * 1024**2,
             unit=BYTES,
             check=rules.at_least_0,
             given_as="size",
             group="limits",
             metavar="SIZE",
-            typed="a longer response body is a failure",
+            typed="longest response body; a row with a longer one fails",
         ),
     ]
     max_memory_bytes: Annotated[
         int,
         JobOption(
             help=(
-                "What responses, headers and bodies, take in memory until they are written, and what decoding them"
-                " takes: others wait meanwhile, and their servers with them. One body at a time may go beyond it, so"
-                " that there is always one that comes to its end."
+                "Memory for responses (headers and bodies) until they are written, and for decoding them. When it is"
+                " used up, other responses wait. One body at a time may exceed it, so that there is always one that"
+                " can finish."
             ),
             default=256 * 1024**2,
             unit=BYTES,
@@ -95,18 +95,18 @@ class LimitOptions(TypedDict, total=False):
             given_as="size",
             group="limits",
             metavar="SIZE",
-            typed="for responses until they are written, and for decoding them; others wait meanwhile",
+            typed="memory for responses until they are written; when it is used up, others wait",
         ),
     ]
     grace_s: Annotated[
         float,
         JobOption(
-            help="How long requests in flight may go on after an interrupt.",
+            help="How long requests in flight may continue after an interrupt.",
             default=10.0,
             unit=SECONDS,
             check=rules.time_or_none,
             group="limits",
             metavar="SECONDS",
-            typed="how long requests in flight may go on after Ctrl-C",
+            typed="how long requests in flight may continue after Ctrl-C",
         ),
     ]

@@ -1,4 +1,4 @@
-"""What a job is asked for: each option is one entry, from which come its keyword, its flag, its help and its default.
+"""The options of a job: each is one entry, which gives its keyword, its flag, its help and its default.
 
 An entry of `FetchKeywords` is an argument of `headgate.fetch` and a flag of `headgate fetch`, one of `RetryKeywords`
 the same for a retry.
@@ -18,7 +18,7 @@ from headgate.jobs._request_options import AskOptions, SendOptions
 
 
 class WorkOptions(SendOptions, LimitOptions, PartOptions, total=False):
-    """How the work is done: what a new job and a retry of one have in common."""
+    """What a new job and a retry have in common."""
 
 
 class ProgressOption(TypedDict, total=False):
@@ -29,29 +29,42 @@ class ProgressOption(TypedDict, total=False):
         JobOption(
             help="Show progress on standard error.",
             default=None,
-            default_means="where it is a terminal",
+            default_means="if it is a terminal",
+            check=switch,
+        ),
+    ]
+
+
+class ProgressOfWaiting(TypedDict, total=False):
+    """What is shown of a run in the background."""
+
+    progress: Annotated[
+        bool,
+        JobOption(
+            help="Show progress on standard error while something waits for the run.",
+            default=False,
             check=switch,
         ),
     ]
 
 
 class OnlyOption(TypedDict, total=False):
-    """Which failed rows are asked again."""
+    """Which failed rows are retried."""
 
     only: Annotated[
         str | Iterable[str] | None,
         JobOption(
             help=(
-                "Kinds of failures, as in the column `error`, and statuses:"
+                "Kinds of errors, as in the column `error`, and statuses:"
                 ' `"timeout,status:503"` or `["timeout", "status:5xx"]`.'
             ),
             default=None,
-            default_means="all but `invalid_request`, which stays what it is",
+            default_means="all but `invalid_request`",
             check=rules.kinds,
             given_as="kinds",
-            group="what to ask again",
+            group="what to retry",
             metavar="KINDS",
-            typed="failures of these kinds, as timeout,status:503,status:5xx; repeats",
+            typed="only failures of these kinds, such as timeout,status:503,status:5xx; can be repeated",
         ),
     ]
 
@@ -60,9 +73,14 @@ class FetchKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, Progre
     """The options of `headgate.fetch`."""
 
 
+class StartKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, ProgressOfWaiting, total=False):
+    """The options of `headgate.start`."""
+
+
 class RetryKeywords(OnlyOption, WorkOptions, ProgressOption, total=False):
     """The options of `headgate.Job.retry`."""
 
 
 FETCH: Final = OptionSet(FetchKeywords, of="fetch")
+START: Final = OptionSet(StartKeywords, of="start")
 RETRY: Final = OptionSet(RetryKeywords, of="retry")

@@ -8,19 +8,19 @@ from headgate.jobs._option_entry import BYTES, FORMATS, SECONDS, Format, JobOpti
 
 
 class PartOptions(TypedDict, total=False):
-    """How large a file of results becomes: given to a retry, too."""
+    """How large a file of results becomes; a retry has this option, too."""
 
     part_bytes: Annotated[
         int,
         JobOption(
-            help="Size at which a file of results is closed and the next begun.",
+            help="Size at which a file of results is closed and the next one started.",
             default=128 * 1024**2,
             unit=BYTES,
             check=rules.at_least_1,
             given_as="size",
             group="output",
             metavar="SIZE",
-            typed="begin a new file at this size",
+            typed="start a new file at this size",
         ),
     ]
 
@@ -31,7 +31,7 @@ class OutputOptions(TypedDict, total=False):
     format: Annotated[
         Format | None,
         JobOption(
-            help="`parquet`, `ndjson`, or `none` to count and drop.",
+            help="`parquet`, `ndjson`, or `none` to count results without keeping them.",
             default=None,
             default_means="`parquet`, or `ndjson` to standard output",
             check=one_of(FORMATS),
@@ -44,18 +44,19 @@ class OutputOptions(TypedDict, total=False):
         bool,
         JobOption(
             help=(
-                "Replace what an earlier job left in `output`; nobody is asked. For an input without rows, it is kept."
+                "Delete the results of an earlier job and start over, without asking. If the new input has no rows,"
+                " the results stay."
             ),
             default=False,
             check=switch,
             group="output",
-            typed="replace what an earlier job left in OUT, if there is a row to ask for; on a terminal it asks first",
+            typed="delete the results of an earlier job in OUT and start over; asks first on a terminal",
         ),
     ]
     resume: Annotated[
         bool,
         JobOption(
-            help="Go on where an earlier run of the same job stopped; `False` raises `OutputError` if there was one.",
+            help="Continue where an earlier run of the same job stopped; if `False`, raise `OutputError` instead.",
             default=True,
             check=switch,
             group="output",
@@ -65,7 +66,7 @@ class OutputOptions(TypedDict, total=False):
     commit_every_s: Annotated[
         float,
         JobOption(
-            help="How often results are committed: what a crash can cost.",
+            help="How often results are committed, and so how much work a crash can cost.",
             default=10.0,
             unit=SECONDS,
             check=rules.time,
@@ -76,7 +77,7 @@ class OutputOptions(TypedDict, total=False):
     window: Annotated[
         int,
         JobOption(
-            help="Rows between the oldest that is not done and the newest that was read, at the most.",
+            help="How many rows may be read beyond the oldest unfinished one.",
             default=4_000_000,
             unit="rows",
             check=rules.at_least_1,

@@ -1,4 +1,4 @@
-"""The options that say what is asked, and what is an answer."""
+"""The options that say what is requested, and what counts as an answer."""
 
 from collections.abc import Iterable
 from typing import Annotated, TypedDict
@@ -10,12 +10,12 @@ from headgate.jobs._option_entry import Headers, JobOption, Statuses, StrPath
 
 
 class AskOptions(TypedDict, total=False):
-    """What is asked, and what is an answer."""
+    """What is requested, and what counts as an answer."""
 
     method: Annotated[
         str | None,
         JobOption(
-            help="Method of rows that name none.",
+            help="Method for rows without their own.",
             default=None,
             default_means="`GET`, or `POST` for a request with a body",
             check=rules.method,
@@ -40,8 +40,8 @@ class AskOptions(TypedDict, total=False):
         Statuses,
         JobOption(
             help=(
-                "Statuses with which a row is given up: it counts as failed and stands in `failed-*`, with its whole"
-                ' answer. Codes and classes, as `"429,5xx"` or `[429, "5xx"]`; `()` or `"none"`: every status is an'
+                "Statuses that make a row fail: it counts as failed and is in `failed-*`, with its whole answer."
+                ' Codes and classes, as in `"429,5xx"` or `[429, "5xx"]`; with `"none"` or `()`, every status is an'
                 " answer."
             ),
             default="408,425,429,5xx",
@@ -49,33 +49,33 @@ class AskOptions(TypedDict, total=False):
             given_as="statuses",
             group="output",
             metavar="STATUSES",
-            typed="statuses of failed rows, or none",
+            typed="statuses that make a row fail, or none",
             of_job=True,
         ),
     ]
 
 
 class SendOptions(TypedDict, total=False):
-    """What goes with every request, and whom it trusts: given to a retry, too."""
+    """What is sent with every request, and which certificates are trusted; a retry has these options, too."""
 
     headers: Annotated[
         Headers,
         JobOption(
-            help="Sent with each request; a mapping, or pairs where a name repeats.",
+            help="Headers to send with each request; a mapping, or pairs if a name repeats.",
             default=(),
             check=rules.headers,
             given_as="headers",
             group="request",
             flags=("-H", "--header"),
             metavar="'NAME: VALUE'",
-            typed="send this header, or those that @FILE has on its lines; repeats",
+            typed="send this header, or those in @FILE, one per line; can be repeated",
             of_job=True,
         ),
     ]
     bearer: Annotated[
         StrPath | None,
         JobOption(
-            help="Token that is sent as `Authorization: Bearer`, or the path of a file that holds it.",
+            help="Token to send as `Authorization: Bearer`, or the path of a file with it.",
             default=None,
             check=rules.token,
             given_as="token",
@@ -87,9 +87,9 @@ class SendOptions(TypedDict, total=False):
     user: Annotated[
         StrPath | None,
         JobOption(
-            help="`name:password` that is sent as `Authorization: Basic`, or the path of a file that holds it.",
+            help="`name:password` to send as `Authorization: Basic`, or the path of a file with it.",
             default=None,
-            default_means="those in the URL, if there are any",
+            default_means="that of the URL, if it has one",
             check=rules.user,
             given_as="user",
             group="request",
@@ -102,8 +102,8 @@ class SendOptions(TypedDict, total=False):
         str | Iterable[str],
         JobOption(
             help=(
-                "Names of headers that are credentials, beside `Authorization`, `Proxy-Authorization` and `Cookie`: a"
-                " job can be resumed and retried with other values of these."
+                "Names of headers that are credentials, in addition to `Authorization`, `Proxy-Authorization` and"
+                " `Cookie`: a job can be resumed and retried with other values of these."
             ),
             default=(),
             check=rules.header_names,
@@ -111,26 +111,26 @@ class SendOptions(TypedDict, total=False):
             group="request",
             flags=("--secret-header",),
             metavar="NAME",
-            typed="this header is a credential, too: its value may change when a job goes on; repeats",
+            typed="this header is a credential, too: its value may change from run to run; can be repeated",
         ),
     ]
     data: Annotated[
         str | bytes | None,
         JobOption(
-            help="Body of rows that bring none. Text is sent as UTF-8.",
+            help="Body for rows without their own. Text is sent as UTF-8.",
             default=None,
             given_as="data",
             group="request",
             flags=("-d", "--data"),
             metavar="DATA",
-            typed="body of rows that bring none; @FILE reads it, @- from standard input",
+            typed="body for rows without their own; @FILE reads a file, @- standard input",
             of_job=True,
         ),
     ]
     cacert: Annotated[
         StrPath | None,
         JobOption(
-            help="PEM file of certificates to trust, and no others.",
+            help="PEM file with the only certificates to trust.",
             default=None,
             default_means="the system's, and Mozilla's",
             given_as="path",
@@ -141,7 +141,7 @@ class SendOptions(TypedDict, total=False):
     insecure: Annotated[
         bool,
         JobOption(
-            help="Do not verify certificates: anyone on the way can read and change all.",
+            help="Don't verify certificates: anyone on the network path can read and change everything.",
             default=False,
             check=switch,
             group="request",
