@@ -112,8 +112,8 @@ class Job:
         Raises:
             UsageError: An argument cannot be; all mistakes are named.
             InputError: The input cannot be read again, or its rows are not those that the job has read.
-            OutputError: The results cannot be read or written; another process writes to them; or the form of the input,
-                the headers or the data are not those of the job.
+            OutputError: The results cannot be read or written; another process writes to them; or the form of the
+                input, the headers or the data are not those of the job.
             Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
                 `summary` says what was done; the same call asks the rest. A second Ctrl-C ends it without waiting.
         """
