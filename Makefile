@@ -24,7 +24,7 @@ QUICK_TESTS := --test source --test sink
 CHECKED := $(CURDIR)/target/check
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format bench bench-100m bench-durability bench-engine bench-floor bench-names bench-requests bench-tasks bench-tools clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-durability bench-engine bench-floor bench-names bench-requests bench-tasks bench-tools clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ style: $(STAMPS)/lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+
+docs: build ## write the tables of the documents that come from the code
+	@$(BIN)/python scripts/write_docs.py
 
 format: prerequisites $(STAMPS)/lint ## format the code in place
 	$(CARGO) fmt --all

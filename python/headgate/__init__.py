@@ -32,23 +32,34 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _gather  _for_each  _map
 
     jobs/                                        a job of the engine, from its start to its end
-        _option_rules                            what the options of a job may be
-        _options                                 their entries
+        _option_rules  _secret_file              what the options of a job may be, what a file of secrets holds
+        _option_entry                            what is known of each
+        _input_options  _request_options         their entries, by what they are about
+        _limit_options  _output_options
+        _options                                 all entries of a job, and of a retry
         _job_options                             all of them, as the engine is told
         _arguments                               what Python gives as options
         _status                                  what a job's directory says
         _facts                                   how facts stand below one another
-        _display  _watch                         what a running job shows
+        _notebook  _process                      where it runs, and what ends with it
+        _blocking  _signals                      what may not block, what interrupts
+        _display  _proxies                       what a running job shows, what it says of proxies
+        _watch                                   who looks at it
         _report  _report_status                  what is said of a finished one, and of one that was looked at
         _run                                     one run of a job
+        _background                              one that nobody waits for
         _fetch  _job  _server                    the faces of the engine
 
     cli/                                         one file for each verb
-        _parser  _flags  _ending  _replace
+        _verbs  _parser  _flags  _exit_codes
+        _ending  _replace  _files
+        _foreign  _secret_flags  _shells
         _option_flags
         _fetch_flags  _retry_flags
         fetch  retry  serve  show  status
-        demo
+        completion  demo
+
+    __main__                                     the command, as `python -m headgate`
 """
 
 from typing import TYPE_CHECKING
@@ -65,9 +76,10 @@ if TYPE_CHECKING:
         TooManyErrors,
         UsageError,
     )
-    from headgate._summary import JobFigures, Summary
+    from headgate._summary import JobFigures, Snapshot, Summary
     from headgate._version import __version__
-    from headgate.jobs._fetch import fetch
+    from headgate.jobs._background import Run
+    from headgate.jobs._fetch import fetch, start
     from headgate.jobs._job import Job, RowStream
     from headgate.jobs._status import JobRun, JobStatus
     from headgate.limits._concurrency_limit import ConcurrencyLimit, ConcurrencyStatistics
@@ -101,6 +113,8 @@ __all__ = [
     "Retry",
     "RetryStatistics",
     "RowStream",
+    "Run",
+    "Snapshot",
     "StrayCancellation",
     "Summary",
     "TaskOutcome",
@@ -116,6 +130,7 @@ __all__ = [
     "gather",
     "limited_as_completed",
     "map",
+    "start",
 ]
 
 # Imported when first used: `headgate --help` answers without loading the engine.
@@ -139,6 +154,8 @@ _HOME_OF = {
     "Retry": "limits._retry",
     "RetryStatistics": "limits._retry",
     "RowStream": "jobs._job",
+    "Run": "jobs._background",
+    "Snapshot": "_summary",
     "StrayCancellation": "_errors",
     "Summary": "_summary",
     "TaskOutcome": "tasks._outcome",
@@ -154,6 +171,7 @@ _HOME_OF = {
     "gather": "tasks._gather",
     "limited_as_completed": "tasks._as_completed",
     "map": "tasks._map",
+    "start": "jobs._fetch",
 }
 
 

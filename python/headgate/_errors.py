@@ -1,15 +1,15 @@
-"""What can go wrong with a whole job or map. What goes wrong with one request is a row of the result, no exception.
+"""What can go wrong with a whole job or map. An error of a single request is a row of the results, not an exception.
 
 HeadgateError
-  UsageError         (ValueError)    an option that cannot be, or that this machine cannot serve
-  InputError         (ValueError)    the input cannot be read, or cannot be read further
-  OutputError        (OSError)       the results cannot be written, or their place belongs to somebody else
-  InternalError      (RuntimeError)  a fault of headgate itself: please report it
-  TooManyErrors      (RuntimeError)  more items of a map failed than it was allowed (`max_errors`)
+  UsageError         (ValueError)    an option is wrong, or more than this machine can do
+  InputError         (ValueError)    the input can't be read, or not to its end
+  OutputError        (OSError)       the results can't be written, or the place for them is taken
+  InternalError      (RuntimeError)  a bug in headgate: please report it
+  TooManyErrors      (RuntimeError)  more items of a map failed than `max_errors` allows
   StrayCancellation  (RuntimeError)  a call or the source of a map was cancelled, and the map was not
-  ClosedEarly        (RuntimeError)  a map was closed by somebody else before all was delivered
+  ClosedEarly        (RuntimeError)  a map was closed by another task before everything was delivered
 KeyboardInterrupt
-  Interrupted                     Ctrl-C, after what was in flight has been written
+  Interrupted                     Ctrl-C, after all answers have been written
 """
 
 from typing import TYPE_CHECKING
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class HeadgateError(Exception):
-    """Base of the errors that are headgate's own.
+    """Base class of headgate's own errors.
 
     Attributes:
-        pieces: The message with the options it speaks of as data; `str` of the error has their keywords.
-        summary: What was done before the job failed, its results being written; `None` if it never started.
+        pieces: The message, in which options are data; `str(error)` has their keywords.
+        summary: What was done before the job failed, and has been written; `None` if it never started.
     """
 
     def __init__(self, message: str | Message, *, summary: "Summary | None" = None) -> None:
@@ -35,19 +35,19 @@ class HeadgateError(Exception):
 
 
 class UsageError(HeadgateError, ValueError):
-    """An option that cannot be, or that this machine cannot serve. Nothing was done."""
+    """An option is wrong, or asks for more than this machine can do. Nothing was done."""
 
 
 class InputError(HeadgateError, ValueError):
-    """The input cannot be read, or cannot be read further; rows before the place have been done."""
+    """The input can't be read, or not to its end; the rows before that position are done."""
 
 
 class OutputError(HeadgateError, OSError):
-    """The results cannot be written, or the place for them belongs to somebody else."""
+    """The results can't be written, or the place for them is taken by something else."""
 
 
 class InternalError(HeadgateError, RuntimeError):
-    """A fault of headgate itself."""
+    """A bug in headgate."""
 
 
 class TooManyErrors(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in a word
@@ -57,20 +57,20 @@ class TooManyErrors(HeadgateError, RuntimeError):  # noqa: N818 - what happened,
 class StrayCancellation(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in two words
     """A call of an `amap`, or its source, was cancelled while the map was not; the `CancelledError` is its `__cause__`.
 
-    It awaited something that was cancelled, perhaps, or raised `asyncio.CancelledError` itself. Raised as it is, that
-    would pass for the end of the task that collects the results, and a task group would say nothing of it.
+    It may have awaited something that was cancelled, or raised `asyncio.CancelledError` itself. Raised unchanged, that
+    would silently end the task that collects the results.
     """
 
 
 class ClosedEarly(HeadgateError, RuntimeError):  # noqa: N818 - as above
-    """Somebody else has closed what is iterated, or has cancelled a wait for it, before all had been delivered."""
+    """Another task closed the iterator, or a wait for it was cancelled, before everything was delivered."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """The job was stopped by Ctrl-C; what was in flight has ended and all results so far are written.
+    """The job was stopped by Ctrl-C; requests in flight have ended, and all results so far are written.
 
     Attributes:
-        summary: What was done until then.
+        summary: What was done before.
     """
 
     def __init__(self, message: str, *, summary: "Summary | None" = None) -> None:

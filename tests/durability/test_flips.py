@@ -9,7 +9,7 @@ import pytest
 
 import headgate
 from headgate._native import job_rows, job_status
-from headgate.jobs._options import Format
+from headgate.jobs._option_entry import Format
 from support.origin import changing
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.parametrize("form", ["parquet", "ndjson"])]

@@ -34,7 +34,7 @@ def test_an_interrupt_lets_what_is_in_flight_end_and_writes_it(
     # Every request that the server saw had time to be answered, and is in the results.
     assert seen["requests"] == summary["rows"] == table(out).num_rows
     assert 100 <= summary["rows"] < 100_000
-    assert "stopping: what is in flight gets up to 10 s" in stderr
+    assert "stopping: requests in flight get up to 10 s" in stderr
     assert "stopped early" in stderr
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import headgate
-from headgate.jobs._options import Format
+from headgate.jobs._option_entry import Format
 from support.origin import changing
 from support.results import COLUMNS
 

@@ -29,14 +29,14 @@ def test_what_was_interrupted_goes_on_and_each_row_is_there_once(
             process.send_signal(number)
             _, stderr = process.communicate(timeout=LONGEST_S)
         assert code == process.returncode
-        assert "run the same command again to go on" == stderr.splitlines()[-1]
+        assert "run the same command again to resume" == stderr.splitlines()[-1]
         before = len(rows(out))
         assert 100 <= before < ROWS
 
         second = headgate(*command, check=0)
         assert f"resuming: {before:,} of 1,000 rows done" == second.stderr.splitlines()[0]
         assert f"done: {ROWS - before} rows in " in second.stderr
-        assert "in all 1,000 of 1,000 rows done, 0 failed" in second.stderr
+        assert "in total 1,000 of 1,000 rows done, 0 failed" in second.stderr
         assert list(range(ROWS)) == [row["row"] for row in rows(out)]
         assert ROWS == stats(server)["requests"]
 
@@ -56,7 +56,7 @@ def test_a_finished_job_with_failed_rows_names_the_ways_on_and_asks_nothing(tmp_
         headgate(*command, check=3)
         again = headgate(*command, "--summary", summary_file, check=3)
         assert (
-            f"finished already: 3 rows done, 1 failed: ask those again with `headgate retry {out}`, "
+            f"finished already: 3 rows done, 1 failed: retry those with `headgate retry {out}`, "
             "or start over with --fresh"
         ) == again.stderr.splitlines()[0]
         assert 3 == len(origin.requests)
@@ -98,13 +98,10 @@ def test_a_job_from_standard_input_that_was_stopped_says_that_it_cannot_go_on(tm
             feeder.join()
         assert 130 == process.returncode
         assert (
-            "this job cannot be gone on with: its input cannot be read again; one that reads a file can"
+            "this job can't be resumed, because its input can't be read again; a job that reads a file can"
             == (stderr.splitlines()[-1])
         )
-        assert (
-            "this input cannot be read again: if it is stopped, this job cannot be gone on with"
-            == stderr.splitlines()[0]
-        )
+        assert "this input can't be read again: if the job is stopped, it can't be resumed" == stderr.splitlines()[0]
         refused = headgate("fetch", "-", "-o", out, stdin=urls, check=2)
         assert "standard input, which cannot be read again to go on" in refused.errors()[0]
 
@@ -129,7 +126,7 @@ def test_a_job_to_standard_output_that_was_stopped_says_that_it_cannot_go_on() -
         _, stderr = process.communicate(timeout=LONGEST_S)
     assert 130 == process.returncode
     assert (
-        "this job cannot be gone on with: standard output is not remembered; with -o DIRECTORY it is"
+        "this job can't be resumed: its results went to standard output; with -o DIRECTORY it can"
         == (stderr.splitlines()[-1])
     )
 

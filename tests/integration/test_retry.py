@@ -30,9 +30,9 @@ def test_rows_that_are_answered_now_are_no_longer_failed(tmp_path: Path) -> None
         done = headgate("retry", out, "--summary", summary_file, check=3)
         assert ["/2", "/4", "/6"] == paths(origin)
         lines = done.stderr.splitlines()
-        assert lines[0].startswith("done: 3 rows asked again in ")
+        assert lines[0].startswith("done: 3 rows retried in ")
         assert [["answered", "2"], ["failed", "again", "1"]] == [lines[1].split()[:2], lines[2].split()]
-        assert "in all 10 of 10 rows done, 1 failed" in lines
+        assert "in total 10 of 10 rows done, 1 failed" in lines
         summary = json.loads(summary_file.read_text())
         assert (3, 2, 1, 1, True) == (
             summary["rows"],
@@ -50,7 +50,7 @@ def test_rows_that_are_answered_now_are_no_longer_failed(tmp_path: Path) -> None
         assert [] == list(out.glob("failed-*"))
         assert (200, 3) == next((row["status"], row["attempts"]) for row in rows(out) if row["row"] == 3)
         nothing = headgate("retry", out, check=0)
-    assert ["nothing to ask again: no row of the job has failed"] == nothing.stderr.splitlines()
+    assert ["nothing to retry: no row of the job has failed"] == nothing.stderr.splitlines()
     runs = json.loads(headgate("status", out, "--json", check=0).stdout)["runs"]
     assert ["fetch", "retry", "retry"] == [run["command"] for run in runs]
 
@@ -61,7 +61,7 @@ def test_only_failures_of_the_kinds_that_were_named_are_asked(tmp_path: Path) ->
         failing(origin, out)
         origin.statuses = {}
         nothing = headgate("retry", out, "--only", "timeout", check=3)
-        assert "none of the 3 failed rows of the job has failed in such a way" in nothing.stderr
+        assert "nothing to retry among the 3 failed rows of the job (status:429 1, status:500 1, " in nothing.stderr
         assert [] == origin.requests
         headgate("retry", out, "--only", "timeout,status:5xx", check=3)
         assert ["/2", "/6"] == paths(origin)
@@ -73,7 +73,10 @@ def test_only_failures_of_the_kinds_that_were_named_are_asked(tmp_path: Path) ->
     ("expected", "flags"),
     [
         ("--header was x-token, now it is not given; their values are not stored", ["-d", "a=1"]),
-        ("a value of --header (x-token) is another one; their values are", ["-H", "X-Token: two", "-d", "a=1"]),
+        (
+            "the value of --header x-token is another one (if it is a credential, say so with --secret-header x-token)",
+            ["-H", "X-Token: two", "-d", "a=1"],
+        ),
         ("--data was given, now it is not; their values are not stored: give those", ["-H", "X-Token: one"]),
         ("--data is another body", ["-H", "X-Token: one", "-d", "a=2"]),
     ],
@@ -88,6 +91,27 @@ def test_headers_and_data_must_be_those_of_the_job(expected: str, flags: list[st
         origin.statuses = {}
         headgate("retry", out, *given, check=0)
         assert {("POST", "one", b"a=1")} == {(method, token, body) for method, _, token, body in origin.requests}
+
+
+def test_what_is_no_valid_request_is_asked_again_only_by_name(tmp_path: Path) -> None:
+    out, urls = tmp_path / "out", tmp_path / "urls.txt"
+    with changing() as origin:
+        urls.write_text(f"no URL\n{origin.url}/2\n")
+        origin.statuses["/2"] = 503
+        headgate("fetch", urls, "-o", out, check=3)
+        origin.statuses.clear()
+        done = headgate("retry", out, check=3)
+        note = (
+            "note: 1 failed row was not asked again, because an invalid_request stays one;"
+            " to ask anyway, use --only invalid_request"
+        )
+        assert note in done.stderr.splitlines()
+        assert ["/2", "/2"] == paths(origin)
+        nothing = headgate("retry", out, check=3).stderr.splitlines()
+        assert ["nothing to retry among the 1 failed row of the job (invalid_request 1)", note] == nothing
+        named = headgate("retry", out, "--only", "invalid_request", check=3)
+        assert named.stderr.startswith("done: 1 row retried in ")
+        assert note not in named.stderr
 
 
 def test_mistakes_and_missing_jobs_exit_with_2(tmp_path: Path) -> None:
@@ -116,7 +140,7 @@ def test_a_retry_that_is_stopped_goes_on(code: int, number: signal.Signals, tmp_
             process.send_signal(number)
             _, stderr = process.communicate(timeout=LONGEST_S)
         assert code == process.returncode, stderr
-        assert "run the same command again to go on" == stderr.splitlines()[-1]
+        assert "run the same command again to resume" == stderr.splitlines()[-1]
         assert list(range(500)) == [row["row"] for row in rows(out)]
         assert {1, 2} == {row["attempts"] for row in rows(out)}
         headgate("retry", out, "-c", "100", "-q", check=3)

@@ -56,7 +56,7 @@ def test_a_job_that_runs_is_told_with_its_process(tmp_path: Path) -> None:
         process.communicate(timeout=LONGEST_S)
     assert f"0 of 100 rows done (0 %); running now (pid {process.pid})" == running
     stopped = headgate("status", out, check=0).stdout.splitlines()[0]
-    assert "0 of 100 rows done (0 %); stopped: the same command goes on" == stopped
+    assert "0 of 100 rows done (0 %); stopped: run the same command again to resume" == stopped
 
 
 def test_where_there_is_no_job_it_says_so(tmp_path: Path) -> None:

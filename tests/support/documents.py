@@ -3,12 +3,12 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = (
-    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")),
-)
+PAGES = ("README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")))
+"""What users read, and whose examples run."""
+DOCUMENTS = (*PAGES, "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md")
 
 
 @dataclass(frozen=True)
@@ -20,29 +20,64 @@ class Example:
     output: str
 
 
+@dataclass(frozen=True)
+class Command:
+    """A line that is typed in a console, with what it prints; `heading` is the one above it."""
+
+    heading: str
+    typed: str
+    output: str
+
+
+Step: TypeAlias = Example | Command
+
+
 def text(name: str) -> str:
     """A whole document."""
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def blocks(name: str, language: str) -> list[str]:
-    """What stands between fences of a language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text(name), re.MULTILINE | re.DOTALL)
+def prose(name: str) -> str:
+    """A document without what stands between fences."""
+    return re.sub(r"^```.*?^```$", "", text(name), flags=re.MULTILINE | re.DOTALL)
 
 
-def examples(name: str) -> list[Example]:
-    """The Python programs, each with the text that follows it."""
-    found: list[Example] = []
+def steps(name: str) -> list[Step]:
+    """Everything in a document that a reader could run, in order."""
+    found: list[Step] = []
     heading = ""
     parts = (
-        r"^#+ (?P<heading>[^\n]*)$|^```(?P<language>\w*)\n(?P<content>.*?)^```$(?:\n+^```text\n(?P<output>.*?)^```$)?"
+        r"^#+ (?P<heading>[^\n]*)$"
+        r"|^```(?P<language>\w*)\n(?P<content>.*?)^```$(?:\n+^```text\n(?P<output>.*?)^```$)?"
     )
     for part in re.finditer(parts, text(name), re.MULTILINE | re.DOTALL):
         heading = part["heading"] or heading
         if part["language"] == "python":
             assert part["output"] is not None, f"{name}, {heading}: what does the example print?"
             found.append(Example(heading, part["content"], part["output"]))
+        elif part["language"] == "console":
+            _, *commands = re.split(r"^\$ ", part["content"], flags=re.MULTILINE)
+            assert commands, f"{name}, {heading}: what is typed?"
+            found += [Command(heading, *command.split("\n", 1)) for command in commands]
     return found
+
+
+def examples(name: str) -> list[Example]:
+    """The Python programs, each with the text that follows it."""
+    return [step for step in steps(name) if isinstance(step, Example)]
+
+
+def anchors(name: str) -> set[str]:
+    """The places within a document that a link can lead to, as GitHub names them."""
+    headings = re.findall(r"^#+ (.*)$", prose(name), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links(name: str) -> list[tuple[str, str]]:
+    """The document or file and the place in it that each relative link leads to; the document is empty for its own."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose(name))
+    parts = [target.partition("#") for target in targets if "://" not in target]
+    return [(path, place) for path, _, place in parts]
 
 
 def tables(name: str) -> list[list[list[str]]]:

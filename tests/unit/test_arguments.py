@@ -30,6 +30,30 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
     assert arguments.mistakes == []
 
 
+def test_a_secret_is_text_or_stands_in_a_file(tmp_path: Path) -> None:
+    arguments, file = Arguments(), tmp_path / "secret"
+    assert "abc" == arguments.token("bearer", "abc")
+    for ending in ("", "\n", "\r\n"):
+        file.write_bytes(f"grün:{ending}".encode())
+        assert ("grün:", "grün:".encode()) == (arguments.token("bearer", file), arguments.user("user", file))
+    assert arguments.token("bearer", None) is None
+    assert arguments.user("user", None) is None
+    assert ("x-a",) == arguments.names("secret_headers", "x-a") == arguments.names("secret_headers", iter(["x-a"]))
+    assert arguments.mistakes == []
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"), [(b"\xffsecret", "is not UTF-8"), (b"secret" * 1024**2, "is longer than 1 MiB")]
+)
+def test_a_file_that_holds_no_secret_is_refused_without_a_word_of_it(
+    content: bytes, expected: str, tmp_path: Path
+) -> None:
+    arguments, file = Arguments(), tmp_path / "secret"
+    file.write_bytes(content)
+    assert arguments.token("bearer", file) is None
+    assert [expected] == [mistake.message for mistake in arguments.mistakes]
+
+
 @pytest.mark.parametrize(
     ("expected", "option", "value"),
     [
@@ -54,6 +78,12 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
         (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", [503]),
         (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", b"timeout"),
         (f"is empty: {WRITE_KINDS}, or leave it out to ask all failed rows again", "kinds", []),
+        ("must be text, or the path of a file, not bytes", "token", b"secret"),
+        ("must be text, or the path of a file, not tuple", "user", ("me", "secret")),
+        ("cannot read '/no/such': no such file or directory", "token", Path("/no/such")),
+        ("cannot read '/': is a directory", "user", Path("/")),
+        ("must be the name of a header or a list of names, each of them text", "names", None),
+        ("must be the name of a header or a list of names, each of them text", "names", ["x-a", 5]),
         ("must be bytes or text, not dict", "data", {"a": 1}),
         ("holds a lone surrogate, which is no character of UTF-8", "data", "a\ud800"),
     ],

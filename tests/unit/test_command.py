@@ -1,6 +1,8 @@
 """The command `headgate` up to the point where it needs the engine."""
 
 import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from headgate._errors import InputError, InternalError, OutputError, UsageError
 from headgate._summary import Summary
 from headgate._version import __version__
 from headgate.cli import _ending, fetch
+from headgate.cli._verbs import VERBS
 from support.figures import RESUMED, summary_json
 
 
@@ -22,7 +25,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_help_names_every_verb(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(arguments) == 0
     text = capsys.readouterr().out
-    assert [] == [verb for verb in cli.VERBS if f"\n  {verb} " not in text]
+    assert [] == [verb for verb in VERBS if f"\n  {verb} " not in text]
 
 
 def test_without_a_verb_the_help_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -32,7 +35,7 @@ def test_without_a_verb_the_help_goes_to_standard_error(capsys: pytest.CaptureFi
     assert "usage: headgate VERB" in captured.err
 
 
-@pytest.mark.parametrize("verb", cli.VERBS)
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([verb, "--help"]) == 0
     text = capsys.readouterr().out
@@ -40,10 +43,50 @@ def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixt
     assert f"examples:\n  headgate {verb}" in text
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_a_verb_is_what_its_flag_prints(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([verb, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert cli.run(["help", verb]) == 0
+    assert text == capsys.readouterr().out
+
+
+@pytest.mark.parametrize("columns", [40, 60, 100])
+@pytest.mark.parametrize("verb", [None, *VERBS])
+def test_no_line_of_prose_in_the_help_is_wider_than_the_terminal(
+    columns: int, verb: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    cli.run(["help"] if verb is None else ["help", verb])
+    # What is to be typed as it stands is not broken, neither is a word.
+    lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("  headgate ", "usage: "))]
+    assert [] == [line for line in lines if len(line) > columns and len(line.split()) > 1]
+
+
+def test_python_runs_the_command_by_its_name() -> None:
+    done = subprocess.run([sys.executable, "-m", "headgate", "--version"], check=True, capture_output=True, text=True)
+    assert f"headgate {__version__}\n" == done.stdout
+
+
 @pytest.mark.parametrize(
     ("expected", "arguments"),
     [
         ("error: unknown verb fecth: did you mean fetch?\nsee `headgate --help`\n", ["fecth"]),
+        (
+            "error: unknown verb u.txt: did you mean headgate fetch u.txt?\nsee `headgate --help`\n",
+            ["u.txt", "-o", "r"],
+        ),
+        (
+            "error: unknown verb http://h/[1]: did you mean headgate fetch 'http://h/[1]'?\nsee `headgate --help`\n",
+            ["http://h/[1]"],
+        ),
+        ("error: unknown flag -o: did you mean headgate fetch ... -o?\nsee `headgate --help`\n", ["-o", "r", "u.txt"]),
+        ("error: unknown verb fecth: did you mean fetch?\nsee `headgate --help`\n", ["help", "fecth"]),
+        (
+            "error: SHELL must be one of bash, zsh, fish, not csh\nsee `headgate completion --help`\n",
+            ["completion", "csh"],
+        ),
+        ("error: SHELL is missing: one of bash, zsh, fish\nsee `headgate completion --help`\n", ["completion"]),
         ("error: unknown verb xyzzy\nsee `headgate --help`\n", ["xyzzy"]),
         ("error: unknown flag --versoin: did you mean --version?\nsee `headgate --help`\n", ["--versoin"]),
         ("error: '\\udcff' is not UTF-8\nsee `headgate --help`\n", ["fetch", "\udcff"]),

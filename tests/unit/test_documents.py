@@ -3,21 +3,62 @@
 import re
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+import write_docs
 from headgate import cli
-from support.documents import DOCUMENTS, ROOT, tables, text
+from headgate.cli._verbs import VERBS
+from support.documents import DOCUMENTS, PAGES, ROOT, anchors, links, tables, text
 
-VERBS = ("fetch", "status", "retry", "show", "serve", "demo")
 FOLDERS = ("crates", "python", "tests", "bench", "docs", "scripts", "requirements", ".ci")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_relative_link_leads_to_a_file(document: str) -> None:
-    targets = re.findall(r"\]\(([^)]+)\)", text(document))
-    relative = [target.partition("#")[0] for target in targets if "://" not in target]
-    assert [] == [target for target in relative if not ((ROOT / document).parent / target).exists()]
+    paths = [path for path, _ in links(document) if path]
+    assert [] == [path for path in paths if not ((ROOT / document).parent / path).exists()]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_to_a_place_leads_to_a_heading(document: str) -> None:
+    folder = (ROOT / document).parent
+    places = [(named(folder / path) if path else document, place) for path, place in links(document) if place]
+    assert [] == [(page, place) for page, place in places if place not in anchors(page)]
+
+
+def named(path: Path) -> str:
+    return path.resolve().relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_is_reached_from_the_readme(page: str) -> None:
+    assert page in {"README.md"} | {path for path, _ in links("README.md")} | {
+        named(ROOT / "docs" / path) for path, _ in links("docs/many-tasks.md") if path
+    }
+
+
+def test_the_readme_has_200_lines_at_most() -> None:
+    assert len(text("README.md").splitlines()) <= 200
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_table_that_is_generated_is_what_the_code_says(page: str) -> None:
+    assert text(page) == write_docs.filled(text(page)), "run `make docs`"
+
+
+def test_every_table_that_can_be_generated_is_in_a_page() -> None:
+    places = [place for page in PAGES for place in re.findall(r"<!-- generated: (.+) -->", text(page))]
+    assert sorted(write_docs.TABLES) == sorted(places)
+
+
+def test_a_generated_table_replaces_what_was_there() -> None:
+    before = "one\n<!-- generated: exit codes -->\nold\n<!-- /generated -->\ntwo\n"
+    after = write_docs.filled(before).splitlines()
+    assert ["one", "<!-- generated: exit codes -->", "| exit code |  |"] == after[:3]
+    assert "| 3 | the job finished, and some of its rows failed |" in after
+    assert ["<!-- /generated -->", "two"] == after[-2:]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -46,28 +87,36 @@ def flags_in(words: str) -> Iterator[str]:
     return (match[0] for match in re.finditer(r"(?<![\w-])--?[a-zA-Z][a-z-]*", words))
 
 
-def test_every_option_in_the_readme_is_one_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_every_option_that_is_named_is_one_of_the_command(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     known = {verb: flags_of(verb, capsys) for verb in VERBS}
+    # What is named alone is an option of any verb.
+    known[""] = set().union(*known.values())
+    assert [] == [(verb, flag) for verb, flag in typed_in(page) if flag not in known[verb]]
+
+
+def typed_in(page: str) -> list[tuple[str, str]]:
+    """The flags of a page, each with the verb that it stands behind."""
     named: list[tuple[str, str]] = []
-    for line in text("README.md").splitlines():
-        verb = re.search(rf"headgate ({'|'.join(VERBS)})\b", line)
+    for line in text(page).splitlines():
         # Only what is typed: code, and lines of a console.
-        typed = line if line.startswith("$ ") else " ".join(re.findall(r"`([^`]+)`", line))
-        named += [(verb[1] if verb else "fetch", flag) for flag in flags_in(typed)]
-    assert ("fetch", "--concurrency") in named
-    assert ("serve", "--delay") in named
-    assert [] == [(verb, flag) for verb, flag in named if flag not in known[verb]]
+        for code in [line] if line.startswith("$ ") else re.findall(r"`([^`]+)`", line):
+            verb = re.match(rf"(?:\$ )?headgate ({'|'.join(VERBS)})\b", code)
+            if verb or code.startswith("-"):
+                named += [(verb[1] if verb else "", flag) for flag in flags_in(code.partition(" | ")[0])]
+    return named
 
 
-def test_the_options_table_shows_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["fetch", "--help"]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    (rows,) = [table for table in tables("README.md") if table[0][:2] == ["option", "default"]]
-    figures = {row[0].rpartition("`--")[2].rstrip("`"): row[1] for row in rows[1:] if row[1][:1].isdigit()}
-    sizes = {"max-body-bytes", "max-memory-bytes"}
-    assert {"concurrency", "timeout-s", "connect-timeout-s", *sizes, "fail-on", "commit-every-s"} == set(figures)
-    for option, default in figures.items():
-        assert re.search(rf"--{option} [^(]*\(default: {default}\)", told), option
+def test_flags_are_found_in_code_and_in_a_console() -> None:
+    found = typed_in("README.md")
+    assert ("", "--fail-on") in found
+    assert ("serve", "--delay") in found
+    assert ("retry", "--only") in found
+
+
+def test_every_option_of_fetch_is_on_its_page(capsys: pytest.CaptureFixture[str]) -> None:
+    missing = flags_of("fetch", capsys) - {flag for _, flag in typed_in("docs/fetch.md")}
+    assert {"-h", "--help"} >= missing
 
 
 def test_the_architecture_names_exactly_the_direct_dependencies() -> None:

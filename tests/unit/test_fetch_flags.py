@@ -1,15 +1,17 @@
 import io
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headgate.cli import _fetch_flags
+from headgate.cli import _fetch_flags, _foreign
 from headgate.cli._fetch_flags import Command
 from headgate.cli._parser import CommandLineError
 from headgate.jobs._job_options import FetchOptions
-from headgate.jobs._options import FETCH, JobOption
+from headgate.jobs._option_entry import JobOption
+from headgate.jobs._options import FETCH
 
 
 def read(*arguments: str) -> Command:
@@ -48,9 +50,11 @@ def test_input_and_output_are_enough() -> None:
         ({"fail_on": "404,5xx"}, ["--fail-on", "404,5xx"]),
         ({"fail_on": ""}, ["--fail-on="]),
         ({"method": "HEAD"}, ["-X", "HEAD"]),
-        ({"method": "POST", "data": b"a=1"}, ["-d", "a=1"]),
+        ({"data": b"a=1"}, ["-d", "a=1"]),
         ({"method": "PUT", "data": b"a=1"}, ["-d", "a=1", "-X", "PUT"]),
         ({"headers": [("A", "1:2"), ("b", ""), ("A", "3")]}, ["-H", "A: 1:2", "-H", "b:", "--header", "A:3"]),
+        ({"user": b"me:pass:word"}, ["-u", "me:pass:word"]),
+        ({"secret_headers": ("x-a", "x-b")}, ["--secret-header", "x-a", "--secret-header", "x-b"]),
         ({"user_agent": "me/1"}, ["--user-agent", "me/1"]),
         ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
         ({"insecure": True}, ["--insecure"]),
@@ -128,7 +132,7 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ),
         ("--format must be one of parquet, ndjson, none, not 'xml'", ["--format", "xml"]),
         ("--fail-on '5x' is no status: write codes and classes, as 429,5xx, or none", ["--fail-on", "404,5x"]),
-        ("--header 'Accept' is no header: write 'Name: value'", ["-H", "Accept"]),
+        ("--header has no colon: write 'Name: value', or @FILE for a file of such lines", ["-H", "secret"]),
         ("--header 'a b' is no name of a header", ["-H", "a b: c"]),
         ("--header x holds a control character", ["-H", "x: a\nb"]),
         ("--header needs a value", ["-H"]),
@@ -138,10 +142,14 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("--summary must be a file, not '/'", ["--summary", "/"]),
         ("unknown flag --concurency: did you mean --concurrency?", ["--concurency", "5"]),
         ("unknown flag --concurency: did you mean --concurrency?", ["--concurency=5"]),
-        ("unknown flag --timeout: did you mean --timeout-s?", ["--timeout"]),
+        ("unknown flag --timout-s: did you mean --timeout-s?", ["--timout-s"]),
         ("unknown flag -Q: did you mean -q?", ["-Q"]),
         ("unknown flag --xyzzy", ["--xyzzy"]),
-        ("unknown flag --retry", ["--retry"]),  # not --header, as a laxer likeness has it
+        ("unknown flag --retries", ["--retries"]),  # not --header, as a laxer likeness has it
+        ("unknown flag --max-time: curl's --max-time is --timeout-s here", ["--max-time", "3"]),
+        ("unknown flag --timeout: wget's and aria2's --timeout is --timeout-s here", ["--timeout=3"]),
+        ("unknown flag -m3: curl's -m is --timeout-s here; oha's -m is -X here", ["-m3"]),
+        ("unknown flag --location: curl's --location is not supported yet: a redirect is an answer", ["--location"]),
         ("unexpected argument more.txt", ["more.txt"]),
         ("unexpected argument more.txt", ["-q", "more.txt"]),
     ],
@@ -172,7 +180,7 @@ def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
     assert {
         "unknown flag --concurency: did you mean --concurrency?",
         "--head must be a whole number, not 'x'",
-        "--header 'z' is no header: write 'Name: value'",
+        "--header has no colon: write 'Name: value', or @FILE for a file of such lines",
         "--threads must be at least 1, not 0",
         "--format needs a value",
         "--output is missing: name a directory for the results, or - for NDJSON on standard output",
@@ -187,15 +195,18 @@ def test_a_name_server_that_cannot_be_is_told_with_the_other_mistakes() -> None:
     ] == mistakes("u.txt", "-o", "r", "--dns", "foo", "-c", "0")
 
 
-def test_the_help_groups_the_flags_and_gives_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_groups_the_flags_and_gives_the_defaults(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     assert _fetch_flags.read(["--concurrency", "many", "--help"]) is None
     text = capsys.readouterr().out
     titles = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert ["input", "request", "limits", "output", "progress", "other", "examples"] == titles
-    assert "-c, --concurrency N         requests in flight at the most (default: 256)" in text
-    assert "a longer response body is a failure (default: 16MiB)" in text
+    assert ["input", "request", "limits", "output", "progress", "other", "examples", "exit codes"] == titles
+    assert "-c, --concurrency N         most requests in flight, over all threads and hosts (default: 256)" in text
+    assert "longest response body; a row with a longer one fails (default: 16MiB)" in text
     assert "read only the first N rows (default: all)" in text
-    assert "how long requests in flight may go on after Ctrl-C (default: 10)" in text
+    assert "how long requests in flight may continue after Ctrl-C (default: 10)" in text
     assert "the system's, and Mozilla's)" in " ".join(text.split())
     assert max(len(line) for line in text.splitlines()) <= 110
 
@@ -213,3 +224,15 @@ def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
     flags = {name: option.flags_of(name)[-1] for name, option in options.items() if isinstance(option, JobOption)}
     assert ("--no-resume", "--header", "--timeout-s") == (flags["resume"], flags["headers"], flags["timeout_s"])
     assert [] == [flag for flag in flags.values() if flag not in text]
+
+
+def flags_in(text: str) -> list[str]:
+    return re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text)
+
+
+def test_every_flag_that_replaces_one_of_another_program_exists_and_none_of_those_does() -> None:
+    ours = {name for flag in _fetch_flags.parser().flags() for name in flag.names}
+    assert set() == ours & set(_foreign.MEANINGS)
+    named = {flag for meanings in _foreign.MEANINGS.values() for what in meanings.values() for flag in flags_in(what)}
+    assert len(named) > 10
+    assert set() == named - ours

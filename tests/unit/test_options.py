@@ -1,6 +1,5 @@
 import dataclasses
 import inspect
-import re
 from typing import Any
 
 import pytest
@@ -9,8 +8,8 @@ import headgate
 from headgate._headgate import JOB_OPTIONS, OPTION_NAMES, options_as_read
 from headgate._option import OptionSet
 from headgate.jobs._job_options import FetchOptions, RetryOptions
-from headgate.jobs._options import FETCH, RETRY, JobOption
-from support.documents import text
+from headgate.jobs._option_entry import JobOption
+from headgate.jobs._options import FETCH, RETRY
 
 GOOD: dict[str, Any] = {"input": "urls.txt", "output": "results"}
 
@@ -67,6 +66,12 @@ def test_the_defaults_are_right() -> None:
         ("keep holds a lone surrogate, which is no character of UTF-8", {"keep": ("id", "a\ud800")}),
         ("dns holds a lone surrogate, which is no character of UTF-8", {"dns": "a\ud800"}),
         ("headers x-a holds a lone surrogate, which is no character of UTF-8", {"headers": [("x-a", "a\ud800")]}),
+        ("secret_headers 'a b' is no name of a header", {"secret_headers": ("x-a", "a b")}),
+        ("bearer is empty", {"bearer": ""}),
+        ("bearer holds a control character", {"bearer": "secret\n"}),
+        ("bearer must be text, not int", {"bearer": 5}),
+        ("user has no password: write NAME:PASSWORD, or NAME: where it is empty", {"user": b"secret"}),
+        ("user holds a control character", {"user": b"me:secret\n"}),
         ("fail_on '50x' is no status: write codes and classes, as 429,5xx, or none", {"fail_on": "408, 50x"}),
         ("fail_on '099' is no status: write codes and classes, as 429,5xx, or none", {"fail_on": "099"}),
         ("fail_on '' is no status: write codes and classes, as 429,5xx, or none", {"fail_on": "408,"}),
@@ -115,13 +120,6 @@ def test_a_grace_of_zero_is_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "method", "data"), [("GET", None, None), ("POST", None, b""), ("PUT", "PUT", b"")]
-)
-def test_the_method_is_post_where_there_is_data(expected: str, method: str | None, data: bytes | None) -> None:
-    assert expected == FetchOptions(**GOOD, method=method, data=data).method
-
-
-@pytest.mark.parametrize(
     ("expected", "form", "output"),
     [("parquet", None, "results"), ("ndjson", None, "-"), ("parquet", "parquet", "-"), ("none", "none", None)],
 )
@@ -139,6 +137,7 @@ ALL = {name: entry.option for options in (FETCH, RETRY) for name, entry in optio
 DEFAULTS: dict[str, Any] = vars(RetryOptions(output="results")) | vars(FetchOptions(**GOOD))
 OTHER: dict[str, Any] = {
     "body_column": "other",
+    "bearer": "other",
     "cacert": "other.pem",
     "data": b"other",
     "dns": "9.9.9.9",
@@ -151,8 +150,10 @@ OTHER: dict[str, Any] = {
     "method": "PUT",
     "method_column": "other",
     "only": ("timeout",),
+    "secret_headers": ("other",),
     "threads": 3,
     "url_column": "other",
+    "user": b"other:",
     "user_agent": "other",
 }
 """Of each option that is no figure and no switch a value that is not its default."""
@@ -194,12 +195,3 @@ def test_each_option_is_an_argument_with_its_help(function: Any, options: Option
 def test_an_unknown_option_is_refused_with_the_one_that_was_meant() -> None:
     with pytest.raises(TypeError, match=r"^fetch\(\) got an unexpected keyword argument 'concurency': did you mean"):
         headgate.fetch("urls.txt", "results", concurency=5)  # type: ignore[call-arg] # that is the point
-
-
-def test_the_readme_says_what_makes_another_job() -> None:
-    (words,) = [part for part in text("README.md").split("\n\n") if part.startswith("It is the same job if")]
-    flags = {
-        option.flags_of(name)[0] for name, option in ALL.items() if isinstance(option, JobOption) and option.of_job
-    }
-    the_like = {"--method-column", "--headers-column", "--body-column"}
-    assert flags - the_like == set(re.findall(r"`(-[^`]+)`", words))

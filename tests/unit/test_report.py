@@ -24,8 +24,8 @@ def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
         "  requests/s    30,211",
         "  latency       p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s",
         "  received      1.2 MiB",
-        "  memory        64.0 MiB at the most",
-        "  CPU           5.4 s, 54.2 s for each million requests",
+        "  memory        64.0 MiB at peak",
+        "  CPU           5.4 s, 54.2 s per million requests",
         "bound by this machine: workers 98 % busy",
         "note: only 900 of 1,000 fit below the limit of open files",
         "results are in results: look at them with `headgate show results`",
@@ -55,9 +55,9 @@ def test_a_job_of_no_rows_has_no_latency_and_no_cost_of_each() -> None:
         "  failed      0",
         "  requests/s  0",
         "  received    0 B",
-        "  memory      64.0 MiB at the most",
+        "  memory      64.0 MiB at peak",
         "  CPU         0.0 s",
-        "there were no rows to ask for",
+        "there were no rows to fetch",
     ]
     assert lines(**NO_ROWS, interrupted=True)[-1] == "no row has ended, and nothing was written"
 
@@ -73,40 +73,40 @@ def test_a_run_that_went_on_from_another_tells_both_what_it_did_and_the_whole() 
     assert "done: 100,000 rows in 3.3 s" == resumed[0]
     assert [
         "bound by this machine: workers 98 % busy",
-        "in all 200,000 of 200,000 rows done, 60 failed",
+        "in total 200,000 of 200,000 rows done, 60 failed",
         "note: only 900 of 1,000 fit below the limit of open files",
         "results are in results: look at them with `headgate show results`",
-        "ask failed rows again with `headgate retry results`",
+        "retry failed rows with `headgate retry results`",
     ] == resumed[-5:]
-    assert "in all 160,000 rows done, 60 failed" in lines(job=RESUMED | {"rows": None})
+    assert "in total 160,000 rows done, 60 failed" in lines(job=RESUMED | {"rows": None})
     assert [] == [line for line in lines(job=RESUMED | {"rows_before": 0}) if line.startswith("in all")]
 
 
 def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
     stopped = lines(interrupted=True, job=RESUMED)
     assert "stopped early: 100,000 rows in 3.3 s" == stopped[0]
-    assert "in all 160,000 of 200,000 rows done, 60 failed" in stopped
-    assert "run the same command again to go on" == stopped[-1]
+    assert "in total 160,000 of 200,000 rows done, 60 failed" in stopped
+    assert "run the same command again to resume" == stopped[-1]
     first = lines(interrupted=True, job=RESUMED | {"rows_before": 0})
-    assert ("stopped early: 100,000 of 200,000 rows in 3.3 s", "run the same command again to go on") == (
+    assert ("stopped early: 100,000 of 200,000 rows in 3.3 s", "run the same command again to resume") == (
         first[0],
         first[-1],
     )
     full = {"kind": "output", "message": "disk full"}
     assert [
         f"what was committed before the failure is safe in {tmp_path}: 160,000 of 200,000 rows",
-        "when the cause of the failure is gone, run the same command again to go on",
+        "when the cause of the failure is gone, run the same command again to resume",
     ] == lines(failure=full, job=RESUMED, output=str(tmp_path))[-2:]
 
 
 @pytest.mark.parametrize("job", [None, RESUMED | {"resumable": False}, RESUMED | {"finished": True}])
 def test_nobody_is_told_to_go_on_with_what_cannot_be(job: dict[str, Any] | None) -> None:
-    assert [] == [line for line in lines(interrupted=True, job=job) if "again to go on" in line]
+    assert [] == [line for line in lines(interrupted=True, job=job) if "again to resume" in line]
 
 
 def test_an_input_that_broke_off_is_another_once_it_is_mended() -> None:
     broken = lines(interrupted=True, failure={"kind": "input", "message": "cut short"}, job=RESUMED)
-    assert [] == [line for line in broken if "again to go on" in line]
+    assert [] == [line for line in broken if "again to resume" in line]
 
 
 def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None:
@@ -114,7 +114,7 @@ def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None
     finished = RESUMED | {"done": 200_000, "rows_before": 200_000, "finished": True}
     assert [
         (
-            "finished already: 200,000 rows done, 60 failed: ask those again with `headgate retry 'my results'`, "
+            "finished already: 200,000 rows done, 60 failed: retry those with `headgate retry 'my results'`, "
             "or start over with --fresh"
         ),
         place,
@@ -133,7 +133,7 @@ def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None
         (None, RESUMED | {"finished": True}),
         (None, RESUMED | {"done": 200_000}),
         (
-            "this input cannot be read again: if it is stopped, this job cannot be gone on with",
+            "this input can't be read again: if the job is stopped, it can't be resumed",
             RESUMED | {"rows_before": 0, "resumable": False},
         ),
         (None, None),
@@ -147,20 +147,20 @@ def test_a_run_begins_with_what_is_done_or_that_none_can_go_on(
 
 def test_what_cannot_be_gone_on_with_says_why() -> None:
     assert (
-        "this job cannot be gone on with: standard output is not remembered; with -o DIRECTORY it is"
+        "this job can't be resumed: its results went to standard output; with -o DIRECTORY it can"
         == (lines(interrupted=True, output="-")[-1])
     )
     pipe = RESUMED | {"resumable": False}
     for ending in ({"interrupted": True}, {"failure": {"kind": "output", "message": "disk full"}}):
         assert (
-            "this job cannot be gone on with: its input cannot be read again; one that reads a file can"
+            "this job can't be resumed, because its input can't be read again; a job that reads a file can"
             == (lines(**ending, job=pipe)[-1])
         )
-    assert [] == [line for line in lines(job=pipe | {"finished": True}) if "cannot be gone on" in line]
+    assert [] == [line for line in lines(job=pipe | {"finished": True}) if "can't be resumed" in line]
 
 
 def test_failed_rows_can_be_asked_again_where_the_job_is_remembered() -> None:
-    retry = "ask failed rows again with `headgate retry 'my results'`"
+    retry = "retry failed rows with `headgate retry 'my results'`"
     assert retry == lines(output="my results", job=RESUMED)[-1]
     for job in (None, RESUMED | {"failed": 0}, RESUMED | {"resumable": False}):
         assert [] == [line for line in lines(output="my results", job=job) if "headgate retry" in line]
@@ -173,16 +173,16 @@ def retried(**changes: Any) -> list[str]:
 def test_a_retry_says_what_was_answered_this_time_and_what_failed_again() -> None:
     job = RESUMED | {"done": 200_000, "rows_before": 0, "finished": True}
     again = retried(job=job)
-    assert "done: 100,000 rows asked again in 3.3 s" == again[0]
+    assert "done: 100,000 rows retried in 3.3 s" == again[0]
     assert [
         "  answered      99,985  (2xx: 99,955, 4xx: 30)",
         "  failed again  15",
-        "in all 200,000 of 200,000 rows done, 60 failed",
-    ] == [line for line in again if line.startswith(("  answered", "  failed", "in all"))]
+        "in total 200,000 of 200,000 rows done, 60 failed",
+    ] == [line for line in again if line.startswith(("  answered", "  failed", "in total"))]
     assert [] == [line for line in again if "run the same" in line]
-    assert "run the same command again to go on" == retried(interrupted=True, job=job)[-1]
+    assert "run the same command again to resume" == retried(interrupted=True, job=job)[-1]
     assert (
-        "the job itself is not finished: its `headgate fetch` goes on with it"
+        "the job itself is not finished: run its `headgate fetch` again to resume it"
         == (retried(job=job | {"finished": False})[-1])
     )
 
@@ -194,20 +194,27 @@ def test_a_retry_that_is_stopped_at_once_has_the_results_of_before() -> None:
 
 def test_a_retry_that_finds_nothing_says_what_there_is() -> None:
     job = RESUMED | {"rows_before": 0}
-    assert ["nothing to ask again: no row of the job has failed"] == retried(**NO_ROWS, job=job | {"failed": 0})
-    assert [
-        (
-            "nothing to ask again: none of the 60 failed rows of the job has failed in such a way "
-            "(timeout 52, status:503 5, closed 3)"
-        )
-    ] == retried(**NO_ROWS, job=job)
+    assert ["nothing to retry: no row of the job has failed"] == retried(**NO_ROWS, job=job | {"failed": 0})
+    nothing = "nothing to retry among the 60 failed rows of the job (timeout 52, status:503 5, closed 3)"
+    assert [nothing] == retried(**NO_ROWS | {"notes": []}, job=job)
+    assert [nothing, "note: so it is"] == retried(**NO_ROWS | {"notes": ["so it is"]}, job=job)
+
+
+def test_nobody_is_told_to_ask_again_what_is_no_valid_request() -> None:
+    def told(failed: int) -> list[str]:
+        job = RESUMED | {"failed": failed, "errors": {"invalid_request": 60}}
+        done = {"done": 200_000, "rows_before": 200_000, "finished": True}
+        both = [*lines(job=job), *lines(**NO_ROWS, job=job | done)]
+        return [line for line in both if "headgate retry" in line]
+
+    assert (0, 2) == (len(told(60)), len(told(61)))
 
 
 def test_what_was_in_flight_when_the_grace_was_over_is_counted() -> None:
-    assert "  given up      1,234  in flight at the end; no rows of the result, they can be asked again" in lines(
+    assert "  dropped       1,234  in flight at the end: not in the results, and can be fetched again" in lines(
         interrupted=True, abandoned=1_234
     )
-    assert [] == [line for line in lines(interrupted=True) if "given up" in line]
+    assert [] == [line for line in lines(interrupted=True) if "dropped" in line]
 
 
 def test_after_a_failed_write_nobody_is_told_that_all_results_are_there(tmp_path: Path) -> None:
@@ -225,7 +232,7 @@ def test_nothing_is_called_safe_in_a_directory_that_is_gone(tmp_path: Path) -> N
 
 
 def test_the_cost_of_each_is_told_where_starting_does_not_blur_it() -> None:
-    assert "  CPU           5.4 s, 542.0 s for each million requests" in lines(rows=10_000)
+    assert "  CPU           5.4 s, 542.0 s per million requests" in lines(rows=10_000)
     assert "  CPU           5.4 s" in lines(rows=9_999)
 
 

@@ -41,6 +41,8 @@ def test_the_directory_is_enough() -> None:
         ({"max_body_bytes": 1024}, ["--max-body-bytes", "1KiB"]),
         ({"part_bytes": 1024}, ["--part-bytes", "1KiB"]),
         ({"headers": [("A", "1"), ("A", "2")]}, ["-H", "A: 1", "--header", "A:2"]),
+        ({"user": b"me:"}, ["--user", "me:"]),
+        ({"secret_headers": ("x-a",)}, ["--secret-header", "x-a"]),
         ({"data": b"a=1"}, ["-d", "a=1"]),
         ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
         ({"insecure": True}, ["--insecure"]),
@@ -60,7 +62,7 @@ def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
     assert {
         "OUT is missing: name the directory of a job",
         "--concurrency must be at least 1, not 0",
-        "--header 'Accept' is no header: write 'Name: value'",
+        "--header has no colon: write 'Name: value', or @FILE for a file of such lines",
         "unknown flag --onyl: did you mean --only?",
     } == set(mistakes("-c", "0", "-H", "Accept", "--onyl=timeout"))
 

@@ -25,12 +25,12 @@ def test_times_are_in_utc_and_nothing_is_lost_on_the_way_to_json() -> None:
 def test_a_job_without_a_commit_has_no_time_of_one() -> None:
     status = JobStatus.from_json(status_json(committed_at=None, runs=[], run_count=0))
     assert (None, ()) == (status.committed_at, status.runs)
-    assert "  begun         2026-11-20 20:19:33 UTC" == report(status).splitlines()[-1]
+    assert "  started       2026-11-20 20:19:33 UTC" == report(status).splitlines()[-1]
 
 
 def test_all_that_is_known_is_said() -> None:
     assert [
-        "160,000 of 200,000 rows done (80 %); stopped: the same command goes on",
+        "160,000 of 200,000 rows done (80 %); stopped: run the same command again to resume",
         "  input         urls.txt",
         "  answered      159,940",
         "  failed        60",
@@ -39,9 +39,9 @@ def test_all_that_is_known_is_said() -> None:
         "    closed      3",
         "  watermark     159,000: all rows before it are done",
         "  results       4 files, 5.0 MiB, parquet",
-        "  begun         2026-11-20 20:19:33 UTC",
+        "  started       2026-11-20 20:19:33 UTC",
         "",
-        "command  began                    last commit                 rows  end",
+        "command  started                  last commit                 rows  end",
         "fetch    2026-11-20 20:19:33 UTC  2026-11-20 20:21:07 UTC   60,000  killed or failed",
         "fetch    2026-11-20 20:58:00 UTC  2026-11-20 21:00:05 UTC  100,000  ended",
     ] == lines()
@@ -68,7 +68,7 @@ def test_all_that_is_known_is_said() -> None:
         (
             (
                 "160,000 rows done, of how many is not known yet; "
-                "stopped: it cannot be gone on with, because its input cannot be read again"
+                "stopped: it can't be resumed, because its input can't be read again"
             ),
             {"rows": None, "resumable": False},
         ),

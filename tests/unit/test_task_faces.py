@@ -90,7 +90,7 @@ def used(name: str, **options: Any) -> None:
 
 
 def test_the_guide_lists_every_option_of_amap_with_its_default() -> None:
-    (rows,) = (table for table in tables("docs/many-tasks.md") if table[0][:2] == ["option", "default"])
+    (rows,) = (table for table in tables("docs/many-tasks-reference.md") if table[0][:2] == ["option", "default"])
     entries = OptionSet(AmapOptions[Any], of="amap").entries.values()
     by_name = {
         f"`{entry.name}`": "required" if entry.option.default is REQUIRED else entry.option.shown_default()

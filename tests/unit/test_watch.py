@@ -9,7 +9,8 @@ import pytest
 from headgate._summary import Snapshot, Summary
 from headgate.jobs import _watch
 from headgate.jobs._display import Silent
-from headgate.jobs._watch import Display, Signals
+from headgate.jobs._signals import Signals
+from headgate.jobs._watch import Display
 from support.figures import snapshot_json, summary_json
 
 
@@ -99,14 +100,14 @@ def test_the_first_interrupt_stops_the_job_and_says_so() -> None:
     job, display = FakeJob(signal.SIGINT, None), Recorder()
     _, stopped_by = watch(job, display, grace_s=2.5)
     assert (signal.SIGINT, ["stop", "finish"]) == (stopped_by, job.calls)
-    assert ["stopping: what is in flight gets up to 2.5 s; interrupt again to end now"] == display.said
+    assert ["stopping: requests in flight get up to 2.5 s to finish; interrupt again to end now"] == display.said
 
 
 def test_the_second_interrupt_ends_the_job_now() -> None:
     job, display = FakeJob(signal.SIGINT, None, signal.SIGINT, None), Recorder()
     watch(job, display)
     assert ["stop", "abort", "finish"] == job.calls
-    assert display.said[1:] == ["ending now: what was in flight is given up"]
+    assert display.said[1:] == ["ending now: requests in flight are dropped"]
 
 
 @pytest.mark.parametrize(("signals", "calls"), [(1, ["stop", "finish"]), (2, ["abort", "finish"])])

@@ -74,6 +74,9 @@ impl Asked<'_, '_> {
         self.read_seconds(OptionName::TimeoutS, &mut request.timeout)?;
         self.read_seconds(OptionName::ConnectTimeoutS, &mut request.connect_timeout)?;
         self.read(OptionName::Headers, &mut request.headers)?;
+        self.read(OptionName::Bearer, &mut request.bearer)?;
+        self.read(OptionName::User, &mut request.user)?;
+        self.read(OptionName::SecretHeaders, &mut request.secret_headers)?;
         self.read(OptionName::Data, &mut request.body)?;
         self.read(OptionName::MaxBodyBytes, &mut request.max_body_bytes)?;
         self.read(OptionName::MaxMemoryBytes, &mut engine.max_memory_bytes)?;

@@ -11,6 +11,7 @@ use arrow_array::{Array as _, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{ArrowError, SchemaRef};
 use headgate_engine::model::error::JobError;
 use headgate_engine::parts::read::{PartFile, PartRows, schema_of_parts};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -77,6 +78,16 @@ impl RowStream {
         drop(requested_schema);
         let stream = FFI_ArrowArrayStream::new(Box::new(Reader(self.rows())));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+
+    /// What pandas and numpy ask first. Without it they iterate, and make one column of the batches without a word.
+    #[pyo3(signature = (dtype=None, *, copy=None))]
+    #[expect(clippy::unused_self, reason = "a method in Python")]
+    fn __array__(&self, dtype: Option<Bound<'_, PyAny>>, copy: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+        drop((dtype, copy));
+        Err(PyTypeError::new_err(
+            "rows of a job are a table, not an array; for pandas: pyarrow.table(rows).to_pandas()",
+        ))
     }
 }
 

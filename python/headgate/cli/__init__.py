@@ -1,37 +1,22 @@
-"""The command `headgate`: finds the verb, and turns what comes back into an exit code.
-
-Exit codes:
-    0    every row was answered
-    3    finished, with failed rows
-    2    a mistake on the command line, an input that cannot be read, or a place for results that cannot be used
-    130  interrupted (143: terminated, 129: the terminal went away); the same command goes on, where that can be
-    1    anything else
-"""
+"""The command `headgate`: finds the verb, and turns what comes back into an exit code."""
 
 import os
+import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
 from headgate._errors import HeadgateError, InternalError
 from headgate._message import spelled
 from headgate._nearest import nearest
-from headgate.cli._parser import CommandLineError
+from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from headgate.cli._parser import CommandLineError, help_width, wrapped
+from headgate.cli._verbs import HELP, VERBS
 
-EXIT_OK: Final = 0
-EXIT_ERROR: Final = 1
-EXIT_USAGE: Final = 2
-EXIT_INTERRUPTED: Final = 130
-
-VERBS: Final = {
-    "fetch": "make one request for each row of the input",
-    "status": "say how far a job is",
-    "retry": "ask the failed rows of a job again",
-    "show": "print the first rows of results",
-    "serve": "run a local server to rehearse against: delays and faults",
-    "demo": "fetch 100,000 URLs from a local server",
-}
+_INPUTS: Final = (".txt", ".csv", ".tsv", ".ndjson", ".jsonl", ".parquet", ".gz", ".zst")
 
 
 def main() -> int:
@@ -72,6 +57,8 @@ def _dispatch(arguments: Sequence[str]) -> int:
         print(_usage(), file=sys.stderr)
         return EXIT_USAGE
     first, *rest = arguments
+    if first == "help" and rest and not rest[0].startswith("-"):
+        first, rest = rest[0], ["--help"]
     if first in ("-h", "--help", "help"):
         print(_usage())
         return EXIT_OK
@@ -82,19 +69,40 @@ def _dispatch(arguments: Sequence[str]) -> int:
         return EXIT_OK
     if first not in VERBS:
         what = "flag" if first.startswith("-") else "verb"
-        hint = nearest(first, [*VERBS, "--help", "--version"])
+        hint = nearest(first, [*VERBS, "help", "--help", "--version"]) or _with_a_verb(first)
         raise CommandLineError([f"unknown {what} {first}" + (f": did you mean {hint}?" if hint else "")])
     verb: Callable[[Sequence[str]], int] = import_module(f"headgate.cli.{first}").main
     return verb(rest)
 
 
+def _with_a_verb(first: str) -> str | None:
+    """What somebody meant who left out the verb."""
+    if first.startswith("-") and first != "-":
+        return f"headgate fetch ... {first}" if first.partition("=")[0] in _flags_of_fetch() else None
+    known = "://" in first or first == "-" or Path(first).suffix in _INPUTS or Path(first).exists()
+    return f"headgate fetch {shlex.quote(first)}" if known else None
+
+
+def _flags_of_fetch() -> Sequence[str]:
+    from headgate.cli.fetch import parser  # noqa: PLC0415 - only after a mistake
+
+    return [name for flag in parser().flags() for name in flag.names]
+
+
 def _usage() -> str:
-    verbs = "\n".join(f"  {verb:<8}{what}" for verb, what in VERBS.items())
-    return f"""\
+    width = help_width()
+    verbs = "\n".join(
+        textwrap.fill(text, width, initial_indent=f"  {verb:<12}", subsequent_indent=" " * 14)
+        for verb, text in (*VERBS.items(), ("help", HELP))
+    )
+    return wrapped(
+        f"""\
 headgate makes very large numbers of HTTP requests with a bounded number in flight.
 
 usage: headgate VERB ...
 
 {verbs}
 
-`headgate VERB --help` tells more of each; `headgate --version` says which headgate this is"""
+`headgate VERB --help` tells more of each; `headgate --version` says which headgate this is""",
+        width,
+    )

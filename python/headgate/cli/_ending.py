@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headgate.cli._exit_codes import EXIT_ERROR, EXIT_FAILED_ROWS, EXIT_OK, EXIT_SIGNALLED, EXIT_USAGE
+
 if TYPE_CHECKING:
     from headgate._summary import Summary
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What stops a job in order: Ctrl-C, a polite kill, a terminal that goes away."""
 
-EXIT_FAILED_ROWS: Final = 3
-_SIGNAL_EXIT_BASE: Final = 128
 _INSECURE_WARNING: Final = (
     "WARNING: --insecure: certificates are not verified; "
     "anyone on the way can read and change what is sent and received"
@@ -46,7 +46,7 @@ def end(
             summary_file.write_text(summary.to_json(), encoding="utf-8")
         except OSError as error:
             tell(f"error: --summary: cannot write {str(summary_file)!r}: {error.strerror}")
-            return 1
+            return EXIT_ERROR
     return exit_code(summary, stopped_by)
 
 
@@ -62,7 +62,7 @@ def tell(message: str) -> None:
 def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:
     """The exit code that tells how a run ended."""
     if summary.failure is not None:
-        return 2 if summary.failure.kind in ("usage", "input") else 1
+        return EXIT_USAGE if summary.failure.kind in ("usage", "input") else EXIT_ERROR
     if stopped_by is not None:
-        return _SIGNAL_EXIT_BASE + stopped_by
-    return EXIT_FAILED_ROWS if summary.has_failed_rows else 0
+        return EXIT_SIGNALLED + stopped_by
+    return EXIT_FAILED_ROWS if summary.has_failed_rows else EXIT_OK

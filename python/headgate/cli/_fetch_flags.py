@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from headgate.cli import _option_flags
-from headgate.cli._parser import Parser
+from headgate.cli import _foreign, _option_flags
+from headgate.cli._exit_codes import listing
+from headgate.cli._parser import Parser, help_width
 from headgate.jobs._job_options import FetchOptions
 from headgate.jobs._options import FETCH
 
@@ -13,22 +14,19 @@ _DESCRIPTION = """\
 Makes one request for each row of INPUT and writes what became of each into OUT.
 
 INPUT is a file: .txt (a URL on each line), .csv, .tsv, .ndjson, .jsonl (these also .gz or .zst), .parquet;
-or - for lines on standard input; or a URL with ranges and sets as in curl: http://host/[1-1000]/{a,b}
+or - for lines on standard input; or a URL with ranges and sets as in curl, http://host/[1-1000]/{a,b}
 
-A job in a directory survives interrupts, crashes and full disks: the same command goes on where it stopped,
-and every row ends as one row of the results. What was answered in the last seconds before a crash
-(--commit-every-s) is asked again. A job that reads standard input or a pipe, or writes with -o -, cannot be
-gone on with."""
+A job in a directory survives interrupts, crashes and full disks: the same command continues where the job
+stopped, and every row becomes one row of the results. Requests answered in the last seconds before a crash
+(--commit-every-s) are made again. A job that reads standard input or a pipe, or writes with -o -, can't be
+resumed."""
 
 _EXAMPLES = """\
 examples:
   headgate fetch urls.txt -o results
   headgate fetch pages.parquet -o results -c 1000 --keep id
   headgate fetch 'http://127.0.0.1:8080/[1-100000]' -o results --fresh
-  headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status
-
-exit codes: 0 every row was answered, 3 finished with failed rows, 2 a mistake, an unreadable input
-or an unusable OUT, 130 interrupted (143 terminated): the same command goes on, 1 anything else"""
+  headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +45,7 @@ def read(arguments: Sequence[str]) -> Command | None:
     Raises:
         CommandLineError: It has mistakes; all of them are named.
     """
-    values = _parser().read(arguments)
+    values = parser().read(arguments)
     if values is None:
         return None
     source, output = values.argument("input"), values.text("output")
@@ -57,17 +55,24 @@ def read(arguments: Sequence[str]) -> Command | None:
     return Command(options=options, yes=values.switch("yes"), quiet=values.switch("quiet"), summary=summary)
 
 
-def _parser() -> Parser:
-    parser = Parser("fetch", usage="INPUT -o OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
-    parser.group("input")
-    parser.argument("input", "INPUT", "a file, - or a URL with ranges")
-    _option_flags.add(parser, FETCH, "input")
+def parser() -> Parser:
+    """What can be typed after the verb."""
+    made = Parser(
+        "fetch",
+        usage="INPUT -o OUT [flags]",
+        description=_DESCRIPTION,
+        examples=f"{_EXAMPLES}\n\n{listing(help_width())}",
+        elsewhere=_foreign.what_it_is_here,
+    )
+    made.group("input")
+    made.argument("input", "INPUT", "a file, - or a URL with ranges")
+    _option_flags.add(made, FETCH, "input")
     for group in ("request", "limits"):
-        parser.group(group)
-        _option_flags.add(parser, FETCH, group)
-    parser.group("output")
-    parser.value("output", "-o", "--output", metavar="OUT", text="a directory, or - for NDJSON on standard output")
-    _option_flags.add(parser, FETCH, "output")
-    parser.switch("yes", "-y", "--yes", text="do not ask whether to replace what --fresh replaces")
-    _option_flags.add_progress(parser)
-    return parser
+        made.group(group)
+        _option_flags.add(made, FETCH, group)
+    made.group("output")
+    made.value("output", "-o", "--output", metavar="OUT", text="a directory, or - for NDJSON on standard output")
+    _option_flags.add(made, FETCH, "output")
+    made.switch("yes", "-y", "--yes", text="do not ask whether to replace what --fresh replaces")
+    _option_flags.add_progress(made)
+    return made

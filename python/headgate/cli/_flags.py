@@ -4,7 +4,8 @@ import shlex
 from typing import Final
 
 from headgate._message import Mention
-from headgate.jobs._options import FETCH, RETRY, JobOption
+from headgate.jobs._option_entry import JobOption
+from headgate.jobs._options import FETCH, RETRY
 
 _OUTPUT: Final = "-o"
 

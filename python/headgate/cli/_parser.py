@@ -6,16 +6,22 @@ the first mistake: `Values` reads what was typed and gathers them.
 
 import argparse
 import re
-from collections.abc import Iterable, Sequence
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from math import isfinite, nan
 from reprlib import repr as short
-from typing import Any, Final, NoReturn
+from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from headgate._checks import Check
 from headgate._nearest import nearest
 
 _MISSING: Final = "\0missing"
 """Stands for the value of a flag that has none; no argument of a process can hold a NUL."""
+
+_HELP: Final = "print this"
+_WIDEST: Final = 100
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _SIZE_UNITS: Final[dict[str, int]] = {
@@ -26,6 +32,31 @@ _SIZE_UNITS: Final[dict[str, int]] = {
 }
 
 
+Choices: TypeAlias = tuple[str, ...] | Literal["files"] | None
+"""What a value can be, as far as that can be listed; for the shells that complete it."""
+
+_FILES: Final = ("FILE", "INPUT", "OUT")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flag:
+    """What is known of a flag.
+
+    Attributes:
+        names: How it is typed.
+        text: What it does.
+        metavar: What stands for its value in the help; `None`: it has none.
+        repeats: Whether it may be given more than once.
+        choices: What its value can be.
+    """
+
+    names: Sequence[str]
+    text: str
+    metavar: str | None = None
+    repeats: bool = False
+    choices: Choices = None
+
+
 class CommandLineError(Exception):
     """What is wrong with a command line: each mistake on a line of its own."""
 
@@ -34,10 +65,10 @@ class CommandLineError(Exception):
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help with `-c, --concurrency N` on one line, whatever the version of Python."""
+    """Help with `-c, --concurrency N` on one line, whatever the version of Python, that fits the terminal."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=30, width=100)
+        super().__init__(prog, max_help_position=30, width=help_width())
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings:
@@ -45,11 +76,25 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         value = "" if action.nargs == 0 else f" {action.metavar}"
         return ", ".join(action.option_strings) + value
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        del indent
+        return wrapped(text, width)
+
 
 class Parser:
     """Flags and arguments of one verb."""
 
-    def __init__(self, verb: str, *, usage: str, description: str, examples: str) -> None:
+    def __init__(
+        self,
+        verb: str,
+        *,
+        usage: str,
+        description: str,
+        examples: str,
+        elsewhere: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
+        """Makes one without flags; `elsewhere` says what a flag of another program is here."""
+        self._elsewhere = elsewhere
         self._see = f"headgate {verb} --help"
         self._argparse = _ArgumentParser(
             prog=f"headgate {verb}",
@@ -63,19 +108,29 @@ class Parser:
         self._names: dict[str, str] = {}
         self._group: argparse._ActionsContainer = self._argparse
         self._argument = ""
+        self._flags: list[Flag] = []
+        self.argument_choices: Choices = None
+        self.argument_metavar = ""
 
     def group(self, title: str) -> None:
         """Begins a group of the help."""
         self._group = self._argparse.add_argument_group(title)
 
-    def argument(self, dest: str, metavar: str, text: str) -> None:
+    def argument(self, dest: str, metavar: str, text: str, *, choices: Choices = None) -> None:
         """Adds the one argument without a flag."""
+        self.argument_choices = _choices(metavar, choices)
+        self.argument_metavar = metavar
         self._group.add_argument(dest, metavar=metavar, nargs="*", help=_escaped(text))
         self._names[dest] = metavar
         self._argument = dest
 
-    def value(self, dest: str, *flags: str, metavar: str, text: str, repeats: bool = False) -> None:
+    def value(
+        self, dest: str, *flags: str, metavar: str, text: str, repeats: bool = False, choices: Choices = None
+    ) -> None:
         """Adds a flag with a value."""
+        self._flags.append(
+            Flag(names=flags, text=text, metavar=metavar, repeats=repeats, choices=_choices(metavar, choices))
+        )
         action = "append" if repeats else "store"
         self._group.add_argument(
             *flags, dest=dest, metavar=metavar, action=action, nargs="?", const=_MISSING, help=_escaped(text)
@@ -84,6 +139,7 @@ class Parser:
 
     def switch(self, dest: str, *flags: str, text: str) -> None:
         """Adds a flag without a value."""
+        self._flags.append(Flag(names=flags, text=text))
         self._group.add_argument(*flags, dest=dest, action="store_true", help=_escaped(text))
         self._names[dest] = flags[-1]
 
@@ -91,10 +147,14 @@ class Parser:
         """How a person knows it: the long flag, or the word in the usage line."""
         return self._names[dest]
 
+    def flags(self) -> Sequence[Flag]:
+        """All flags."""
+        return (*self._flags, Flag(names=("-h", "--help"), text=_HELP))
+
     def read(self, arguments: Sequence[str]) -> "Values | None":
         """Reads what was typed; `None`: the help was asked for, and has been printed."""
         self.group("other")
-        self.switch("help", "-h", "--help", text="print this")
+        self.switch("help", "-h", "--help", text=_HELP)
         try:
             typed, unknown = self._argparse.parse_known_args(arguments)
         except _StoppedError as error:
@@ -110,8 +170,10 @@ class Parser:
         known = [flag for action in self._argparse._actions for flag in action.option_strings]  # noqa: SLF001 - no other way
         flags = [argument.partition("=")[0] for argument in unknown if argument.startswith("-")]
         for flag in flags:
-            hint = nearest(flag, known)
-            yield f"unknown flag {flag}" + (f": did you mean {hint}?" if hint else "")
+            elsewhere = self._elsewhere(flag)
+            hint = None if elsewhere else nearest(flag, known)
+            advice = elsewhere or (hint and f"did you mean {hint}?")
+            yield f"unknown flag {flag}" + (f": {advice}" if advice else "")
         if flags:
             return  # an argument too many may be the value of an unknown flag: no second complaint
         for argument in unknown:
@@ -154,6 +216,14 @@ class Values:
     def switch(self, dest: str) -> bool:
         """Whether the flag was given."""
         return bool(self._typed[dest])
+
+    def name_of(self, dest: str) -> str:
+        """How a person knows it."""
+        return self._parser.name_of(dest)
+
+    def is_given(self, dest: str) -> bool:
+        """Whether the flag was typed, whatever its value."""
+        return self._typed[dest] is not None
 
     def texts(self, dest: str) -> list[str]:
         """Each value of a flag that repeats."""
@@ -232,6 +302,29 @@ class Values:
                 rule(number)
             except ValueError as mistake:
                 self.wrong(dest, str(mistake))
+
+
+def help_width() -> int:
+    """Columns of the terminal, as far as they help to read; what is no terminal gets that many, too."""
+    return min(shutil.get_terminal_size((_WIDEST, 1)).columns, _WIDEST)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Text with paragraphs that fit the width; lines that are set in stay as they are."""
+    paragraphs = []
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.split("\n")
+        if any(line.startswith(" ") for line in lines):
+            paragraphs.append(paragraph)
+        else:
+            paragraphs.append(
+                textwrap.fill(" ".join(lines), width=width, break_long_words=False, break_on_hyphens=False)
+            )
+    return "\n\n".join(paragraphs)
+
+
+def _choices(metavar: str, choices: Choices) -> Choices:
+    return choices or ("files" if metavar in _FILES else None)
 
 
 def _number(text: str) -> float | None:

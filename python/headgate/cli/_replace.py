@@ -7,7 +7,7 @@ from typing import IO, Final
 
 from headgate import _format
 from headgate._errors import HeadgateError
-from headgate.jobs._options import STANDARD_STREAM
+from headgate.jobs._option_entry import STANDARD_STREAM
 
 EXIT_NOT_REPLACED: Final = 2
 _YES: Final = ("y", "yes")

@@ -5,26 +5,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.cli import _option_flags
-from headgate.cli._parser import Parser
+from headgate.cli._exit_codes import listing
+from headgate.cli._parser import Parser, help_width
 from headgate.jobs._job_options import RetryOptions
 from headgate.jobs._options import RETRY
 
 _DESCRIPTION = """\
-Asks the failed rows of the job in OUT again. Rows that are answered now move to part-*; the others stay in failed-*,
-and their attempts add up. Files are replaced by commits, one every 10 s: it may be stopped or killed like any run,
-and the same command asks the rest.
+Makes the requests of the failed rows in OUT again. Rows that are answered this time move to part-*; the others stay
+in failed-*, and their attempts add up. Files are replaced by commits, one every 10 s: a retry may be stopped or killed
+like any run, and the same command continues.
 
-What to ask is the job's own. Values of headers and data are not stored in it: a job that was begun with -H or -d
-needs them here again."""
+The requests are those of the job. It does not store the values of headers and data: if it was started with -H or -d,
+give them here again."""
 
 _EXAMPLES = """\
 examples:
   headgate retry results
   headgate retry results --only timeout,connect,status:503 -c 20
-  headgate retry results --only status:5xx --timeout-s 120
-
-exit codes: 0 no row of the job is left failed, 3 some are, 2 a mistake, or there is no job in OUT,
-130 interrupted (143 terminated): the same command goes on, 1 anything else"""
+  headgate retry results --only status:5xx --timeout-s 120"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +40,7 @@ def read(arguments: Sequence[str]) -> Command | None:
     Raises:
         CommandLineError: It has mistakes; all of them are named.
     """
-    values = _parser().read(arguments)
+    values = parser().read(arguments)
     if values is None:
         return None
     options = RetryOptions(output=values.argument("output"), **_option_flags.read(values, RETRY))
@@ -51,13 +49,16 @@ def read(arguments: Sequence[str]) -> Command | None:
     return Command(options=options, quiet=values.switch("quiet"), summary=summary)
 
 
-def _parser() -> Parser:
-    parser = Parser("retry", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
-    parser.group("what to ask again")
-    parser.argument("output", "OUT", "the directory of the job")
-    _option_flags.add(parser, RETRY, "what to ask again")
+def parser() -> Parser:
+    """What can be typed after the verb."""
+    made = Parser(
+        "retry", usage="OUT [flags]", description=_DESCRIPTION, examples=f"{_EXAMPLES}\n\n{listing(help_width())}"
+    )
+    made.group("what to retry")
+    made.argument("output", "OUT", "the directory of the job")
+    _option_flags.add(made, RETRY, "what to retry")
     for group in ("request", "limits", "output"):
-        parser.group(group)
-        _option_flags.add(parser, RETRY, group)
-    _option_flags.add_progress(parser)
-    return parser
+        made.group(group)
+        _option_flags.add(made, RETRY, group)
+    _option_flags.add_progress(made)
+    return made

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from headgate import _format
@@ -28,16 +29,7 @@ what to try next:
 
 def main(arguments: Sequence[str]) -> int:
     """Reads the command line and runs the demonstration."""
-    parser = Parser(
-        "demo",
-        usage="[flags]",
-        description="Starts a local server on a free port, fetches from it, and shows the results.",
-        examples=_EXAMPLES,
-    )
-    parser.group("what to do")
-    parser.value("rows", "--rows", metavar="N", text=f"so many URLs (default: {_format.count(DEFAULT_ROWS)})")
-    parser.value("output", "-o", "--output", metavar="OUT", text=f"results go here (default: {DEFAULT_OUTPUT})")
-    values = parser.read(arguments)
+    values = parser().read(arguments)
     if values is None:
         return 0
     rows = values.whole("rows", DEFAULT_ROWS, whole(1))
@@ -48,6 +40,20 @@ def main(arguments: Sequence[str]) -> int:
         _ending.tell("nothing was done")
         return _replace.EXIT_NOT_REPLACED
     return _demonstrate(rows, DEFAULT_OUTPUT if output is None else output)
+
+
+def parser() -> Parser:
+    """What can be typed after the verb."""
+    made = Parser(
+        "demo",
+        usage="[flags]",
+        description="Starts a local server on a free port, fetches from it, and shows the results.",
+        examples=_EXAMPLES,
+    )
+    made.group("what to do")
+    made.value("rows", "--rows", metavar="N", text=f"so many URLs (default: {_format.count(DEFAULT_ROWS)})")
+    made.value("output", "-o", "--output", metavar="OUT", text=f"results go here (default: {DEFAULT_OUTPUT})")
+    return made
 
 
 def _demonstrate(rows: int, output: str) -> int:
@@ -69,5 +75,6 @@ def _demonstrate(rows: int, output: str) -> int:
         return code
     print(file=sys.stderr)
     show.show(output, _ROWS_SHOWN)
-    print(_NEXT.format(command=sys.argv[0], output=output))
+    command = "python -m headgate" if Path(sys.argv[0]).name == "__main__.py" else sys.argv[0]
+    print(_NEXT.format(command=command, output=output))
     return code

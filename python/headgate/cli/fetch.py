@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headgate.cli import _ending, _fetch_flags, _replace
+from headgate.cli._fetch_flags import parser
 from headgate.cli._flags import as_flag
-from headgate.jobs._options import STANDARD_STREAM
+from headgate.jobs._option_entry import STANDARD_STREAM
+
+__all__ = ["main", "parser"]
 
 if TYPE_CHECKING:
     from headgate.jobs._job_options import FetchOptions

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from headgate.cli import _ending, _retry_flags
 from headgate.cli._flags import as_flag
+from headgate.cli._retry_flags import parser
+
+__all__ = ["main", "parser"]
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -27,8 +27,7 @@ the page / lists the faults that can be asked for by path; /stats counts what th
 
 def main(arguments: Sequence[str]) -> int:
     """Reads the command line, serves until SIGINT or SIGTERM."""
-    parser = _parser()
-    values = parser.read(arguments)
+    values = parser().read(arguments)
     if values is None:
         return 0
     host = values.text("host")
@@ -66,21 +65,22 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> Parser:
-    parser = Parser(
+def parser() -> Parser:
+    """What can be typed after the verb."""
+    made = Parser(
         "serve",
         usage="[flags]",
         description="Runs a local server that answers with a short text, or with the fault that the path names.",
         examples=_EXAMPLES,
     )
-    parser.group("where")
-    parser.value("host", "--host", metavar="ADDRESS", text=f"listen here (default: {_server.DEFAULT_HOST})")
-    parser.value("port", "--port", metavar="N", text=f"listen here; 0 takes a free one (default: {DEFAULT_PORT})")
-    parser.value("threads", "--threads", metavar="N", text="worker threads (default: one for each core)")
-    parser.group("answers")
-    parser.value("delay", "--delay", metavar="SECONDS", text="wait before each answer: 1.5, or 0..3 evenly between")
-    parser.value("delay_whole", "--delay-whole", metavar="SECONDS", text="the same in whole seconds")
-    parser.value("body_bytes", "--body-bytes", metavar="SIZE", text="length of each body (default: a greeting)")
-    parser.value("status", "--status", metavar="N", text=f"status of each answer (default: {_server.DEFAULT_STATUS})")
-    parser.value("seed", "--seed", metavar="N", text=f"of the delays (default: {_server.DEFAULT_SEED})")
-    return parser
+    made.group("where")
+    made.value("host", "--host", metavar="ADDRESS", text=f"listen here (default: {_server.DEFAULT_HOST})")
+    made.value("port", "--port", metavar="N", text=f"listen here; 0 takes a free one (default: {DEFAULT_PORT})")
+    made.value("threads", "--threads", metavar="N", text="worker threads (default: one for each core)")
+    made.group("answers")
+    made.value("delay", "--delay", metavar="SECONDS", text="wait before each answer: 1.5, or 0..3 evenly between")
+    made.value("delay_whole", "--delay-whole", metavar="SECONDS", text="the same in whole seconds")
+    made.value("body_bytes", "--body-bytes", metavar="SIZE", text="length of each body (default: a greeting)")
+    made.value("status", "--status", metavar="N", text=f"status of each answer (default: {_server.DEFAULT_STATUS})")
+    made.value("seed", "--seed", metavar="N", text=f"of the delays (default: {_server.DEFAULT_SEED})")
+    return made

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DEFAULT_ROWS: Final = 10
+OF_FAILED: Final = ("row", "status", "error", "error_message", "url")
+"""Columns that tell why rows have failed."""
+
 MOST_ROWS: Final = 1_000_000
 """They are held in memory, and nobody reads as many."""
 
@@ -29,21 +32,15 @@ _LAST: Final = ("ttfb_us", "started_at", "http_version", "remote_addr", "headers
 _EXAMPLES: Final = """\
 examples:
   headgate show results
-  headgate show results -n 50 --columns row,status,body"""
+  headgate show results -n 50 --columns row,status,body
+  headgate show results --failed"""
 
 Rows = Sequence[Sequence[str | None]]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Reads the command line and prints the table."""
-    parser = Parser(
-        "show", usage="OUT [flags]", description="Prints the first rows of the results in OUT.", examples=_EXAMPLES
-    )
-    parser.group("what to show")
-    parser.argument("path", "OUT", "a directory of results, or one of its files")
-    parser.value("rows", "-n", "--rows", metavar="N", text=f"so many rows (default: {DEFAULT_ROWS})")
-    parser.value("columns", "--columns", metavar="A,B", text="these columns (default: what fits the terminal)")
-    values = parser.read(arguments)
+    values = parser().read(arguments)
     if values is None:
         return 0
     path, columns = values.argument("path"), values.text("columns")
@@ -51,18 +48,36 @@ def main(arguments: Sequence[str]) -> int:
         values.wrong("path", "is missing: name a directory of results")
     rows = values.whole("rows", DEFAULT_ROWS, whole(0, MOST_ROWS))
     values.check()
-    show(path, rows, None if columns is None else columns.split(","))
+    show(path, rows, None if columns is None else columns.split(","), only_failed=values.switch("failed"))
     return 0
 
 
-def show(path: str, rows: int, columns: Sequence[str] | None = None) -> None:
-    """Prints the first rows at `path`, in the columns asked for or in those that fit."""
+def parser() -> Parser:
+    """What can be typed after the verb."""
+    made = Parser(
+        "show", usage="OUT [flags]", description="Prints the first rows of the results in OUT.", examples=_EXAMPLES
+    )
+    made.group("what to show")
+    made.argument("path", "OUT", "a directory of results, or one of its files")
+    made.value("rows", "-n", "--rows", metavar="N", text=f"so many rows (default: {DEFAULT_ROWS})")
+    made.value("columns", "--columns", metavar="A,B", text="these columns (default: what fits the terminal)")
+    made.switch("failed", "--failed", text="only rows that failed, and why")
+    return made
+
+
+def show(path: str, rows: int, columns: Sequence[str] | None = None, *, only_failed: bool = False) -> None:
+    """Prints the first rows at `path`, in these columns, else in those that fit or that say why rows have failed."""
     from rich.console import Console  # noqa: PLC0415 - not for the help
 
     from headgate.jobs._job import preview  # noqa: PLC0415 - as above
 
     # NDJSON does not say how many rows there are; one more than asked for tells at least whether these are all.
-    names, cells, total = preview(path, rows + 1)
+    names, cells, total = preview(path, rows + 1, only_failed)
+    if only_failed and not cells:
+        print("no row has failed")
+        return
+    if only_failed and columns is None:
+        columns = OF_FAILED
     if total is None and len(cells) <= rows:
         total = len(cells)
     print_table(Console(file=sys.stdout), names, cells[:rows], total, columns)

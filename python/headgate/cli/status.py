@@ -27,12 +27,7 @@ exit codes: 0, or 2 where there is no job or it is damaged"""
 
 def main(arguments: Sequence[str]) -> int:
     """Reads the command line and says how far the job is."""
-    parser = Parser("status", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
-    parser.group("what to say")
-    parser.argument("output", "OUT", "the directory of a job")
-    parser.switch("json", "--json", text="as JSON")
-    parser.switch("check_all", "--check-all", text="compare every byte with its checksum, also beyond 1 GiB of results")
-    values = parser.read(arguments)
+    values = parser().read(arguments)
     if values is None:
         return 0
     output = values.argument("output")
@@ -48,3 +43,13 @@ def main(arguments: Sequence[str]) -> int:
     else:
         print(_report_status.report(status))
     return 0
+
+
+def parser() -> Parser:
+    """What can be typed after the verb."""
+    made = Parser("status", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
+    made.group("what to say")
+    made.argument("output", "OUT", "the directory of a job")
+    made.switch("json", "--json", text="as JSON")
+    made.switch("check_all", "--check-all", text="compare every byte with its checksum, also beyond 1 GiB of results")
+    return made

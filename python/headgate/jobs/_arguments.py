@@ -11,8 +11,9 @@ from headgate._checks import LONE_SURROGATE, kind_of, text
 from headgate._errors import UsageError
 from headgate._message import Mention
 from headgate._option import OptionSet
+from headgate.jobs import _secret_file
 from headgate.jobs._job_options import JobOptions, Mistake
-from headgate.jobs._options import GivenAs, JobOption
+from headgate.jobs._option_entry import GivenAs, JobOption
 
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 _WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
@@ -35,6 +36,9 @@ class Arguments:
             "path": self.path_or_none,
             "data": self.data,
             "headers": self.headers,
+            "token": self.token,
+            "user": self.user,
+            "names": self.names,
             "columns": self.columns,
             "statuses": self.statuses,
             "kinds": self.kinds,
@@ -109,6 +113,31 @@ class Arguments:
             else:
                 pairs.append((item[0], item[1]))
         return pairs
+
+    def token(self, option: str, value: object) -> str | None:
+        """A secret, or what is in the file of a path."""
+        if value is None or isinstance(value, str):
+            return value
+        if not isinstance(value, os.PathLike):
+            self.wrong(option, f"must be text, or the path of a file, not {kind_of(value)}")
+            return None
+        try:
+            return _secret_file.read(os.fspath(value))
+        except ValueError as error:
+            self.wrong(option, str(error))
+            return None
+
+    def user(self, option: str, value: object) -> bytes | None:
+        """A name and a password, as they are encoded."""
+        return self.data(option, self.token(option, value))
+
+    def names(self, option: str, value: object) -> tuple[str, ...]:
+        """Names of headers, or one."""
+        names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
+        if not all(isinstance(name, str) for name in names):
+            self.wrong(option, "must be the name of a header or a list of names, each of them text")
+            return ()
+        return names
 
     def statuses(self, option: str, value: object) -> str:
         """Statuses as the text that the options hold; whether each can be is for the options to say."""

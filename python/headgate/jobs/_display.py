@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Final, Self
 
 from headgate import _format
 from headgate._summary import Snapshot
-from headgate.jobs._options import STANDARD_STREAM
+from headgate.jobs._option_entry import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -42,6 +42,9 @@ class Silent:
 
     def say(self, message: str) -> None:
         """Nothing is said."""
+
+    def end(self, snapshot: Snapshot) -> None:
+        """Nothing stays."""
 
 
 class Lines(Silent):

@@ -1,13 +1,22 @@
-"""`headgate.fetch`: the main job, from Python."""
+"""`headgate.fetch`: the main job, from Python; `headgate.start`: the same in the background."""
 
-from typing import Unpack
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any, Unpack
 
+from headgate._option import OptionSet
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments
+from headgate.jobs._background import Run
+from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import FetchOptions
-from headgate.jobs._options import FETCH, FetchKeywords, StrPath
-from headgate.jobs._run import run_or_raise
+from headgate.jobs._option_entry import StrPath
+from headgate.jobs._options import FETCH, START, FetchKeywords, StartKeywords
+from headgate.jobs._process import RUNS
+from headgate.jobs._run import begin, run_or_raise
+from headgate.jobs._signals import Signals
 
 
 @FETCH.shown_by
@@ -21,8 +30,8 @@ def fetch(
     A job in a directory is durable: after an interrupt, a crash or a full disk the same call goes on where it stopped,
     and every row of the input ends as one row of the result. Of a finished job nothing is done again.
 
-    Blocks until all is done. Memory does not grow with the input. A request that fails is a row of the result with
-    its `error` or a status in `fail_on`, not an exception.
+    Blocks until all is done; `headgate.start` does not, and is for asyncio, too. Memory does not grow with the input. A
+    request that fails is a row of the result with its `error` or a status in `fail_on`, not an exception.
 
     Names are those of the flags of `headgate fetch`, except where Python has a better way: a repeated `--header` is
     `headers`, which takes all at once, as `keep` does; `-q` is `progress=False`; and there is no `--summary`, because
@@ -45,12 +54,70 @@ def fetch(
             asked, or the form of the input, was different), a damaged one, or what headgate has not made; or it holds
             a job and `resume` is `False`.
         Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
-            `summary` says what was done; the same call goes on. A second Ctrl-C ends it without waiting. Other signals
-            do what the program has them do: SIGTERM, unless it is handled, ends the process as a kill would.
+            `summary` says what was done; the same call goes on. A second Ctrl-C ends it without waiting. SIGTERM stops
+            the job in the same way and then ends the process, as it does without headgate, unless the program handles
+            it. Signals reach the main thread only: a call in another one is stopped when Ctrl-C has ended the main
+            thread, and when the program ends.
+        RuntimeError: This thread runs an event loop, which it would block: use `headgate.start`. In a notebook, where a
+            cell may block, it is allowed.
     """
-    given = Arguments()
-    asked = FetchOptions(
-        input=given.path("input", input), output=given.path_or_none("output", output), **given.read(FETCH, options)
-    )
-    given.check(asked)
+    refuse_to_block_a_loop("fetch", "`await headgate.start(...)`, or give the call to asyncio.to_thread")
+    asked = _asked(FETCH, input, output, options)
     return run_or_raise(asked, display_for(show=asked.progress, output=asked.output))
+
+
+@START.shown_by
+def start(
+    input: StrPath,  # noqa: A002 - the same name as on the command line
+    output: StrPath | None = None,
+    **options: Unpack[StartKeywords],
+) -> Run:
+    """Begins the job of `headgate.fetch` in the background.
+
+        with headgate.start("urls.txt", "results") as run:
+            while run.summary is None:
+                print(f"{run.snapshot().answered} answered so far")
+                time.sleep(1)
+        print(run.summary.answered)
+
+    In asyncio: `summary = await headgate.start("urls.txt", "results")`. Cancelling that stops the run.
+
+    The run goes on by itself until it has ended or is stopped; several may go on at once. When the program ends, it is
+    stopped as by `Run.stop`, and the program waits for that. SIGTERM does the same and then ends the process, if the
+    program has no handler of its own for it and this is called in the main thread; it is left alone after the last run.
+
+    Args:
+        input: As of `headgate.fetch`.
+        output: As of `headgate.fetch`.
+        **options: `help(headgate.start)` describes each with its default.
+
+    Returns:
+        The run, as soon as its input and its output are open.
+
+    Raises:
+        HeadgateError: As `headgate.fetch`, if the job cannot start. How it ends is raised by `Run.wait`.
+    """
+    asked = _asked(START, input, output, options)
+    # A signal while it is being started is put off until the run is known, and can be stopped.
+    with Signals((signal.SIGTERM,)) as received:
+        running = begin(asked)
+    RUNS.take_sigterm()
+    if received.first is not None:
+        os.kill(os.getpid(), received.first)
+    return Run(running, asked)
+
+
+def _asked(
+    options: OptionSet[Any],
+    input: StrPath,  # noqa: A002 - as above
+    output: StrPath | None,
+    given: Mapping[str, Any],
+) -> FetchOptions:
+    arguments = Arguments()
+    asked = FetchOptions(
+        input=arguments.path("input", input),
+        output=arguments.path_or_none("output", output),
+        **arguments.read(options, given),
+    )
+    arguments.check(asked)
+    return asked

@@ -9,9 +9,11 @@ from headgate._message import Mention
 from headgate._native import RowStream, job_rows, job_status, preview
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments
+from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import RetryOptions
-from headgate.jobs._options import RETRY, RetryKeywords, StrPath
+from headgate.jobs._option_entry import StrPath
+from headgate.jobs._options import RETRY, RetryKeywords
 from headgate.jobs._run import run_or_raise
 from headgate.jobs._status import JobStatus
 
@@ -116,7 +118,10 @@ class Job:
                 input, the headers or the data are not those of the job.
             Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
                 `summary` says what was done; the same call asks the rest. A second Ctrl-C ends it without waiting.
+                SIGTERM and calls in other threads: as of `headgate.fetch`.
+            RuntimeError: This thread runs an event loop, which it would block: use `asyncio.to_thread`.
         """
+        refuse_to_block_a_loop("retry", "give the call to asyncio.to_thread")
         given = Arguments()
         asked = RetryOptions(output=self.output, **given.read(RETRY, options))
         given.check(asked)

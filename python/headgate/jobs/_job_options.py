@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from headgate._checks import Check, text
 from headgate._option import OptionSet
-from headgate.jobs._options import FETCH, FORMATS, RETRY, STANDARD_STREAM
+from headgate.jobs._option_entry import FORMATS, STANDARD_STREAM
+from headgate.jobs._options import FETCH, RETRY
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,9 +69,6 @@ class FetchOptions(JobOptions):
     options = FETCH
 
     def __init__(self, *, input: str, output: str | None = None, **given: Any) -> None:  # noqa: A002, ANN401 - as in `fetch`
-        if given.get("method") is None:
-            # As in curl.
-            given["method"] = "GET" if given.get("data") is None else "POST"
         if given.get("format") is None:
             given["format"] = "ndjson" if output == STANDARD_STREAM else "parquet"
         super().__init__(given, input=input, output=output)

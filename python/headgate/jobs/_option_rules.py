@@ -21,6 +21,7 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _STATUS: Final = re.compile(r"[1-9](?:[0-9]{2}|xx|XX)")
 _WITH_PORT: Final = re.compile(r"(?:\[(?P<in_brackets>[^]]*)\]|(?P<bare>[^:]*))(?::(?P<port>[0-9]+))?")
 _HIGHEST_PORT: Final = 65535
+_DELETE: Final = 0x7F
 _NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 at_least_0: Final = _checks.whole(0, MOST)
@@ -94,6 +95,26 @@ def headers(value: Any) -> None:  # noqa: ANN401 - pairs of text, which the face
         except ValueError as error:
             wrong.append(f"{name} {error}")
     _refuse(wrong)
+
+
+def header_names(value: tuple[str, ...]) -> None:
+    """Names of headers."""
+    _refuse([f"{name!r} is no name of a header" for name in value if not _TOKEN.fullmatch(name)])
+
+
+def token(value: str) -> None:
+    """What is sent as `Bearer`."""
+    if not value:
+        raise ValueError("is empty")
+    header_value(value)
+
+
+def user(value: bytes) -> None:
+    """A name and a password, as RFC 7617 has them."""
+    if b":" not in value:
+        raise ValueError("has no password: write NAME:PASSWORD, or NAME: where it is empty")
+    if any(byte < ord(" ") or byte == _DELETE for byte in value):
+        raise ValueError("holds a control character")
 
 
 def statuses(value: str) -> None:

@@ -9,7 +9,7 @@ from headgate import _format
 from headgate._message import Mention, Spell, as_keyword
 from headgate._summary import ErrorExample, JobFigures, Summary
 from headgate.jobs._facts import Fact, aligned, most_first, rows_by_outcome
-from headgate.jobs._options import STANDARD_STREAM
+from headgate.jobs._option_entry import STANDARD_STREAM
 
 _MILLION: Final = 1_000_000
 _NO_PLACE: Final = ("", STANDARD_STREAM)
@@ -19,14 +19,15 @@ _ROWS_FOR_A_RATE: Final = 10_000
 """With fewer, the CPU seconds of starting are most of it."""
 
 _LONGEST_URL: Final = 80
+_NO_REQUEST: Final = "invalid_request"
 
 
 def greeting(summary: Summary) -> str | None:
-    """What is said of a run that has only begun: what is done of its job, or that none can go on with it."""
+    """What is said when a run starts: how much of its job is done, or that it can't be resumed."""
     if summary.job is None:
         return None
     if not summary.job.resumable:
-        return "this input cannot be read again: if it is stopped, this job cannot be gone on with"
+        return "this input can't be read again: if the job is stopped, it can't be resumed"
     if not _went_on(summary):
         return None
     # Where all rows are done, the end says so.
@@ -52,12 +53,13 @@ def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:
     """The same of a retry of failed rows."""
     job = summary.job
     if summary.rows or _stopped_early(summary) or job is None:
-        return _lines(summary, _headline(summary, again=" asked again"), spell, again=" again")
+        return _lines(summary, _headline(summary, again=" retried"), spell, again=" again")
     if not job.failed:
-        return "nothing to ask again: no row of the job has failed"
+        return "nothing to retry: no row of the job has failed"
     failed = _format.plural(job.failed, "failed row")
     kinds = ", ".join(f"{kind} {_format.count(number)}" for kind, number in most_first(job.errors))
-    return f"nothing to ask again: none of the {failed} of the job has failed in such a way ({kinds})"
+    nothing = f"nothing to retry among the {failed} of the job ({kinds})"
+    return "\n".join(map(_format.printable, (nothing, *_notes(summary))))
 
 
 def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
@@ -67,19 +69,30 @@ def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
         if summary.rows or _stopped_early(summary):
             blocks.append(summary.bound_by.text)
     blocks.extend(_in_all(summary, of_a_retry=bool(again)))
-    blocks.extend(f"note: {note}" for note in summary.notes)
+    blocks.extend(_notes(summary))
     blocks.extend(_place(summary))
     blocks.extend(_way_on(summary, spell, of_a_retry=bool(again)))
     return "\n".join(_format.printable(line) for line in blocks)
+
+
+def _notes(summary: Summary) -> Iterator[str]:
+    return (f"note: {note}" for note in summary.notes)
 
 
 def _finished(job: JobFigures, output: str, spell: Spell) -> str:
     rows, over = _format.plural(job.done, "row"), f"start over with {spell(_FRESH)}"
     if not job.failed:
         return f"finished already: {rows} done: {over}"
+    if not _may_be_answered(job):
+        return f"finished already: {rows} done, {_format.count(job.failed)} failed: {over}"
     retry = f"headgate retry {shlex.quote(output)}"
-    ways = f"ask those again with `{retry}`, or {over}"
+    ways = f"retry those with `{retry}`, or {over}"
     return f"finished already: {rows} done, {_format.count(job.failed)} failed: {ways}"
+
+
+def _may_be_answered(job: JobFigures) -> bool:
+    """Whether there are failed rows that a retry could change."""
+    return job.failed > job.errors.get(_NO_REQUEST, 0)
 
 
 def _stopped_early(summary: Summary) -> bool:
@@ -114,29 +127,29 @@ def _done(job: JobFigures) -> str:
 def _in_all(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
     """The whole job, where this run was not all of it."""
     if summary.job is not None and (of_a_retry or _went_on(summary)):
-        yield f"in all {_done(summary.job)} done, {_format.count(summary.job.failed)} failed"
+        yield f"in total {_done(summary.job)} done, {_format.count(summary.job.failed)} failed"
 
 
 def _way_on(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str]:
-    """How to have the rest done."""
+    """How to get the rest done."""
     job, failure = summary.job, summary.failure
     if not _stopped_early(summary):
         if of_a_retry and job is not None and not job.finished:
-            yield "the job itself is not finished: its `headgate fetch` goes on with it"
-        elif not of_a_retry and job is not None and job.failed and job.resumable:
-            yield f"ask failed rows again with `headgate retry {shlex.quote(summary.output)}`"
+            yield "the job itself is not finished: run its `headgate fetch` again to resume it"
+        elif not of_a_retry and job is not None and _may_be_answered(job) and job.resumable:
+            yield f"retry failed rows with `headgate retry {shlex.quote(summary.output)}`"
         return
     if job is None:
         if summary.output == STANDARD_STREAM:
-            yield f"this job cannot be gone on with: standard output is not remembered; with {spell(_DIRECTORY)} it is"
+            yield f"this job can't be resumed: its results went to standard output; with {spell(_DIRECTORY)} it can"
     elif of_a_retry or not job.finished:
         if not job.resumable:
-            yield "this job cannot be gone on with: its input cannot be read again; one that reads a file can"
+            yield "this job can't be resumed, because its input can't be read again; a job that reads a file can"
         # An input that was mended is another input: that job cannot go on.
         elif failure is not None and failure.kind == "output" and Path(summary.output).is_dir():
-            yield "when the cause of the failure is gone, run the same command again to go on"
+            yield "when the cause of the failure is gone, run the same command again to resume"
         elif failure is None:
-            yield "run the same command again to go on"
+            yield "run the same command again to resume"
 
 
 def _place(summary: Summary) -> Iterator[str]:
@@ -151,7 +164,7 @@ def _place(summary: Summary) -> Iterator[str]:
             yield f"{summary.output} is there no longer, and what was committed to it went with it"
     elif not (summary.rows or (summary.job is not None and summary.job.done)):
         yield (
-            "no row has ended, and nothing was written" if _stopped_early(summary) else "there were no rows to ask for"
+            "no row has ended, and nothing was written" if _stopped_early(summary) else "there were no rows to fetch"
         )
     else:
         look = f"headgate show {shlex.quote(summary.output)}"
@@ -166,15 +179,15 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
         reasons={kind: _reason(example, spell) for kind, example in summary.error_examples.items()},
     )
     if summary.abandoned:
-        given_up = _format.count(summary.abandoned)
-        yield "given up", f"{given_up}  in flight at the end; no rows of the result, they can be asked again"
+        dropped = _format.count(summary.abandoned)
+        yield "dropped", f"{dropped}  in flight at the end: not in the results, and can be fetched again"
     yield "requests/s", _format.count(summary.requests_per_s)
     latency = summary.latency_us
     if latency.max:  # of attempts, answered or not; a row that is no request has none
         named = (("p50", latency.p50), ("p90", latency.p90), ("p99", latency.p99), ("max", latency.max))
         yield "latency", ", ".join(f"{name} {_format.latency(value)}" for name, value in named)
     yield "received", _format.size(summary.bytes_received)
-    yield "memory", f"{_format.size(summary.peak_rss_bytes)} at the most"
+    yield "memory", f"{_format.size(summary.peak_rss_bytes)} at peak"
     yield "CPU", _cpu(summary)
 
 
@@ -193,7 +206,7 @@ def _cpu(summary: Summary) -> str:
     total = _format.seconds(summary.cpu_s)
     if summary.rows < _ROWS_FOR_A_RATE:
         return total
-    return f"{total}, {_format.seconds(summary.cpu_s / summary.rows * _MILLION)} for each million requests"
+    return f"{total}, {_format.seconds(summary.cpu_s / summary.rows * _MILLION)} per million requests"
 
 
 def _by_class(statuses: dict[int, int]) -> str:

@@ -8,7 +8,7 @@ from headgate.jobs._facts import Fact, aligned, rows_by_outcome
 from headgate.jobs._status import JobRun, JobStatus
 
 _GAP: Final = "  "
-_RUN_COLUMNS: Final = ("command", "began", "last commit", "rows", "end")
+_RUN_COLUMNS: Final = ("command", "started", "last commit", "rows", "end")
 
 
 def report(status: JobStatus) -> str:
@@ -35,8 +35,8 @@ def _state(status: JobStatus) -> str:
         way_on = ": the same command does that" if status.resumable else ""
         return f"stopped before the files of results were merged{way_on}"
     if status.resumable:
-        return "stopped: the same command goes on"
-    return "stopped: it cannot be gone on with, because its input cannot be read again"
+        return "stopped: run the same command again to resume"
+    return "stopped: it can't be resumed, because its input can't be read again"
 
 
 def _facts(status: JobStatus) -> Iterator[Fact]:
@@ -48,7 +48,7 @@ def _facts(status: JobStatus) -> Iterator[Fact]:
         files = _format.plural(status.parts_to_place, "file")
         them = "it" if status.parts_to_place == 1 else "them"
         yield "not in place", f"{files}: other readers do not see {them} before the job is run again"
-    yield "begun", _format.moment(status.started_at)
+    yield "started", _format.moment(status.started_at)
     if status.note is not None:
         yield "note", status.note
 

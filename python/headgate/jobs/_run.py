@@ -1,18 +1,20 @@
 """One run of a job, new or of failed rows, from its start to its end."""
 
 import dataclasses
+import os
 import signal
 from collections.abc import Iterable
 from typing import Final
 
-from headgate import _format
+from headgate import _format, _native
 from headgate._errors import Interrupted, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
-from headgate._native import Run, give_back_large_blocks
 from headgate._summary import Summary
-from headgate.jobs import _report
+from headgate.jobs import _proxies, _report
 from headgate.jobs._job_options import FetchOptions, RetryOptions
-from headgate.jobs._watch import Display, Signals, watch
+from headgate.jobs._process import RUNS, RunningJob
+from headgate.jobs._signals import Signals
+from headgate.jobs._watch import Display, watch
 
 _INSECURE_NOTE: Final = (
     "certificates were not verified (",
@@ -23,7 +25,18 @@ _INSECURE_NOTE: Final = (
 
 def in_own_process() -> None:
     """To be called before a run, where the process is for that run alone: freed memory goes back to the system."""
-    give_back_large_blocks()
+    _native.give_back_large_blocks()
+
+
+def begin(options: FetchOptions | RetryOptions) -> RunningJob:
+    """Starts a run, which is stopped if the process ends before it.
+
+    Raises:
+        HeadgateError: The job could not start.
+    """
+    running = _native.Run(options) if isinstance(options, FetchOptions) else _native.Run.retry(options)
+    RUNS.add(running)
+    return running
 
 
 def run(
@@ -47,14 +60,14 @@ def run(
     Raises:
         HeadgateError: The job could not start. Once it has, its failure is part of the summary.
     """
-    # Before it starts, so that none is lost: servers may be asked before `Run` returns.
+    # Before it starts, so that none is lost: servers may be asked before `begin` returns.
     with Signals(signals) as received:
-        running = Run(options) if isinstance(options, FetchOptions) else Run.retry(options)
-        greeting = _report.greeting(Summary.from_json(running.summary(), spell))
+        running = begin(options)
+        begins_with = (_proxies.note(), _report.greeting(Summary.from_json(running.summary(), spell)))
+        greeting = "\n".join(filter(None, begins_with)) or None
         summary = watch(running, display, received, grace_s=options.grace_s, greeting=greeting, spell=spell)
-    if options.insecure:
-        summary = dataclasses.replace(summary, notes=(*summary.notes, spelled(_INSECURE_NOTE, spell)))
-    return summary, received.first
+    RUNS.discard(running)
+    return with_notes(summary, options, spell), received.first
 
 
 def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summary:
@@ -62,15 +75,35 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
 
     Raises:
         HeadgateError: The job could not start, or failed; `summary` says what was done.
-        Interrupted: Ctrl-C was pressed.
+        Interrupted: Ctrl-C was pressed, or the program ends.
     """
-    summary, stopped_by = run(options, display)
+    summary, stopped_by = run(options, display, signals=(signal.SIGINT, signal.SIGTERM))
+    if stopped_by == signal.SIGTERM:
+        # Ends the process as whoever sent it expects, when other runs have ended, too.
+        os.kill(os.getpid(), signal.SIGTERM)
     if _report.finished_already(summary):
         display.say(_report.report(summary))
+    return result_of(summary, is_interrupted=summary.interrupted)
+
+
+def with_notes(summary: Summary, options: FetchOptions | RetryOptions, spell: Spell = as_keyword) -> Summary:
+    """The summary with what is to be said of the options, and of the proxies that the environment names."""
+    insecure_note = spelled(_INSECURE_NOTE, spell) if options.insecure else None
+    more = [note for note in (insecure_note, _proxies.note()) if note is not None]
+    return dataclasses.replace(summary, notes=(*summary.notes, *more)) if more else summary
+
+
+def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
+    """The summary of a run that has ended, if it came to an end as it was meant to.
+
+    Raises:
+        HeadgateError: The job failed; `summary` says what was done.
+        Interrupted: It was stopped by somebody else than the program itself.
+    """
     if summary.failure is not None:
         raise error_of(summary.failure.kind, summary.failure.pieces, summary=summary)
-    if stopped_by is not None:
-        way_on = "; the same call goes on" if summary.job is not None and summary.job.resumable else ""
+    if is_interrupted:
+        way_on = "; the same call resumes it" if summary.job is not None and summary.job.resumable else ""
         rows = _format.count(summary.rows)
         raise Interrupted(f"stopped after {rows} rows, which are written{way_on}", summary=summary)
     return summary

@@ -1,4 +1,4 @@
-"""How many may be under way at once: shared by all who hold it, and resizable while they run."""
+"""How many things may run at once: a limit that can be shared, and resized while they run."""
 
 import asyncio
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ class ConcurrencyStatistics:
     """What a `ConcurrencyLimit` has done.
 
     Attributes:
-        limit: Slots there are.
-        in_use: Slots that are taken; more than `limit` for a while after that was made smaller.
-        most_in_use: The most that were ever taken at once.
-        waiting: Who waits now, each of them for one slot or for several.
+        limit: Number of slots.
+        in_use: Slots that are taken; for a while more than `limit`, after it was made smaller.
+        most_in_use: The most slots that were ever taken at once.
+        waiting: Callers that wait now, each for one or several slots.
         granted: How often slots were given, at once or after waiting.
-        waited_s: Seconds that those who had to wait have waited, all together; those still waiting are not in it.
+        waited_s: Seconds that callers have waited in total, without those that still wait.
     """
 
     limit: int
@@ -33,28 +33,27 @@ class ConcurrencyStatistics:
 
 
 class ConcurrencyLimit(WaitQueue[int]):
-    """A number of slots that tasks share: whoever holds none waits until one is free.
+    """A number of slots that tasks share: a task that finds no free slot waits for one.
 
         limit = ConcurrencyLimit(100)
 
         async with limit:
             await work()
 
-    First come, first served, whatever the weights: who asks for many slots is not overtaken for ever by those who ask
-    for few. Several loops, functions and maps may share one limit, and `resize` changes it while they run.
+    First come, first served, whatever the weights: a caller that asks for many slots is not overtaken forever by those
+    that ask for few. Several loops, functions and maps can share one limit, and `resize` changes it while they run.
 
-    It serves one event loop at a time: after that has ended, another; slots that its
-    tasks had not given back stay taken. It is not thread-safe; `statistics` alone may be
-    called from any thread.
+    It belongs to one event loop at a time. After that loop has ended, another one can use it; slots that tasks of the
+    first loop hadn't given back stay taken. It is not thread-safe; only `statistics` can be called from any thread.
     """
 
     __slots__ = ("_in_use", "_limit", "_most_in_use", "_soon")
 
     def __init__(self, limit: int) -> None:
-        """Makes a limit whose slots are all free.
+        """Creates a limit whose slots are all free.
 
         Args:
-            limit: Slots there are, at least 1.
+            limit: Number of slots, at least 1.
 
         Raises:
             TypeError: If `limit` is no integer.
@@ -69,23 +68,22 @@ class ConcurrencyLimit(WaitQueue[int]):
 
     @property
     def limit(self) -> int:
-        """Slots there are; `resize` changes it."""
+        """Number of slots; `resize` changes it."""
         return self._limit
 
     @property
     def in_use(self) -> int:
-        """Slots that are taken; more than `limit` for a while after that was made smaller."""
+        """Slots that are taken; for a while more than `limit`, after it was made smaller."""
         return self._in_use
 
     def resize(self, limit: int) -> None:
         """Changes the number of slots.
 
-        More slots go to those who wait, at once. Fewer take none away: what is under way ends in its own time, and
-        nothing starts until enough has ended. Who waits for more slots than there are now gets the `ValueError` of
-        `acquire`.
+        Additional slots go to waiting callers at once. Fewer slots stop nothing that runs: nothing new starts until
+        enough has ended. A caller that waits for more slots than there are now gets the `ValueError` of `acquire`.
 
         Args:
-            limit: Slots there are from now on, at least 1.
+            limit: Number of slots from now on, at least 1.
 
         Raises:
             TypeError: If `limit` is no integer.
@@ -97,7 +95,7 @@ class ConcurrencyLimit(WaitQueue[int]):
         self._serve()
 
     def try_acquire(self, n: int = 1) -> bool:
-        """Takes `n` slots if they are free and nobody waits; does not wait itself.
+        """Takes `n` slots if they are free and nobody waits; doesn't wait itself.
 
         Args:
             n: Slots to take, all or none.
@@ -120,7 +118,7 @@ class ConcurrencyLimit(WaitQueue[int]):
         return True
 
     async def acquire(self, n: int = 1) -> None:
-        """Takes `n` slots, as soon as they are free and everybody who came before has been served.
+        """Takes `n` slots as soon as they are free and everyone who came earlier has been served.
 
         Cancelling it takes nothing.
 
@@ -129,14 +127,14 @@ class ConcurrencyLimit(WaitQueue[int]):
 
         Raises:
             TypeError: If `n` is no integer.
-            ValueError: If `n` is below 1, or above the limit, which `resize` may also bring about while it waits.
+            ValueError: If `n` is below 1, or above the limit, which `resize` can also cause while it waits.
             RuntimeError: If it is in use in another event loop.
         """
         if not self.try_acquire(n):
             await self._wait(n)
 
     def release(self, n: int = 1) -> None:
-        """Gives `n` slots back; those who wait get them before this returns.
+        """Gives `n` slots back; waiting callers get them before this returns.
 
         Args:
             n: Slots that were taken before.
@@ -163,7 +161,7 @@ class ConcurrencyLimit(WaitQueue[int]):
         self.release()
 
     def statistics(self) -> ConcurrencyStatistics:
-        """What it has done until now. May be called from any thread."""
+        """What it has done until now. Can be called from any thread."""
         return ConcurrencyStatistics(
             limit=self._limit,
             in_use=self._in_use,

@@ -40,10 +40,10 @@ class RateStatistics:
         amount: Cost that may be spent in `per_s` seconds.
         per_s: Seconds in which `amount` may be spent.
         burst: Cost that may be spent at once.
-        waiting: Who waits now.
+        waiting: Callers that wait now.
         granted: How often a cost was granted, at once or after waiting.
         granted_cost: The sum of these costs.
-        waited_s: Seconds that those who had to wait have waited, all together; those still waiting are not in it.
+        waited_s: Seconds that callers have waited in total, without those that still wait.
     """
 
     amount: float
@@ -90,20 +90,20 @@ class Bucket:
 
 
 class Rate(WaitQueue[float]):
-    """How much may be started in a time: a token bucket that fills steadily and never holds more than `burst`.
+    """How much may start in a given time: a token bucket that fills steadily and never holds more than `burst`.
 
         rate = Rate(100, per_s=1)
 
         async with rate:
             await request()
 
-        await rate.acquire(tokens)  # costs may differ, if `burst` is at least the highest
+        await rate.acquire(tokens)  # costs can differ, if `burst` is at least the highest
 
-    In any time of `w` seconds at most `burst + amount / per_s * (w + 0.010)` is granted. The 10 ms are for timers that
-    come late, whose lateness is made good, so that the mean rate is kept; were timers exact, it would be `w` alone.
-    What counts is when it is granted: a callback that takes long can keep those who waited from going on at once.
+    In any period of `w` seconds, at most `burst + amount / per_s * (w + 0.010)` is granted. The 10 ms make up for
+    timers that fire late, so that the mean rate is kept; with exact timers it would be `w` alone. What counts is when
+    the cost is granted: a callback that takes long can delay what happens next.
 
-    First come, first served, whatever the costs. A rate limits starts and knows nothing of ends: there is nothing to
+    First come, first served, whatever the costs. A rate limits starts and knows nothing about ends: there is nothing to
     give back.
 
     It serves one event loop at a time: after that has ended another, with a full bucket. It is not thread-safe;
@@ -113,13 +113,13 @@ class Rate(WaitQueue[float]):
     __slots__ = ("_amount", "_as_of_s", "_bucket", "_due_s", "_granted_cost", "_per_s", "_timed_for", "_timer")
 
     def __init__(self, amount: float, *, per_s: float = 1.0, burst: float = 1) -> None:
-        """Makes a rate whose bucket is full.
+        """Creates a rate whose bucket is full.
 
         Args:
             amount: Cost that may be spent in `per_s` seconds, above 0.
             per_s: Seconds in which `amount` may be spent, above 0: `Rate(90_000, per_s=60)`.
-            burst: Cost that may be spent at once after a pause, above 0. It is also the highest cost there may be. 1
-                spaces starts evenly; `amount` allows all of `per_s` at its beginning.
+            burst: Cost that may be spent at once after a pause, above 0. It is also the highest possible cost. 1 spaces
+                starts evenly; `amount` allows everything for `per_s` at its beginning.
 
         Raises:
             TypeError: If one of them is no number.
@@ -136,10 +136,10 @@ class Rate(WaitQueue[float]):
         self._as_of_s: float | None = None
 
     def change(self, amount: float, *, per_s: float | None = None, burst: float | None = None) -> None:
-        """Changes the rate from now on, also for those who wait.
+        """Changes the rate from now on, also for waiting callers.
 
-        What the bucket holds stays in it, as much as `burst` allows. Who waits for a cost that is above `burst` now
-        gets the `ValueError` of `acquire`.
+        What the bucket holds stays in it, as far as `burst` allows. A caller that waits for a cost above the new
+        `burst` gets the `ValueError` of `acquire`.
 
         Args:
             amount: Cost that may be spent in `per_s` seconds, above 0.
@@ -164,7 +164,7 @@ class Rate(WaitQueue[float]):
             self._set_timer(self._head())
 
     def try_acquire(self, cost: float = 1) -> bool:
-        """Spends the cost if the bucket holds it and nobody waits; does not wait itself.
+        """Spends the cost if the bucket holds it and nobody waits; doesn't wait itself.
 
         Args:
             cost: What to spend, at most `burst`; 0 is granted whenever nobody waits.
@@ -188,18 +188,18 @@ class Rate(WaitQueue[float]):
         return True
 
     async def acquire(self, cost: float = 1) -> None:
-        """Spends the cost, as soon as the bucket holds it and everybody who came before has been served.
+        """Spends the cost as soon as the bucket holds it and everyone who came earlier has been served.
 
-        Cancelling it while it waits spends nothing. If it is cancelled in the very turn of the event loop in which the
-        cost was spent for it, that stays spent.
+        Cancelling it while it waits spends nothing. If it is cancelled in the same turn of the event loop in which the
+        cost was spent for it, the cost stays spent.
 
         Args:
             cost: What to spend, at most `burst`; 0 is granted in its turn.
 
         Raises:
             TypeError: If `cost` is no number.
-            ValueError: If `cost` is below 0, not a number, or above `burst`, which `change` may also bring about while
-                it waits.
+            ValueError: If `cost` is below 0, not a number, or above `burst`, which `change` can also cause while it
+                waits.
             RuntimeError: If another event loop uses this rate.
         """
         if not self.try_acquire(cost):
@@ -215,7 +215,7 @@ class Rate(WaitQueue[float]):
         pass
 
     def statistics(self) -> RateStatistics:
-        """What it has done until now. May be called from any thread."""
+        """What it has done until now. Can be called from any thread."""
         return RateStatistics(
             amount=self._amount,
             per_s=self._per_s,

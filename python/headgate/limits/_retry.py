@@ -1,4 +1,4 @@
-"""Whether a failed attempt is followed by another, and how long after it. Decides only, and can therefore be shared."""
+"""Whether and when a failed attempt is followed by another. It only decides, and so it can be shared."""
 
 import asyncio
 import math
@@ -27,9 +27,9 @@ class RetryStatistics:
 
     Attributes:
         retried: Errors that were followed by another attempt.
-        given_up: Errors of the last attempt there was to be.
-        not_retryable: Errors that `on` does not mean.
-        delay_s: Seconds between attempts, all together.
+        given_up: Errors of the last allowed attempt.
+        not_retryable: Errors that are not in `on`.
+        delay_s: Seconds between attempts, in total.
     """
 
     retried: int
@@ -48,27 +48,27 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often something is tried again, after which errors, and how long after them.
+    """How often to try, after which errors to retry, and how long to wait.
 
         retry = Retry(5, 0.2, on=(ConnectionError, TimeoutError))
 
         page = await retry.call(fetch, url)
 
-    It never changes, and may be shared between tasks, event loops and threads; only its statistics may miss a count
-    when several threads decide at once. Being asked to stop is never retried: `asyncio.CancelledError`,
-    `KeyboardInterrupt` and `SystemExit` are no `Exception`.
+    It never changes, and can be shared between tasks, event loops and threads; only its statistics can miss a count if
+    several threads decide at once. A request to stop is never retried: `asyncio.CancelledError`, `KeyboardInterrupt`
+    and `SystemExit` are not subclasses of `Exception`.
 
     Attributes:
-        attempts: Attempts in all, the first one included.
-        backoff: What to wait before the next attempt. A number of seconds: the first retry comes after at most so
-            long, and the bound doubles with each further one, up to `max_backoff_s`; the wait is drawn evenly from 0
-            to the bound ("full jitter": Marc Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015).
-            Or a function of the number of the attempt that failed, counted from 1, and its error, that gives the
-            seconds: they are taken as they are, so that it can obey `Retry-After`; below 0 they count as 0.
-        max_backoff_s: The longest wait there is, whoever asks for it. `None`: 60 s for a number of seconds, and none
-            for a function.
-        on: After which errors to try again: a type, several, or a function of the error. The others are raised at once.
-        random: Gives numbers from 0 up to 1.
+        attempts: Number of attempts, including the first one.
+        backoff: How long to wait before the next attempt. A number of seconds is the bound for the first retry; it
+            doubles with each further one, up to `max_backoff_s`, and the wait is drawn evenly from 0 to the bound
+            ("full jitter": Marc Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015). A function
+            gets the number of the failed attempt, counted from 1, and its error, and returns the seconds. They are
+            used as they are, so that it can obey `Retry-After`; a negative number counts as 0.
+        max_backoff_s: The longest wait in any case. `None` is 60 s if `backoff` is a number, and no bound if it is a
+            function.
+        on: Which errors to retry: a type, several types, or a function of the error. Others are raised at once.
+        random: Returns random numbers from 0 up to 1.
     """
 
     attempts: int = 3
@@ -80,11 +80,10 @@ class Retry:
     _counts: _Counts = field(default_factory=_Counts, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be.
+        """Refuses impossible arguments.
 
         Raises:
-            TypeError: If an argument is of no type that it may be, or `on` means errors that say that a task is to
-            stop.
+            TypeError: If an argument has the wrong type, or `on` includes errors that ask a task to stop.
             ValueError: If `attempts` is below 1, or a number of seconds below 0 or not finite.
         """
         check("attempts", self.attempts, whole(1), "the first one is counted")
@@ -103,7 +102,7 @@ class Retry:
             error: What it raised.
 
         Returns:
-            The seconds to wait before the next attempt; `None` if there is to be none.
+            The seconds to wait before the next attempt; `None` if there should be none.
 
         Raises:
             TypeError: If the function given as `backoff` returns no number.
@@ -124,20 +123,20 @@ class Retry:
         return delay_s
 
     async def call(self, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Calls and awaits the function, again and again if need be.
+        """Calls and awaits the function, and repeats that as needed.
 
         Cancelling it cancels the attempt, or the wait for the next one.
 
         Args:
-            function: An async function; each attempt calls it anew.
-            *args: Given to the function.
-            **kwargs: Given to the function.
+            function: An async function; each attempt calls it again.
+            *args: Passed to the function.
+            **kwargs: Passed to the function.
 
         Returns:
-            What the first attempt that succeeded returned.
+            What the first successful attempt returned.
 
         Raises:
-            Exception: The error of the last attempt, with a note as "attempt 3 of 3".
+            Exception: The error of the last attempt, with a note such as "attempt 3 of 3".
             TypeError: If the function is not async.
         """
         attempt = 0
@@ -157,7 +156,7 @@ class Retry:
             await asyncio.sleep(delay_s)
 
     def statistics(self) -> RetryStatistics:
-        """What it has decided until now. May be called from any thread."""
+        """What it has decided until now. Can be called from any thread."""
         counts = self._counts
         return RetryStatistics(
             retried=counts.retried,

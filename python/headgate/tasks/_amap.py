@@ -1,8 +1,8 @@
-"""Many tasks, few at once: bounded concurrency for any coroutine.
+"""Many tasks, few at a time: bounded concurrency for any coroutine.
 
-What is started is bounded, and so is what has finished and waits to be collected; the input is read as it is needed. So
-memory hangs on the limit and not on the input. A semaphore does not give that: it bounds what runs, and each of a
-million tasks that wait for it is there.
+Both the running tasks and the results that wait to be collected are bounded, and the input is read as it is needed. So
+memory depends on the limit and not on the input. A semaphore doesn't do that: it bounds the running tasks, but a
+million tasks that wait for it all exist.
 """
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
@@ -24,7 +24,7 @@ _OPTIONS: Final = OptionSet(AmapOptions[Any], of="amap")
 
 
 class TaskResults(Face[R]):
-    """What `amap` gives: an async iterator over the results, and a block around it."""
+    """What `amap` returns: an async iterator over the results, and a block around it."""
 
     _flow: CallFlow
 
@@ -32,16 +32,16 @@ class TaskResults(Face[R]):
         self._flow = flow
 
     def stop(self) -> list[Any]:
-        """Starts nothing new; what has begun is finished and delivered, its further attempts included.
+        """Starts nothing new; calls that have started finish, with their retries, and their results are delivered.
 
         Returns:
-            Items that were taken from the source and will not be started, in their order: those that waited for a
+            Items that were read from the source and won't be started, in their order: those that were waiting for a
             limit, a rate or their key.
         """
         return self._flow.stop()
 
     def statistics(self) -> TaskStatistics:
-        """How far it is."""
+        """How far it has got."""
         return self._flow.statistics()
 
 
@@ -71,38 +71,37 @@ def amap(
     items: Iterable[T] | AsyncIterable[T],
     **options: Unpack[AmapOptions[T]],
 ) -> TaskResults[Any]:
-    """Calls an async function with each item, few at once, and gives the results as they come.
+    """Calls an async function with each item, few at a time, and gives the results as they come.
 
         async with amap(fetch, urls, limit=1000) as results:
             async for result in results:
                 print(result)
 
-    Items are read as they are needed, at most one ahead of what runs (with `key`, up to the bound below), so that they
-    may be without end. A slow source does not delay results; an error of the source is raised once, after the results
-    of all that was started. Each call is a task of its own, in a copy of the context in which the block began (and
-    what a sync source has set there since).
+    Items are read as they are needed, at most one ahead of the running calls (with `key`, up to the bound below), so
+    there can be infinitely many. A slow source doesn't delay results. An error of the source is raised once, after the
+    results of all calls that were started. Each call is a task of its own, in a copy of the context in which the block
+    was entered (and of what a sync source has set there since).
 
-    Bound: running, waiting (for a limit, a rate, a key or the next attempt) and uncollected are never more than `limit
-    + buffer` together; with `ordered`, never more than `window + 1`. A loop that is slow stops the starts.
+    Bound: at most `limit + buffer` items are running, waiting (for a limit, a rate, a key or the next attempt) or not
+    collected; with `ordered`, at most `window + 1`. If your loop is slow, new calls wait.
 
-    Leaving the block cancels what runs, once, and waits until it has ended; what a call raises while it is being
-    cancelled is dropped. Without a block, `async for result in amap(...)` does the same when it is cancelled or an
-    error is raised by it (so that one cancelled `anext` ends it), and cancels without waiting when it is left by
-    `break` or by an error in its body.
+    Leaving the block cancels the running calls, once, and waits until they have ended; what a call raises while it is
+    being cancelled is dropped. Without a block, `async for result in amap(...)` does the same if it is cancelled or
+    raises an error (so one cancelled `anext` ends it). If you leave it by `break` or by an error in its body, it
+    cancels the calls without waiting.
 
     Args:
-        function: An `async def` function, or any that returns an awaitable.
-        items: What to call it with; an iterable or an async iterable, which is closed at the end.
-        **options: `limit` must be given; `help(headgate.amap)` describes each with its default.
+        function: An `async def` function, or any function that returns an awaitable.
+        items: What to call it with: an iterable or async iterable, which is closed at the end.
+        **options: `limit` is required; `help(headgate.amap)` describes each with its default.
 
     Raises:
-        TypeError: An argument is not what it must be; from the iteration, `function` returned nothing that can be
-            awaited.
-        ValueError: A figure is too small, or an argument has no meaning without another one.
-        TooManyErrors: From the iteration, by `max_errors`.
-        StrayCancellation: From the iteration: a call or the source was cancelled, and this was not.
-        ClosedEarly: From the iteration: another task has closed it, or a wait without a block was cancelled.
-        RuntimeError: From the iteration: no event loop is running, or something raised `StopAsyncIteration`.
+        TypeError: An argument has the wrong type; while iterating: `function` returned something that isn't awaitable.
+        ValueError: A number is too small, or an argument needs another one that is missing.
+        TooManyErrors: While iterating: more items failed than `max_errors` allows.
+        StrayCancellation: While iterating: a call or the source was cancelled, but not the map.
+        ClosedEarly: While iterating: another task closed it, or a wait without a block was cancelled.
+        RuntimeError: While iterating: no event loop is running, or something raised `StopAsyncIteration`.
     """
     return TaskResults(flow_of(function, items, _OPTIONS.read(options)))
 

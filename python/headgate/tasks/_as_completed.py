@@ -16,7 +16,7 @@ R = TypeVar("R")
 class FutureLimitOption(TypedDict):
     """How many."""
 
-    limit: Annotated[int, Option(help="Started and unfinished at once, at the most.", check=whole(1))]
+    limit: Annotated[int, Option(help="Most awaitables that are started and not finished.", check=whole(1))]
 
 
 class TimeoutOption(TypedDict, total=False):
@@ -25,7 +25,7 @@ class TimeoutOption(TypedDict, total=False):
     timeout: Annotated[
         float | None,
         Option(
-            help="Seconds for all together.",
+            help="Seconds for all of them together.",
             default=None,
             default_means="no bound",
             check=time_limit,
@@ -42,7 +42,7 @@ _OPTIONS: Final = OptionSet(AsCompletedOptions, of="as_completed")
 
 
 class CompletedFutures(Face[asyncio.Future[R]]):
-    """What `as_completed` gives: an iterator and an async iterator over what is done, and a block around it."""
+    """What `as_completed` returns: an iterator and async iterator over what is done, and a block around it."""
 
     _flow: FutureFlow
 
@@ -66,7 +66,7 @@ class CompletedFutures(Face[asyncio.Future[R]]):
 def as_completed(
     aws: Iterable[Awaitable[R]] | AsyncIterable[Awaitable[R]], **options: Unpack[AsCompletedOptions]
 ) -> CompletedFutures[R]:
-    """Awaits many, few at a time, and gives each when it is done: `asyncio.as_completed` with a limit.
+    """Awaits many awaitables, few at a time, and gives each when it is done: `asyncio.as_completed` with a limit.
 
         for result in as_completed(coroutines, limit=1000):
             print(await result)
@@ -75,37 +75,36 @@ def as_completed(
             async for future in futures:
                 print(future.result())
 
-    The plain `for` gives coroutines, each of which waits for the next one that is done and gives its result or raises
-    its error. `async for` gives futures that are done: the tasks made of coroutines, or the very futures that were
-    given.
+    A plain `for` gives coroutines; each waits for the next awaitable to finish, and returns its result or raises its
+    error. `async for` gives futures that are done: the tasks made from coroutines, or the futures that you passed in.
 
-    It differs from `asyncio.as_completed` (Python 3.13) in that
+    Differences from `asyncio.as_completed` (Python 3.13):
 
-    - at most `limit` are started and unfinished; the next one starts when one is done;
-    - the input is read as it is needed, at most one ahead of what runs. It may be infinite, and asynchronous (then with
-      `async for` only). What is given twice counts twice, and a coroutine cannot be awaited twice;
-    - at most `buffer` are done and not yet collected: a loop that is slow stops the starts;
-    - it starts, as does the time of `timeout`, with the first step of the loop or the beginning of the block;
-    - leaving cancels what it has started, and closes coroutines of a list (or another collection) that were not: at
-      the end of the block, by an error or a cancellation while it waits, and by `timeout`, all of which wait until
-      everything has ended. A loop without a block that is left by `break` or by an error in its body cancels too, but
-      nobody is there to wait: use the block to be certain. Futures that were given run on: they are somebody else's;
-    - without a block, one cancelled wait (such as `wait_for(anext(futures), 1)`) ends it; within a block it does not.
-      What a task raises while it is being cancelled is dropped;
-    - `TimeoutError` is raised once, after what was done by then, and ends the iteration.
+    - At most `limit` are started and not finished; the next one starts when one is done.
+    - The input is read as it is needed, at most one ahead of what runs. It can be infinite, or asynchronous (with
+      `async for` only). An awaitable that is given twice counts twice, and a coroutine can't be awaited twice.
+    - At most `buffer` are done and not collected: if your loop is slow, new ones wait.
+    - It starts with the first step of the loop or the beginning of the block, and so does the time of `timeout`.
+    - Leaving cancels what it has started, and closes coroutines in a list (or another collection) that never started.
+      At the end of the block, on an error or a cancellation while it waits, and on `timeout`, it waits until everything
+      has ended. If you leave a loop without a block, by `break` or an error in its body, it cancels, but nobody waits:
+      use the block to be certain. Futures that you passed in continue to run, because they belong to someone else.
+    - Without a block, one cancelled wait (such as `wait_for(anext(futures), 1)`) ends it; inside a block it doesn't.
+      What a task raises while it is being cancelled is dropped.
+    - `TimeoutError` is raised once, after what was done before, and ends the iteration.
 
     Args:
         aws: Coroutines, futures and other awaitables.
-        **options: `limit` must be given; `help(headgate.as_completed)` describes each with its default.
+        **options: `limit` is required; `help(headgate.as_completed)` describes each with its default.
 
     Raises:
-        TypeError: An argument is not what it must be; or, from the iteration, `aws` gave what cannot be awaited.
+        TypeError: An argument has the wrong type; while iterating: `aws` gave something that isn't awaitable.
         ValueError: `limit` is below 1, `buffer` below 0, or `timeout` not above 0.
-        TimeoutError: From the iteration: `timeout` has passed.
-        RuntimeError: From the iteration: no event loop is running, or a plain `for` awaits nothing.
-        ClosedEarly: From the iteration: another task has closed it, or a wait without a block was cancelled.
-        asyncio.CancelledError: From the iteration: somebody else has cancelled a task that it had made, as asyncio does
-            it with all tasks at the end of a program. This ends it.
+        TimeoutError: While iterating: `timeout` has passed.
+        RuntimeError: While iterating: no event loop is running, or a plain `for` awaits nothing.
+        ClosedEarly: While iterating: another task closed it, or a wait without a block was cancelled.
+        asyncio.CancelledError: While iterating: something else cancelled one of its tasks, as asyncio cancels all tasks
+            at the end of a program. This ends it.
     """
     try:
         complete = _OPTIONS.read(options)
@@ -117,10 +116,10 @@ def as_completed(
 
 
 def limited_as_completed(coros: Iterable[Coroutine[Any, Any, R]], limit: int) -> CompletedFutures[R]:
-    """`as_completed` under the name that it had first.
+    """`as_completed` under its original name.
 
-    It comes from Andy Balaam's "Making 100 million requests with Python aiohttp" (2017), with his contract: `coros` may
-    be a generator, `limit` of them run at once, and what is given are awaitables of the results, in order of
+    The name and the contract are from Andy Balaam's "Making 100 million requests with Python aiohttp" (2017): `coros`
+    can be a generator, `limit` of them run at once, and the iterator gives awaitables of the results, in order of
     completion.
     """
     return as_completed(coros, limit=limit)

@@ -77,7 +77,7 @@ class Flow(Work[R]):
             RuntimeError: No event loop is running, or this was opened before.
         """
         if self.is_open:
-            raise RuntimeError("it was begun before, and its input is read once: make another one")
+            raise RuntimeError("it has been started before, and its input is read only once: create another one")
         self._note_opened()
         self._create_task = self._maker.on(self._loop)
         self._clock = CallClock(self._loop)

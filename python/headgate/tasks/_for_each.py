@@ -19,19 +19,19 @@ async def for_each(
     items: Iterable[T] | AsyncIterable[T],
     **options: Unpack[ForEachOptions[T]],
 ) -> TaskStatistics:
-    """Calls an async function with each item, few at once, for what it does and not for what it returns.
+    """Calls an async function with each item, few at a time, for what it does and not for what it returns.
 
         await for_each(store, rows, limit=100)
 
-    Cancelling it cancels what runs, and waits for it. The errors are those of `amap`, too.
+    Cancelling it cancels the running calls and waits for them. It also raises the errors of `amap`.
 
     Args:
-        function: An `async def` function, or any that returns an awaitable.
-        items: What to call it with; an iterable or an async iterable, which is closed at the end.
-        **options: `limit` must be given; `help(headgate.for_each)` describes each with its default.
+        function: An `async def` function, or any function that returns an awaitable.
+        items: What to call it with: an iterable or async iterable, which is closed at the end.
+        **options: `limit` is required; `help(headgate.for_each)` describes each with its default.
 
     Returns:
-        How many succeeded, failed and were retried.
+        How many calls succeeded, failed and were retried.
     """
     async with amap(function, items, **_OPTIONS.read(options)) as results:
         async for _ in results:

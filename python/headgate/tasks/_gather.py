@@ -20,7 +20,7 @@ class GatherOptions(FutureLimitOption, total=False):
         bool,
         Option(
             help=(
-                "Whether errors stand among the results instead of being raised; the cancellation of one of them too."
+                "Whether errors are returned among the results instead of raised, and so is the cancellation of one."
             ),
             default=False,
         ),
@@ -44,23 +44,23 @@ async def gather(
 
 @_OPTIONS.shown_by
 async def gather(*aws: Awaitable[Any], **options: Unpack[GatherOptions]) -> list[Any]:
-    """Awaits all, few at a time, and gives their results in the order of the arguments: `asyncio.gather` with a limit.
+    """Awaits all arguments, few at a time, and returns their results in order: `asyncio.gather` with a limit.
 
         pages = await gather(*(fetch(url) for url in urls), limit=10)
 
-    The first error cancels the coroutines that run, waits until they have ended, and is raised; those that were not
-    started are closed. (`asyncio.gather` would let them run on.) Cancelling it does the same. Futures that were given
-    run on in either case: they are somebody else's.
+    The first error cancels the running coroutines, waits until they have ended, and is raised; coroutines that never
+    started are closed. (`asyncio.gather` would let them continue.) Cancelling it does the same. Futures that you passed
+    in continue to run in either case, because they belong to someone else.
 
     Args:
-        *aws: Coroutines, futures and other awaitables. All of them are there from the beginning, as are their results:
-            for more than fit in memory, use `amap`. A coroutine can be given once.
-        **options: `limit` must be given; `help(headgate.gather)` describes each with its default.
+        *aws: Coroutines, futures and other awaitables. All of them, and all results, are held in memory: use `amap` if
+            there are too many for that. A coroutine can be given only once.
+        **options: `limit` is required; `help(headgate.gather)` describes each with its default.
 
     Raises:
-        TypeError: An argument is not what it must be.
+        TypeError: An argument has the wrong type.
         ValueError: `limit` is below 1.
-        asyncio.CancelledError: It was cancelled; or one of them was, as `asyncio.gather` does it.
+        asyncio.CancelledError: It was cancelled, or one of the arguments was, as in `asyncio.gather`.
     """
     results: list[Any] = [None] * len(aws)
     is_left = False

@@ -66,25 +66,25 @@ def map(  # noqa: A001 - it is `map`
     items: Iterable[T] | AsyncIterable[T],
     **options: Unpack[MapOptions[T]],
 ) -> MapIterator[Any]:
-    """`amap` for code without an event loop: an iterator over the results, which blocks where there is none yet.
+    """`amap` for code without an event loop: an iterator over the results, which blocks until there is one.
 
         for page in headgate.map(fetch, urls, limit=100):
             print(page)
 
-    The function, and a source that is not a list, run on a thread of their own, which has an event loop of its own; it
-    goes on while the caller works on a result. Leaving the loop cancels what runs and waits until it has ended; `with
-    headgate.map(...) as results` makes that certain. Ctrl-C and the end of the program do the same. Calls see the
-    context variables of whoever asks for the first result.
+    The function, and a source that is not a list, run in a separate thread with its own event loop, which continues
+    while the caller works on a result. Leaving the loop cancels the running calls and waits until they have ended;
+    `with headgate.map(...) as results` makes that certain. Ctrl-C and the end of the program do the same. Calls see the
+    context variables of the caller that asks for the first result.
 
-    The errors are those of `amap`, too.
+    It also raises the errors of `amap`.
 
     Args:
-        function: An `async def` function, or any that returns an awaitable.
-        items: What to call it with; an iterable or an async iterable, which is closed at the end.
-        **options: `limit` must be given; `help(headgate.map)` describes each with its default.
+        function: An `async def` function, or any function that returns an awaitable.
+        items: What to call it with: an iterable or async iterable, which is closed at the end.
+        **options: `limit` is required; `help(headgate.map)` describes each with its default.
 
     Raises:
-        RuntimeError: This thread runs an event loop, which it would block: use `amap`.
+        RuntimeError: This thread runs an event loop, which `map` would block: use `amap`.
     """
     try:
         asyncio.get_running_loop()

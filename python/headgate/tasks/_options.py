@@ -1,6 +1,6 @@
-"""The options of the functions for many tasks: each is one entry, from which type checkers, `help` and checks take it.
+"""The options of the functions for many tasks: each is one entry, which type checkers, `help` and checks use.
 
-What is refused is refused at once, before anything is started.
+A mistake raises at once, before anything is started.
 """
 
 from collections.abc import Callable, Hashable
@@ -17,12 +17,12 @@ T = TypeVar("T")
 _NO_BOUND: Final = "no bound"
 _NONE: Final = "none"
 _ERRORS: Final = (
-    "What becomes of an exception. `KeyboardInterrupt` and `SystemExit` are always raised. A call that ends cancelled,"
-    " which neither this nor the program's end has brought about, fails with `StrayCancellation`."
+    "What happens to an exception. `KeyboardInterrupt` and `SystemExit` are always raised. A call that ends cancelled,"
+    " although neither this nor the end of the program cancelled it, fails with `StrayCancellation`."
 )
 _MEANINGS: Final = {
-    "raise": "it cancels the rest and is raised, with the item as a note, after the results that come before it.",
-    "yield": "results are a `TaskOutcome` for each item, with its value or error.",
+    "raise": "it cancels the other calls and is raised after the results before it, with the item in a note.",
+    "yield": "each result is a `TaskOutcome`, with the value or the error of an item.",
     "skip": "it is only counted.",
 }
 
@@ -35,9 +35,7 @@ class LimitOption(TypedDict):
     limit: Annotated[
         int | ConcurrencyLimit,
         Option(
-            help=(
-                "Calls under way at once, at the most; a `ConcurrencyLimit` is shared with others, and may be resized."
-            ),
+            help=("Most calls that run at once; a `ConcurrencyLimit` can be shared with others, and resized."),
             check=whole(1, or_a=ConcurrencyLimit),
         ),
     ]
@@ -49,7 +47,7 @@ class BufferOption(TypedDict, total=False):
     buffer: Annotated[
         int | None,
         Option(
-            help="Results finished and not yet collected, at the most, beyond what may run.",
+            help="Most results that are done and not collected, in addition to the running calls.",
             default=None,
             default_means="`limit`",
             check=whole(0),
@@ -63,7 +61,7 @@ class OrderOptions(TypedDict, total=False):
     ordered: Annotated[
         bool,
         Option(
-            help="Whether results come in the order of the items, instead of that in which they finish.",
+            help="Whether results come in the order of the items rather than that in which they finish.",
             default=False,
         ),
     ]
@@ -71,8 +69,8 @@ class OrderOptions(TypedDict, total=False):
         int | None,
         Option(
             help=(
-                "With `ordered`, how many items beyond the oldest uncollected one may have been taken. A slow item"
-                " stops the starts; it never grows a buffer."
+                "With `ordered`, how many items after the oldest uncollected one may be read. A slow item stops new"
+                " calls; it never makes a buffer grow."
             ),
             default=None,
             default_means="`limit + buffer - 1`",
@@ -102,7 +100,7 @@ class CallOptions(TypedDict, Generic[T], total=False):
     max_errors: Annotated[
         int | None,
         Option(
-            help="Where errors are not raised: more than so many failed items end it with `TooManyErrors`.",
+            help="If errors are not raised: one failed item more than this raises `TooManyErrors`.",
             default=None,
             default_means=_NO_BOUND,
             check=whole(0),
@@ -112,8 +110,8 @@ class CallOptions(TypedDict, Generic[T], total=False):
         float | None,
         Option(
             help=(
-                "Seconds for each attempt, from its start; then it is cancelled and fails with `TimeoutError`. Time in"
-                " which a source keeps the event loop is not the attempt's."
+                "Seconds for each attempt, from its start; then it is cancelled and fails with `TimeoutError`. Time"
+                " for which a source blocks the event loop doesn't count."
             ),
             default=None,
             default_means=_NO_BOUND,
@@ -124,7 +122,7 @@ class CallOptions(TypedDict, Generic[T], total=False):
     retry: Annotated[
         Retry | None,
         Option(
-            help="Which errors are tried again, and when. It holds no slot while it waits.",
+            help="Which errors are retried, and when. An item holds no slot while it waits for its next attempt.",
             default=None,
             default_means=_NONE,
             check=a(Retry),
@@ -133,7 +131,7 @@ class CallOptions(TypedDict, Generic[T], total=False):
     rate: Annotated[
         Rate | None,
         Option(
-            help="How fast attempts may start; may be shared.",
+            help="How fast attempts may start; can be shared.",
             default=None,
             default_means=_NONE,
             check=a(Rate),
@@ -142,7 +140,7 @@ class CallOptions(TypedDict, Generic[T], total=False):
     cost: Annotated[
         Callable[[T], float] | None,
         Option(
-            help="What an item takes of the rate. Is called before each attempt.",
+            help="What an item takes from the rate; called before each attempt.",
             default=None,
             default_means="1 each",
             check=function,
@@ -151,7 +149,7 @@ class CallOptions(TypedDict, Generic[T], total=False):
     key: Annotated[
         Callable[[T], Hashable] | None,
         Option(
-            help="What an item belongs to, such as a host or a tenant; anything hashable.",
+            help="What an item belongs to, such as a host or a tenant; any hashable value.",
             default=None,
             default_means=_NONE,
             check=function,
@@ -161,8 +159,7 @@ class CallOptions(TypedDict, Generic[T], total=False):
         int | None,
         Option(
             help=(
-                "With `key`, how many calls with the same key may be under way. Items of a full key are passed by"
-                " others."
+                "With `key`, how many calls with the same key may run at once. Others pass items whose key has enough."
             ),
             default=None,
             default_means=_NONE,

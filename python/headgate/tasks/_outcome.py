@@ -1,4 +1,4 @@
-"""What becomes of items: one outcome for each where that is asked for, and figures over all."""
+"""What became of items: one outcome for each, if that is wanted, and statistics of all."""
 
 import gc
 from dataclasses import dataclass
@@ -10,7 +10,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-@dataclass(slots=True, kw_only=True)  # not frozen: that makes it three times as dear, and there is one for each item
+@dataclass(
+    slots=True, kw_only=True
+)  # not frozen: that makes it three times as expensive, and there is one for each item
 class TaskOutcome(Generic[T, R]):
     """What became of one item, as `amap(errors="yield")` gives it.
 
@@ -18,12 +20,12 @@ class TaskOutcome(Generic[T, R]):
         index: Position of the item in the input, from 0.
         item: The item.
         value: What the function returned; `None` if it failed.
-        error: What it raised, at the last attempt; `None` if it returned. The frames of its traceback are there, their
-            local variables are not: they would keep alive all that the failed call held.
-        attempts: How often it was called; 0 if it could not be: `key` or `cost` failed for it, or its cost is more than
-            the rate can ever allow.
-        started_at: When the last attempt began, in UTC; `None` if there was none.
-        elapsed_s: How long the last attempt took, in seconds; without the time in which a source kept the event loop.
+        error: What it raised in the last attempt; `None` if it returned. Its traceback has the frames but not their
+            local variables, which would keep alive everything that the failed call held.
+        attempts: How often it was called; 0 if it could not be called, because `key` or `cost` failed for it, or its
+            cost is more than the rate can ever allow.
+        started_at: When the last attempt started, in UTC; `None` if there was none.
+        elapsed_s: How long the last attempt took, in seconds, without the time for which a source blocked the loop.
     """
 
     index: int
@@ -51,18 +53,18 @@ class TaskOutcome(Generic[T, R]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatistics:
-    """Where the work of one map stands.
+    """How far a map has got.
 
     Attributes:
-        taken: Items that were taken from the source.
-        running: Items whose call has begun and has not ended.
-        waiting: Items that wait to be started: for a limit, a rate or their key, or until they are tried again.
-        uncollected: Results that are finished and not yet collected.
+        taken: Items that were read from the source.
+        running: Items whose call has started and not ended.
+        waiting: Items that wait for a limit, a rate, their key or the next attempt.
+        uncollected: Results that are there and not collected.
         succeeded: Items whose call returned.
-        failed: Items that were given up.
-        cancelled: Items that had begun and whose result was not wanted any more.
-        unstarted: Items that were taken and will never be started: `stop()` gave them back, or the end came first.
-        retried: Attempts beyond the first of each item.
+        failed: Items that failed for good.
+        cancelled: Items that had started when the map was ended early.
+        unstarted: Items that were read and will never start: returned by `stop()`, or dropped at the end.
+        retried: Attempts after the first one of each item.
     """
 
     taken: int

@@ -180,7 +180,7 @@ class Work(ABC, Generic[R]):
     def say_if_cut(self) -> None:
         """Raises an error if somebody else has ended it: this is not all."""
         if self._cut_by is not None and self._cut_by() is not asyncio.current_task():
-            raise ClosedEarly("somebody else has closed it, or a wait for it was cancelled: there may have been more")
+            raise ClosedEarly("another task closed it, or a wait for it was cancelled: there may have been more")
 
     def abandon(self) -> None:
         """Cancels what runs, and drops what was not collected."""

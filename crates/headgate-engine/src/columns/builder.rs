@@ -16,6 +16,7 @@ use super::room::{BATCH_ROWS, take_bytes, take_numbers};
 use super::schema::schema;
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::outcome::{AnswerRef, Body, Outcome, OutcomeRef};
+use crate::model::url_user::without_user;
 
 /// Bytes of rows and responses after which a batch goes to the sink.
 pub const BATCH_BYTES: usize = 1024 * 1024;
@@ -90,7 +91,7 @@ impl Columns {
 
     fn push(&mut self, outcome: OutcomeRef<'_>) {
         self.row.append_value(outcome.row.ordinal as i64);
-        self.url.append_value(&outcome.row.url);
+        self.url.append_value(without_user(&outcome.row.url));
         self.method.push(Some(outcome.method));
         self.error.push(outcome.failure.map(|failure| failure.kind.name()));
         self.error_message.push(outcome.failure.map(|failure| &failure.message[..]));

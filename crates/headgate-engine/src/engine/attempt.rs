@@ -263,8 +263,7 @@ impl Share {
     }
 
     fn method_of<'a>(&'a self, row: &'a Row) -> &'a str {
-        let own = row.extra.as_ref().and_then(|extra| extra.method.as_deref());
-        own.unwrap_or(&self.shared.method)
+        self.shared.methods.name(row)
     }
 
     /// What of a response arrived, and why its body did not.

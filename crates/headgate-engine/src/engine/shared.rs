@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
 use crate::http::client::AttemptLimits;
+use crate::http::method::Methods;
 use crate::model::clock::Clock;
 use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
@@ -28,8 +29,7 @@ pub enum Phase {
 pub struct Shared {
     pub clock: Clock,
     pub limits: AttemptLimits,
-    /// The method of rows that name none.
-    pub method: Box<str>,
+    pub methods: Methods,
     pub rows: RowReceiver,
     /// What the source waits for besides room in `rows`.
     pub window: Arc<Window>,

@@ -8,11 +8,14 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING, UPGRADE,
+    USER_AGENT,
 };
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
+use crate::http::authorization::authorization;
+use crate::http::method::{self, Methods};
 use crate::http::site::{Found, Site, SiteMaker, Sites};
 use crate::message;
 use crate::model::error::{ErrorKind, Failure, JobError};
@@ -38,6 +41,8 @@ struct Prepared {
     path: PathAndQuery,
     /// Where it is sent with others than the site's.
     own_headers: Option<Box<OwnHeaders>>,
+    /// Neither the run nor the row says what the body is.
+    is_untyped: bool,
     body: Bytes,
 }
 
@@ -60,6 +65,10 @@ impl OwnHeaders {
         replace_headers(&mut headers, &self.row);
         write_lines(&headers, wire);
     }
+
+    fn name_type(&self) -> bool {
+        self.row.iter().any(|(name, _)| *name == CONTENT_TYPE)
+    }
 }
 
 impl Prepared {
@@ -72,7 +81,7 @@ impl Prepared {
             None => wire.extend_from_slice(&self.site.headers),
             Some(own) => own.write(&self.site.route.key.origin, wire),
         }
-        write_end(&self.method, self.body.len(), wire);
+        write_end(&self.method, &self.body, self.is_untyped, wire);
     }
 }
 
@@ -84,20 +93,33 @@ fn write_begin(method: &Method, wire: &mut Vec<u8>) {
     wire.push(b' ');
 }
 
-fn write_end(method: &Method, body_bytes: usize, wire: &mut Vec<u8>) {
+fn write_end(method: &Method, body: &[u8], is_untyped: bool, wire: &mut Vec<u8>) {
+    if is_untyped && *method == Method::POST && !body.is_empty() {
+        wire.extend_from_slice(b"content-type: ");
+        wire.extend_from_slice(guessed_type(body).as_bytes());
+        wire.extend_from_slice(b"\r\n");
+    }
     // The length of no body is told where a body would have a meaning (RFC 9110 section 8.6).
-    if body_bytes > 0 || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
+    if !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
         wire.extend_from_slice(b"content-length: ");
-        wire.extend_from_slice(itoa::Buffer::new().format(body_bytes).as_bytes());
+        wire.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
         wire.extend_from_slice(b"\r\n");
     }
     wire.extend_from_slice(b"\r\n");
 }
 
+/// What a body is that nobody has named: a form, as curl says of all, unless it begins as no form does.
+fn guessed_type(body: &[u8]) -> &'static str {
+    match body.trim_ascii_start().first() {
+        Some(b'{' | b'[') => "application/json",
+        _ => "application/x-www-form-urlencoded",
+    }
+}
+
 /// What a run's requests have in common, checked once.
 #[derive(Debug, Clone)]
 pub struct Defaults {
-    pub method: Method,
+    pub methods: Methods,
     headers: HeaderMap,
     body: Bytes,
 }
@@ -106,8 +128,8 @@ impl Defaults {
     /// # Errors
     /// `Usage`, naming the option: a method or a header that cannot be sent.
     pub fn new(options: &RequestOptions) -> Result<Self, JobError> {
-        let method =
-            method(&options.method).map_err(|message| JobError::usage(message!(OptionName::Method, ": {message}")))?;
+        let methods = Methods::new(options.method.as_deref(), options.body.is_some())
+            .map_err(|message| JobError::usage(message!(OptionName::Method, ": {message}")))?;
         let user_agent = HeaderValue::from_str(&options.user_agent).map_err(|_| {
             JobError::usage(message!(OptionName::UserAgent, ": has a character that cannot be sent in a header"))
         })?;
@@ -128,7 +150,10 @@ impl Defaults {
         let own =
             checked_headers(pairs).map_err(|message| JobError::usage(message!(OptionName::Headers, ": {message}")))?;
         replace_headers(&mut headers, &own);
-        Ok(Self { method, headers, body: options.body.clone().unwrap_or_default().into() })
+        if let Some(authorization) = authorization(options)? {
+            headers.insert(AUTHORIZATION, authorization);
+        }
+        Ok(Self { methods, headers, body: options.body.clone().unwrap_or_default().into() })
     }
 }
 
@@ -144,8 +169,9 @@ pub struct Preparer {
 impl Preparer {
     pub fn new(defaults: Defaults, sites: SiteMaker) -> Self {
         let (mut begin, mut end) = (Vec::new(), Vec::new());
-        write_begin(&defaults.method, &mut begin);
-        write_end(&defaults.method, defaults.body.len(), &mut end);
+        let method = defaults.methods.of_run();
+        write_begin(method, &mut begin);
+        write_end(method, &defaults.body, defaults.is_untyped(), &mut end);
         if defaults.body.len() <= JOINED_BODY_BYTES {
             end.extend_from_slice(&defaults.body);
         }
@@ -190,7 +216,7 @@ impl Preparer {
         }
         let Found { site, path, authorization } =
             self.sites.find(&row.url, |origin| self.defaults.lines_to(origin).into())?;
-        let own_method = extra.and_then(|extra| extra.method.as_deref()).map(method).transpose()?;
+        let own_method = extra.and_then(|extra| extra.method.as_deref()).map(method::parse).transpose()?;
         let own_headers = extra.map_or(&[][..], |extra| &extra.headers);
         let own_headers = if own_headers.is_empty() && authorization.is_none() {
             None
@@ -201,8 +227,9 @@ impl Preparer {
         let own_body = extra.and_then(|extra| extra.body.clone());
         Ok(Prepared {
             site,
-            method: own_method.unwrap_or_else(|| self.defaults.method.clone()),
+            method: own_method.unwrap_or_else(|| self.defaults.methods.of_row(extra).clone()),
             path,
+            is_untyped: self.defaults.is_untyped() && !own_headers.as_ref().is_some_and(|own| own.name_type()),
             own_headers,
             body: own_body.unwrap_or_else(|| self.defaults.body.clone()),
         })
@@ -210,6 +237,11 @@ impl Preparer {
 }
 
 impl Defaults {
+    /// Nothing says what bodies are.
+    fn is_untyped(&self) -> bool {
+        !self.headers.contains_key(CONTENT_TYPE)
+    }
+
     fn headers_to(&self, origin: &Origin) -> HeaderMap {
         let mut headers = self.headers.clone();
         if headers[HOST].is_empty()
@@ -268,147 +300,5 @@ fn replace_headers(headers: &mut HeaderMap, own: &[(HeaderName, HeaderValue)]) {
     }
 }
 
-fn method(text: &str) -> Result<Method, String> {
-    match Method::from_bytes(text.as_bytes()) {
-        Ok(Method::CONNECT) => Err("CONNECT asks for a tunnel, which has no result".into()),
-        Ok(method) => Ok(method),
-        Err(_) => Err(format!("`{}` is no HTTP method", text.escape_default())),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::row::RowExtra;
-
-    fn prepare(options: &RequestOptions, row: &Row) -> Result<Prepared, Failure> {
-        Preparer::new(Defaults::new(options).expect("good options"), SiteMaker::for_tests()).prepare(row)
-    }
-
-    fn row_with(extra: RowExtra) -> Row {
-        Row { extra: Some(Box::new(extra)), ..Row::new(0, "http://example.com:81/a?b") }
-    }
-
-    fn lines(prepared: &Prepared) -> Vec<String> {
-        let mut wire = Vec::new();
-        prepared.write_head(&mut wire);
-        let text = String::from_utf8(wire).expect("ASCII");
-        let head = text.strip_suffix("\r\n\r\n").expect("an empty line at the end");
-        head.split("\r\n").map(str::to_owned).collect()
-    }
-
-    #[test]
-    fn a_plain_row_asks_with_the_defaults() {
-        let expected = [
-            "GET /a?b HTTP/1.1",
-            "host: example.com:81",
-            concat!("user-agent: headgate/", env!("CARGO_PKG_VERSION")),
-            "accept: */*",
-            "accept-encoding: gzip, deflate, br, zstd",
-        ];
-        let request = prepare(&RequestOptions::default(), &Row::new(0, "http://example.com:81/a?b"));
-        assert_eq!(expected.to_vec(), lines(&request.expect("valid")));
-    }
-
-    #[test]
-    fn a_row_overrides_the_job_and_the_job_overrides_the_defaults() {
-        let options = RequestOptions {
-            headers: vec![("Accept".into(), "text/html".into()), ("X-Job".into(), "1".into())],
-            user_agent: "mine".into(),
-            ..RequestOptions::default()
-        };
-        let row = row_with(RowExtra {
-            method: Some("PUT".into()),
-            headers: vec![
-                ("x-job".into(), (*b"2").into()),
-                ("Host".into(), (*b"other.example").into()),
-                ("X-Job".into(), (*b"3").into()),
-                ("Content-Length".into(), (*b"999").into()),
-            ],
-            ..RowExtra::default()
-        });
-        let mut expected = vec![
-            "PUT /a?b HTTP/1.1",
-            "content-length: 0",
-            "host: other.example",
-            "user-agent: mine",
-            "accept: text/html",
-            "accept-encoding: gzip, deflate, br, zstd",
-            "x-job: 2",
-            "x-job: 3",
-        ];
-        let mut lines = lines(&prepare(&options, &row).expect("valid"));
-        expected.sort_unstable();
-        lines.sort_unstable();
-        assert_eq!(expected, lines);
-    }
-
-    #[test]
-    fn what_cannot_be_sent_is_an_invalid_request_with_the_reason() {
-        let header =
-            |name: &str, value: &[u8]| RowExtra { headers: vec![(name.into(), value.into())], ..RowExtra::default() };
-        let method = |name: &str| RowExtra { method: Some(name.into()), ..RowExtra::default() };
-        for (message, extra) in [
-            ("`GE T` is no HTTP method", method("GE T")),
-            ("`` is no HTTP method", method("")),
-            ("CONNECT asks for a tunnel, which has no result", method("CONNECT")),
-            (
-                "header `x` has a character that cannot be sent, such as a line break",
-                header("x", b"a\r\nInjected: yes"),
-            ),
-            ("`a b\\r\\n` is no header name", header("a b\r\n", b"x")),
-            ("line 3 is broken", RowExtra { defect: Some("line 3 is broken".into()), ..RowExtra::default() }),
-        ] {
-            let failure = prepare(&RequestOptions::default(), &row_with(extra)).expect_err(message);
-            assert_eq!(Failure::new(ErrorKind::InvalidRequest, message), failure);
-        }
-    }
-
-    #[test]
-    fn a_request_is_written_at_once_as_it_is_written_in_parts() {
-        for (method, body, url) in [
-            ("GET", "", "http://a/b?c"),
-            ("POST", "", "http://a/b?c"),
-            ("POST", "hello", "http://a/b?c"),
-            ("GET", "hello", "http://me@a/b/../c d"),
-        ] {
-            let options =
-                RequestOptions { method: method.into(), body: Some(body.into()), ..RequestOptions::default() };
-            let mut preparer = Preparer::new(Defaults::new(&options).expect("good options"), SiteMaker::for_tests());
-            for extra in [None, Some(RowExtra { method: Some("HEAD".into()), ..RowExtra::default() })] {
-                let row = Row { extra: extra.map(Box::new), ..Row::new(0, url) };
-                let request = preparer.prepare(&row).expect("valid");
-                let (mut expected, mut wire) = (Vec::new(), b"rest of another".to_vec());
-                request.write_head(&mut expected);
-                expected.extend_from_slice(&request.body);
-                let (site, rest) = preparer.write(&row, &mut wire).expect("valid");
-                assert_eq!(String::from_utf8(expected), String::from_utf8(wire), "{url}");
-                assert!(rest.is_empty() && Rc::ptr_eq(&request.site.route, &site.route));
-            }
-        }
-        let body = Bytes::from(vec![b'x'; JOINED_BODY_BYTES + 1]);
-        let long = RowExtra { body: Some(body.clone()), ..RowExtra::default() };
-        let mut preparer =
-            Preparer::new(Defaults::new(&RequestOptions::default()).expect("good options"), SiteMaker::for_tests());
-        let mut wire = Vec::new();
-        assert_eq!(body, preparer.write(&row_with(long), &mut wire).expect("valid").1);
-        assert!(wire.ends_with(b"\r\ncontent-length: 32769\r\n\r\n"));
-    }
-
-    #[test]
-    fn bad_defaults_name_their_option() {
-        let bad_method = RequestOptions { method: "GET IT".into(), ..RequestOptions::default() };
-        let bad_header = RequestOptions { headers: vec![("a".into(), "b\nc".into())], ..RequestOptions::default() };
-        let ours = RequestOptions { headers: vec![("content-Length".into(), "3".into())], ..RequestOptions::default() };
-        let messages =
-            [bad_method, bad_header, ours].map(|options| Defaults::new(&options).expect_err("bad").to_string());
-        assert_eq!(
-            [
-                "method: `GET IT` is no HTTP method",
-                "headers: header `a` has a character that cannot be sent, such as a line break",
-                "headers: `content-Length` is set by headgate, which decides on bodies and connections",
-            ],
-            messages.each_ref().map(String::as_str)
-        );
-    }
-}
+mod tests;

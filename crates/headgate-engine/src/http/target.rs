@@ -4,12 +4,11 @@
 //! was met before, and have a path that stays as it is: then the full parse (some 0.4 µs) is skipped, and the two halves
 //! of the text are looked at alone ([`authority_end`], [`is_plain_path`]).
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use http::uri::PathAndQuery;
 use url::Url;
 
+use crate::http::authorization::basic;
 use crate::model::origin::{HostName, Origin};
 
 /// The longest name that there can be (RFC 1035 section 2.3.4), the dot at its end included.
@@ -123,9 +122,7 @@ fn authorization(url: &Url) -> Option<HeaderValue> {
     let mut credentials = percent_decoded(url.username());
     credentials.push(b':');
     credentials.extend(percent_decoded(url.password().unwrap_or_default()));
-    let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(credentials))).ok()?;
-    value.set_sensitive(true);
-    Some(value)
+    Some(basic(&credentials))
 }
 
 fn percent_decoded(text: &str) -> Vec<u8> {

@@ -235,7 +235,9 @@ impl JobDirectory {
 pub(super) fn read_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
     let path = root.join(OWN_DIRECTORY).join("job.json");
     match record::read(&path) {
-        Ok(bytes) => record::decode(&bytes).map(Some).map_err(|trouble| of_file(&path, trouble)),
+        Ok(bytes) => record::decode(&bytes)
+            .map(|manifest: Manifest| Some(manifest.without_user()))
+            .map_err(|trouble| of_file(&path, trouble)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(JobError::output(format!("cannot read {}: {}", path.display(), cause(&error)))),
     }

@@ -4,18 +4,20 @@
 //! the work is done (concurrency, time limits, sizes) may change from run to run. Values of headers and bodies may be
 //! secrets and are not stored: only names, and a salted hash that tells whether they are the same.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::Schema;
-use aws_lc_rs::digest::{Context, SHA256};
-use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::asked_headers::AskedHeaders;
+use super::salted_hash::salted_hash;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::{DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions, SourceOptions};
+use crate::model::url_user::without_user;
 use crate::source::fingerprint::Fingerprint;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,14 +52,13 @@ pub struct JobSpec {
     pub format: String,
     #[serde(flatten)]
     pub source: SourceOptions,
-    pub method: String,
+    /// `None`: what each row's body says.
+    pub method: Option<String>,
     pub fail_on: String,
     /// `None`: that of whatever version runs.
     pub user_agent: Option<String>,
-    /// Names of headers, in lower case.
-    pub headers: Vec<String>,
-    /// Tells whether the headers with their values are the same.
-    pub headers_hash: Option<String>,
+    #[serde(flatten)]
+    pub headers: AskedHeaders,
     /// Tells whether the body is the same; `None`: there is none.
     pub data_hash: Option<String>,
 }
@@ -104,6 +105,18 @@ impl Manifest {
         self
     }
 
+    /// Older jobs have the user and password that stood in their URL.
+    pub(super) fn without_user(mut self) -> Self {
+        if let Cow::Owned(name) = without_user(&self.input.name) {
+            self.input.name = name;
+            self.spec.headers.had_authorization();
+        }
+        if let Some(Fingerprint::Pattern { text }) = &mut self.input.fingerprint {
+            *text = without_user(text).into_owned();
+        }
+        self
+    }
+
     pub(crate) fn format(&self) -> Format {
         if self.spec.format == "ndjson" { Format::Ndjson } else { Format::Parquet }
     }
@@ -137,8 +150,12 @@ impl Manifest {
         directory: &Path,
     ) -> Result<(), JobError> {
         let (then, now) = (&self.spec, JobSpec::new(options, &self.started_at));
-        let same_values = (&then.headers_hash, &then.data_hash) == (&now.headers_hash, &now.data_hash);
-        let way_on = if same_values { "" } else { "; their values are not stored: give those of the job" };
+        let headers_are_same = then.headers.differences(&options.request, &self.started_at).is_empty();
+        let way_on = if headers_are_same && then.data_hash == now.data_hash {
+            ""
+        } else {
+            "; their values are not stored: give those of the job"
+        };
         let shown = directory.display();
         self.same_or(options, input, |differences| {
             message!("the failed rows of {shown} cannot be asked again as they were: ", differences, "{way_on}")
@@ -175,14 +192,16 @@ impl Manifest {
         let (then, now) = (&self.spec, JobSpec::new(options, &self.started_at));
         let (all_then, all_now) = (then.by_name(), now.by_name());
         differences.extend(OptionName::ALL.iter().filter_map(|option| {
+            if matches!(option, OptionName::Headers | OptionName::Method) {
+                return None;
+            }
             let (then, now) = (all_then.get(option.name())?, all_now.get(option.name())?);
             let (before, after) = (shown(*option, then), shown(*option, now));
             (then != now).then(|| message!(*option, " was {before}, now it is {after}"))
         }));
-        if then.headers == now.headers && then.headers_hash != now.headers_hash {
-            let names = then.headers.join(", ");
-            differences.push(message!("a value of ", OptionName::Headers, " ({names}) is another one"));
-        }
+        differences.extend(then.method_difference(&now));
+        differences.extend(then.headers.missing_credentials(&options.request));
+        differences.extend(then.headers.differences(&options.request, &self.started_at));
         let data = OptionName::Data;
         match (&then.data_hash, now.data_hash) {
             (Some(then), Some(now)) if *then != now => differences.push(message!(data, " is another body")),
@@ -197,21 +216,27 @@ impl Manifest {
 impl JobSpec {
     fn new(options: &JobOptions, salt: &str) -> Self {
         let JobOptions { source, sink, request, .. } = options;
-        let RequestOptions { headers, body, user_agent, .. } = request;
-        // Names are the same in any case (RFC 9110 section 5.1).
-        let names: Vec<String> = headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
-        let values = headers.iter().map(|(_, value)| value.as_bytes());
-        let pairs = names.iter().map(String::as_bytes).zip(values).flat_map(|(name, value)| [name, value]);
+        let RequestOptions { body, user_agent, .. } = request;
         Self {
             format: if sink.format == Format::Ndjson { "ndjson" } else { "parquet" }.into(),
             source: SourceOptions { input: String::new(), ..source.clone() },
             method: request.method.clone(),
             fail_on: request.fail_on.to_string(),
             user_agent: (user_agent != DEFAULT_USER_AGENT).then(|| user_agent.clone()),
-            headers_hash: (!headers.is_empty()).then(|| salted_hash(salt, pairs)),
-            headers: names,
+            headers: AskedHeaders::new(request, salt),
             data_hash: body.as_ref().map(|body| salted_hash(salt, [body.as_slice()])),
         }
+    }
+
+    fn method_difference(&self, now: &Self) -> Option<Message> {
+        // Older jobs have the one that followed where none was given.
+        let implied = if now.data_hash.is_some() { "POST" } else { "GET" };
+        let then = self.method.as_deref();
+        if then == now.method.as_deref() || (now.method.is_none() && then == Some(implied)) {
+            return None;
+        }
+        let (before, after) = (then.unwrap_or("not given"), now.method.as_deref().unwrap_or("not given"));
+        Some(message!(OptionName::Method, " was {before}, now it is {after}"))
     }
 
     /// As they are stored.
@@ -219,16 +244,6 @@ impl JobSpec {
         let stored = serde_json::to_value(self).expect("texts, numbers and lists of them");
         stored.as_object().cloned().unwrap_or_default()
     }
-}
-
-/// The salt keeps apart the same secret in two jobs.
-fn salted_hash<'a>(salt: &'a str, values: impl IntoIterator<Item = &'a [u8]>) -> String {
-    let mut context = Context::new(&SHA256);
-    for value in [salt.as_bytes()].into_iter().chain(values) {
-        context.update(&(value.len() as u64).to_le_bytes());
-        context.update(value);
-    }
-    BASE64_STANDARD.encode(context.finish().as_ref())
 }
 
 /// The options that belong to a job.
@@ -253,6 +268,49 @@ fn shown(option: OptionName, value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_user_in_the_url_of_an_older_job_is_known_as_a_credential_and_no_more() {
+        let options = JobOptions {
+            source: SourceOptions { input: "http://me:secret@host/[1-3]".into(), ..SourceOptions::default() },
+            ..JobOptions::default()
+        };
+        let fingerprint = Fingerprint::of(&options.source).expect("a URL");
+        let manifest = Manifest::new(&options, fingerprint, None, &Schema::empty(), "now".into()).without_user();
+
+        assert!(!format!("{manifest:?}").contains("secret"), "{manifest:?}");
+        let source = SourceOptions { input: "http://host/[1-3]".into(), ..SourceOptions::default() };
+        let now = JobOptions { source, ..JobOptions::default() };
+        let fingerprint = Fingerprint::of(&now.source).expect("a URL");
+        let refusal = |user: Option<&str>| {
+            let request = RequestOptions { user: user.map(Into::into), ..RequestOptions::default() };
+            let now = JobOptions { request, ..now.clone() };
+            manifest.check(&now, fingerprint.as_ref(), Path::new("out")).map_err(|error| error.to_string())
+        };
+        assert!(refusal(None).expect_err("nobody asks").contains("it was begun with the header authorization"));
+        assert_eq!(Ok(()), refusal(Some("me:secret")));
+    }
+
+    #[test]
+    fn a_method_that_followed_from_nothing_else_is_the_same_for_older_jobs() {
+        let spec = |method: Option<&str>, body: Option<&str>| {
+            let request = RequestOptions {
+                method: method.map(Into::into),
+                body: body.map(Into::into),
+                ..RequestOptions::default()
+            };
+            JobSpec::new(&JobOptions { request, ..JobOptions::default() }, "")
+        };
+        for (is_same, then, now) in [
+            (true, spec(Some("GET"), None), spec(None, None)),
+            (true, spec(Some("POST"), Some("")), spec(None, Some(""))),
+            (false, spec(Some("POST"), None), spec(None, None)),
+            (false, spec(None, None), spec(Some("GET"), None)),
+            (true, spec(Some("PUT"), None), spec(Some("PUT"), None)),
+        ] {
+            assert_eq!(is_same, then.method_difference(&now).is_none(), "{then:?} {now:?}");
+        }
+    }
 
     #[test]
     fn what_was_asked_is_stored_under_the_names_that_older_jobs_have() {

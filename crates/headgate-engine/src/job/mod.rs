@@ -4,6 +4,7 @@
 //! `results` compares it with what is there; `directory` is the order in which that happens; `writer` and `sink` bring outcomes
 //! there; `retry` asks failed rows again; `status` looks.
 
+mod asked_headers;
 mod commit;
 mod directory;
 mod done_rows;
@@ -16,6 +17,7 @@ mod record;
 mod records;
 mod results;
 pub mod retry;
+mod salted_hash;
 mod sink;
 pub mod status;
 pub mod storage;

@@ -26,7 +26,8 @@ use super::storage::Storage;
 use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
 use crate::columns::schema::schema;
 use crate::message;
-use crate::model::error::JobError;
+use crate::model::error::{ErrorKind, JobError};
+use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
 use crate::model::source_size::SourceSize;
@@ -49,7 +50,7 @@ const ROUND_ROWS: u64 = 65_536;
 pub struct RetryOptions {
     /// The job's directory.
     pub output: PathBuf,
-    /// Empty: all rows that failed.
+    /// Empty: all rows that failed, but for those that are no valid requests.
     pub only: Vec<Only>,
     /// How the work is done. What belongs to the job (input, columns, method …) is the job's own, but for headers and body, whose values are
     /// not stored: they must be those of the job.
@@ -64,7 +65,7 @@ pub struct OpenRetry {
     standing: Standing,
     done_rows: DoneRows,
     rounds: Arc<Rounds>,
-    note: Option<Message>,
+    notes: Vec<Message>,
 }
 
 /// What a retry needs: where outcomes go, where rows come from, and how.
@@ -108,13 +109,15 @@ impl OpenRetry {
 
         let parts: Vec<_> = results.parts.iter().filter(|part| part.is_failed()).cloned().collect();
         let rounds = Arc::<Rounds>::default();
+        let errors = &results.newest.totals.errors;
+        let left_out = note_left_out(errors, &only);
         let source = RetrySource {
             options: job.source.clone(),
             fingerprint,
             content,
             root: output,
             schema: schema.clone(),
-            rows: matching(&results.newest.totals.errors, &only),
+            rows: matching(errors, &only),
             only,
             kept,
             parts: parts.into_iter(),
@@ -123,14 +126,14 @@ impl OpenRetry {
             round_bytes: job.sink.part_bytes,
             rounds: rounds.clone(),
         };
-        let note = results.note().map(Message::from);
-        let open = Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, note };
+        let notes = results.note().map(Message::from).into_iter().chain(left_out).collect();
+        let open = Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, notes };
         Ok(Retry { job: open, source: Box::new(source), options: job })
     }
 
-    /// Something about the job's directory that its user should know.
-    pub(crate) fn note(&self) -> Option<&Message> {
-        self.note.as_ref()
+    /// What its user should know.
+    pub(crate) fn notes(&self) -> &[Message] {
+        &self.notes
     }
 
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
@@ -194,6 +197,17 @@ fn open_input(
 /// How many failed rows there are of those that are wanted.
 fn matching(errors: &BTreeMap<String, u64>, only: &[Only]) -> u64 {
     errors.iter().filter(|(kind, _)| Only::any(only, kind)).map(|(_, count)| count).sum()
+}
+
+/// That rows are not asked again which nobody has named.
+fn note_left_out(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option<Message> {
+    let kind = ErrorKind::InvalidRequest.name();
+    let rows = errors.get(kind).copied().filter(|_| only.is_empty())?;
+    let (rows, were) = (grouped(rows), if rows == 1 { "row was" } else { "rows were" });
+    Some(message!(
+        "{rows} failed {were} not asked again, because an {kind} stays one; to ask anyway, use ",
+        OptionName::Only.set(kind)
+    ))
 }
 
 /// Failed rows, taken from the input again.

@@ -120,20 +120,22 @@ pub struct Parts {
 /// # Errors
 /// As [`status`].
 pub fn parts(path: &Path) -> Result<Parts, JobError> {
-    parts_with(path, Contents::None)
+    parts_with(path, Contents::None, false)
 }
 
-/// [`parts`], whose contents were compared as those of [`status`] are: for who does not read them all.
+/// [`parts`], or those of failed rows alone, whose contents were compared as those of [`status`] are: for who does not read them
+/// all.
 ///
 /// # Errors
 /// As [`status`].
-pub(crate) fn compared_parts(path: &Path) -> Result<Parts, JobError> {
-    parts_with(path, Contents::Some)
+pub(crate) fn compared_parts(path: &Path, only_failed: bool) -> Result<Parts, JobError> {
+    parts_with(path, Contents::Some, only_failed)
 }
 
-fn parts_with(path: &Path, contents: Contents) -> Result<Parts, JobError> {
+fn parts_with(path: &Path, contents: Contents, only_failed: bool) -> Result<Parts, JobError> {
     let manifest = manifest(path)?;
-    let files = Results::look(path, contents)?.files;
+    let mut files = Results::look(path, contents)?.files;
+    files.retain(|file| !only_failed || file.record.is_failed());
     let rows = files.iter().map(|file| file.record.rows).sum();
     let file = |ResultFile { path, record, .. }| PartFile { path, crc32: Some(record.crc32) };
     Ok(Parts { files: files.into_iter().map(file).collect(), rows, schema: Arc::new(manifest.schema) })

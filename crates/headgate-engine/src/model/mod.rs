@@ -3,6 +3,7 @@
 //! bodies draw on and wait for, and [`clock`], which is read once for a run.
 
 pub mod clock;
+pub mod credentials;
 pub mod error;
 pub(crate) mod failed_by;
 pub(crate) mod grouped;
@@ -15,3 +16,4 @@ pub mod outcome;
 pub mod row;
 pub mod source_size;
 pub mod status_set;
+pub mod url_user;

@@ -120,8 +120,15 @@ impl Default for SinkOptions {
 /// What a request is made of where its row does not say.
 #[derive(Debug, Clone)]
 pub struct RequestOptions {
-    pub method: String,
+    /// `None`: a body makes a request a POST, others are GET.
+    pub method: Option<String>,
     pub headers: Vec<(String, String)>,
+    /// What `authorization: Bearer` says.
+    pub bearer: Option<String>,
+    /// `name:password`, for `authorization: Basic`.
+    pub user: Option<Vec<u8>>,
+    /// Names of headers, in any case, that are credentials beside those that are known as such.
+    pub secret_headers: Vec<String>,
     pub body: Option<Vec<u8>>,
     pub user_agent: String,
     pub timeout: Duration,
@@ -138,8 +145,11 @@ pub struct RequestOptions {
 impl Default for RequestOptions {
     fn default() -> Self {
         Self {
-            method: "GET".into(),
+            method: None,
             headers: Vec::new(),
+            bearer: None,
+            user: None,
+            secret_headers: Vec::new(),
             body: None,
             user_agent: DEFAULT_USER_AGENT.into(),
             timeout: DEFAULT_TIMEOUT,

@@ -11,17 +11,17 @@ use crate::job::status::{self, Parts};
 use crate::message;
 use crate::model::error::{JobError, cause};
 use crate::model::message::OptionName;
-use crate::parts::name::PartName;
+use crate::parts::name::{PartKind, PartName};
 use crate::parts::read::{PartFile, open_committed};
 
-/// Reads the first `rows` rows of an output directory (answered ones first), or of one file of results. Memory is
-/// bounded by `rows` short texts and one batch of a file. Of a job, only what was committed is shown.
+/// Reads the first `rows` rows of an output directory (answered ones first, or failed ones alone), or of one file of results.
+/// Memory is bounded by `rows` short texts and one batch of a file. Of a job, only what was committed is shown.
 ///
 /// # Errors
 /// `Input`: there is nothing of that name, nothing of results in it, or what is there cannot be read. `Output`: the results of
 /// a job are not those that were committed.
-pub fn preview(path: &Path, rows: usize) -> Result<Preview, JobError> {
-    let Found { files, total_rows } = files(path)?;
+pub fn preview(path: &Path, rows: usize, only_failed: bool) -> Result<Preview, JobError> {
+    let Found { files, total_rows } = files(path, only_failed)?;
     let mut preview = Preview { total_rows: Some(0), ..Preview::default() };
     for PartFile { path: file, crc32 } in files {
         let wanted = rows - preview.rows.len();
@@ -57,14 +57,19 @@ struct Found {
     total_rows: Option<u64>,
 }
 
-fn files(path: &Path) -> Result<Found, JobError> {
+fn files(path: &Path, only_failed: bool) -> Result<Found, JobError> {
     let shown = path.display();
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => JobError::input(format!("{shown}: no such file or directory")),
         _ => unreadable(path, &cause(&error)),
     })?;
     if !metadata.is_dir() {
+        let is_failed =
+            || path.file_name().and_then(|name| Some(PartName::parse(name.to_str()?)?.kind == PartKind::Failed));
         return match extension(path) {
+            _ if only_failed && is_failed() != Some(true) => {
+                Err(JobError::input(format!("{shown}: not a file of failed rows: name the directory that it is in")))
+            }
             Some("parquet" | "ndjson" | "jsonl") => Ok(Found { files: vec![of_a_job(path)?], total_rows: None }),
             _ => Err(JobError::input(format!(
                 "{shown}: not a file of results: name an output directory, or a .parquet or .ndjson file"
@@ -79,8 +84,12 @@ fn files(path: &Path) -> Result<Found, JobError> {
         ))
     };
     if path.join(OWN_DIRECTORY).join("job.json").exists() {
-        let Parts { files, rows, .. } = status::compared_parts(path)?;
-        return if files.is_empty() { Err(nothing_yet()) } else { Ok(Found { files, total_rows: Some(rows) }) };
+        let Parts { files, rows, .. } = status::compared_parts(path, only_failed)?;
+        return if files.is_empty() && !only_failed {
+            Err(nothing_yet())
+        } else {
+            Ok(Found { files, total_rows: Some(rows) })
+        };
     }
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(|error| unreadable(path, &cause(&error)))? {
@@ -92,6 +101,7 @@ fn files(path: &Path) -> Result<Found, JobError> {
             || JobError::input(format!("{shown} holds no results: it is not an output directory of headgate"));
         return Err(if path.join(OWN_DIRECTORY).is_dir() { nothing_yet() } else { holds_none() });
     }
+    names.retain(|name| !only_failed || name.kind == PartKind::Failed);
     names.sort_unstable();
     let files = names.iter().map(|name| path.join(name.to_string()).into()).collect();
     Ok(Found { files, total_rows: None })

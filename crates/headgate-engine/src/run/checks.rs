@@ -1,6 +1,7 @@
 //! What of a job can be refused before anything is opened.
 
 use crate::engine::machine;
+use crate::http::authorization::authorization;
 use crate::http::target;
 use crate::message;
 use crate::model::error::JobError;
@@ -46,7 +47,7 @@ pub(super) fn check_request(request: &RequestOptions) -> Result<(), JobError> {
             ": the largest body a column can hold is {MAX_MAX_BODY_BYTES} bytes (1 GiB)"
         )));
     }
-    Ok(())
+    authorization(request).map(drop)
 }
 
 /// A window that the requests in flight alone would fill.

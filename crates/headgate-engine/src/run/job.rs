@@ -7,6 +7,7 @@ use super::checks::{check, check_ports, note_window};
 use super::handle::Run;
 use super::launch::{Launch, SINK_TICK};
 use super::plan::Plan;
+use super::user_in_input;
 use crate::engine::{Engine, machine};
 use crate::job::retry::{OpenRetry, Retry, RetryOptions};
 use crate::job::storage::{Disk, Storage};
@@ -34,8 +35,9 @@ impl Run {
     /// As [`Run::job`].
     pub fn job_with(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(options)?;
-        let plan = plan(options, storage)?;
-        begin(&own_engine(options)?, true, plan, options)
+        let options = user_in_input::taken_out(options)?;
+        let plan = plan(&options, storage)?;
+        begin(&own_engine(&options)?, true, plan, &options)
     }
 
     /// [`Run::job`] on an engine that is there. What `options` say of an engine is of no effect.
@@ -44,7 +46,8 @@ impl Run {
     /// As [`Run::job`].
     pub fn job_on(engine: &Engine, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(options)?;
-        begin(engine, false, plan(options, storage)?, options)
+        let options = user_in_input::taken_out(options)?;
+        begin(engine, false, plan(&options, storage)?, &options)
     }
 
     /// Asks rows again that a job gave up, and replaces their results.
@@ -85,7 +88,7 @@ fn begin(engine: &Engine, own_engine: bool, plan: Plan, options: &JobOptions) ->
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
     let room = engine.reserve(needed)?;
-    let notes = [check_ports(options, needed)?, note_window(&options.run), output.note()];
+    let notes = [check_ports(options, needed)?, note_window(&options.run)];
     let launch = Launch {
         source,
         size,
@@ -103,7 +106,7 @@ fn begin(engine: &Engine, own_engine: bool, plan: Plan, options: &JobOptions) ->
         request: options.request.clone(),
         run: options.run.clone(),
         own_engine,
-        notes: notes.into_iter().flatten().collect(),
+        notes: notes.into_iter().flatten().chain(output.notes()).collect(),
     };
     launch.begin(engine, room, |window| output.begin(options, window))
 }

@@ -106,7 +106,7 @@ impl Launch {
                 let shared = Shared {
                     clock,
                     limits,
-                    method: defaults.method.as_str().into(),
+                    methods: defaults.methods.clone(),
                     kept: sink.wants_results().then_some(self.kept),
                     rows: rows.clone(),
                     outcomes: outcome_sender,

@@ -11,6 +11,7 @@ mod sink_thread;
 mod source_thread;
 mod start;
 mod stop;
+mod user_in_input;
 
 pub use self::handle::Run;
 pub use self::start::Passage;

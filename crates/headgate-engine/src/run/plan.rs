@@ -107,14 +107,13 @@ impl Plan {
 }
 
 impl PlannedOutput {
-    /// Something about the job's directory that its user should know.
-    pub(super) fn note(&self) -> Option<Message> {
+    /// What its user should know.
+    pub(super) fn notes(&self) -> Vec<Message> {
         match self {
-            Self::Durable(job) => job.note(),
-            Self::Retry(retry) => retry.note(),
-            Self::Passing(_) => None,
+            Self::Durable(job) => job.note().cloned().into_iter().collect(),
+            Self::Retry(retry) => retry.notes().to_vec(),
+            Self::Passing(_) => Vec::new(),
         }
-        .cloned()
     }
 
     /// How far rows may be read beyond those that are done. Where nothing is remembered of each, as far as may be.

@@ -8,6 +8,7 @@ use crate::model::error::{ErrorKind, Failure};
 use crate::model::failed_by::status_key;
 use crate::model::message::OptionName;
 use crate::model::outcome::{AnswerRef, OutcomeRef};
+use crate::model::url_user::without_user;
 
 /// Status codes there can be: three digits.
 pub const STATUS_CODES: usize = 1000;
@@ -27,7 +28,8 @@ pub struct FailureExample {
 
 impl FailureExample {
     fn new(outcome: OutcomeRef<'_>, message: &str, option: Option<OptionName>) -> Self {
-        Self { row: outcome.row.ordinal, url: outcome.row.url.clone(), message: message.into(), option }
+        let url = without_user(&outcome.row.url).into();
+        Self { row: outcome.row.ordinal, url, message: message.into(), option }
     }
 }
 

@@ -159,7 +159,7 @@ fn a_part_that_was_changed_is_noticed_before_anything_is_done() {
             let bytes = fs::read(&path).unwrap();
             change_a_byte(&path);
             check_refused(&bench, name(&path));
-            for error in [status(&bench.out()).unwrap_err(), preview(&bench.out(), 1).unwrap_err()] {
+            for error in [status(&bench.out()).unwrap_err(), preview(&bench.out(), 1, false).unwrap_err()] {
                 assert!(error.to_string().contains(name(&path)), "{error}");
             }
             fs::write(path, bytes).unwrap();

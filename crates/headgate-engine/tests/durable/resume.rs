@@ -6,6 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::job::status::status;
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::{
@@ -18,6 +19,7 @@ use headgate_testserver::{Config, Server};
 use crate::check::{check_figures, rows};
 use crate::harness::{PATIENCE, at_every_step, eventually};
 use crate::held::Held;
+use crate::power::files_below;
 use crate::storage::Recorder;
 
 /// To options.
@@ -134,7 +136,7 @@ fn a_finished_job_asks_nothing_again() {
 #[test]
 fn another_job_does_not_go_on_in_the_place_of_this_one() {
     let mut rig = Rig::numbered(Config::default(), 9);
-    rig.options.request.headers = vec![("x-token".into(), "secret".into())];
+    rig.options.request.headers = vec![("x-token".into(), "s3cr3t".into())];
     rig.options.request.body = Some(b"body".to_vec());
     rig.run();
     let changes: [(&str, Change); 12] = [
@@ -144,19 +146,19 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
         ("headers_column was headers, now it is h", |options| options.source.headers_column = "h".into()),
         ("body_column was body, now it is b", |options| options.source.body_column = "b".into()),
         ("head was not given, now it is 3", |options| options.source.head = Some(3)),
-        ("method was GET, now it is PUT", |options| options.request.method = "PUT".into()),
+        ("method was not given, now it is PUT", |options| options.request.method = Some("PUT".into())),
         ("fail_on was 408,425,429,5xx, now it is 404", |options| {
             options.request.fail_on = "404".parse().unwrap();
         }),
         ("user_agent was the default, now it is mine", |options| options.request.user_agent = "mine".into()),
         ("headers was x-token, now it is not given", |options| options.request.headers.clear()),
-        ("a value of headers (x-token) is another one", |options| options.request.headers[0].1 = "other".into()),
+        ("the value of headers x-token is another one", |options| options.request.headers[0].1 = "other".into()),
         ("data is another body", |options| options.request.body = Some(b"other".to_vec())),
     ];
     for (difference, change) in changes {
         let refusal = rig.refusal(change);
         assert!(refusal.contains(difference), "{difference}: {refusal}");
-        assert!(!refusal.contains("secret") && refusal.contains("fresh=true"), "{refusal}");
+        assert!(!refusal.contains("s3cr3t") && refusal.contains("fresh=true"), "{refusal}");
     }
     assert!(rig.refusal(|options| options.sink.resume = false).contains("resume=false"));
 
@@ -167,6 +169,65 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
     rig.options.request.timeout = Duration::from_secs(1);
     assert_eq!(9, figures(&rig.run()).rows_before);
     assert_eq!(9, rig.requests());
+}
+
+#[test]
+fn a_job_goes_on_with_renewed_credentials_and_not_without_them() {
+    let mut rig = Rig::numbered(Config::default(), 9);
+    let headers = |x_key: &str| vec![("x-a".into(), "1".into()), ("X-Key".into(), x_key.into())];
+    rig.options.request.headers = headers("secret");
+    rig.options.request.secret_headers = vec!["x-key".into()];
+    rig.options.request.bearer = Some("secret".into());
+    rig.run();
+    for (missing, change) in [
+        ("it was begun with the header authorization, whose value is not stored", |options| {
+            options.request.bearer = None;
+        }),
+        ("it was begun with the header x-key, whose value is not stored", |options| {
+            options.request.headers.pop();
+        }),
+    ] as [(&str, Change); 2]
+    {
+        let refusal = rig.refusal(change);
+        assert!(refusal.contains(missing) && !refusal.contains("another one"), "{refusal}");
+    }
+    // Another token by another way, another key whose name is known from then, and one that there was not.
+    rig.options.request.headers = headers("renewed");
+    rig.options.request.headers.push(("Cookie".into(), "new".into()));
+    rig.options.request.secret_headers.clear();
+    rig.options.request.bearer = None;
+    rig.options.request.user = Some(b"me:new".to_vec());
+    assert_eq!(9, figures(&rig.run()).rows_before);
+    let refusal = rig.refusal(|options| options.request.headers[0].1 = "2".into());
+    assert!(refusal.contains("the value of headers x-a is another one"), "{refusal}");
+}
+
+#[test]
+fn a_user_in_the_url_with_ranges_is_stored_nowhere_and_has_to_be_given_again() {
+    let mut rig = Rig::numbered(Config::default(), 0);
+    let at = |user: &str, server: &Server| format!("http://{user}{}/status/503?[1-3]", server.address());
+    rig.options.source.input = at("me:secret@", &rig.server);
+    let summary = rig.run();
+    let (out, files) = (rig.out(), files_below(&rig.out()));
+    let told = format!("{summary:?} {:?}", status(&out).unwrap());
+    assert!(!told.contains("secret"), "{told}");
+    for file in files {
+        let bytes = fs::read(&file).unwrap();
+        assert!(!bytes.windows(6).any(|bytes| bytes == b"secret"), "{}", file.display());
+    }
+
+    let retry = |user: Option<&str>| {
+        let request = RequestOptions { user: user.map(Into::into), ..rig.options.request.clone() };
+        let job = JobOptions { request, ..rig.options.clone() };
+        Run::retry(RetryOptions { output: out.clone(), only: Vec::new(), job })
+    };
+    let without = rig.refusal(|options| options.source.input = at("", &rig.server));
+    for refusal in [without, retry(None).map(drop).expect_err("nobody asks").to_string()] {
+        assert!(refusal.contains("header authorization, whose value is not stored: give one with user"), "{refusal}");
+    }
+    assert_eq!(3, Rig::end(&retry(Some("me:renewed")).unwrap()).rows);
+    rig.options.source.input = at("me:renewed@", &rig.server);
+    assert_eq!(3, figures(&rig.run()).rows_before);
 }
 
 #[test]

@@ -272,6 +272,26 @@ fn a_damaged_part_or_commit_is_noticed_before_a_part_is_replaced() {
 }
 
 #[test]
+fn what_is_no_valid_request_is_asked_again_only_if_it_is_named() {
+    let server = Server::start(Config::default()).unwrap();
+    let mut bench = Bench::new(Format::Ndjson);
+    let input = bench.out().with_file_name("urls.txt");
+    fs::write(&input, format!("no URL\nhttp://{}/status/503\n", server.address())).unwrap();
+    bench.options.source.input = input.display().to_string();
+    let first = Run::job_with(&bench.options, Recorder::new()).unwrap();
+    end(&first).unwrap();
+    let attempts = |only: Vec<Only>| {
+        let run = start_retry(&bench.out(), only, Recorder::new()).unwrap();
+        end(&run).unwrap();
+        (run.summary().rows, run.summary().notes.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    let note = "1 failed row was not asked again, because an invalid_request stays one; to ask anyway, use only=invalid_request";
+    assert_eq!((1, vec![note.to_owned()]), attempts(Vec::new()));
+    assert_eq!((1, Vec::new()), attempts(vec!["invalid_request".parse().unwrap()]));
+    assert_eq!((1, Vec::new()), attempts(vec!["status:503".parse().unwrap()]));
+}
+
+#[test]
 fn an_input_that_was_moved_is_found_again_where_a_fetch_has_seen_it() {
     let finished = Finished::new(Format::Ndjson);
     let out = finished.bench.out();

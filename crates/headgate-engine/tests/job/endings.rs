@@ -110,7 +110,7 @@ fn every_row_is_in_the_parquet_files_too() {
     rig.options.sink.format = Format::Parquet;
     let job = rig.start();
     assert!(job.wait(crate::harness::PATIENCE));
-    assert_eq!(Some(2500), preview(&rig.path("out"), 3).expect("results").total_rows);
+    assert_eq!(Some(2500), preview(&rig.path("out"), 3, false).expect("results").total_rows);
 }
 
 #[test]

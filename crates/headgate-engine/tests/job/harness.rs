@@ -178,7 +178,7 @@ impl Rig {
     }
 
     pub fn method(mut self, method: &str) -> Self {
-        self.options.request.method = method.into();
+        self.options.request.method = Some(method.into());
         self
     }
 

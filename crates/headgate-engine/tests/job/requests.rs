@@ -41,6 +41,70 @@ fn the_length_of_no_body_is_told_where_a_body_would_have_a_meaning() {
 }
 
 #[test]
+fn a_body_is_posted_with_a_type_where_the_row_and_the_job_say_neither() {
+    let server = server();
+    let at = url(server.address(), "/echo");
+    let rows = Rig::objects(&[
+        json!({"url": at, "body": "a=1"}),
+        json!({"url": at, "body": {"a": [1]}}),
+        json!({"url": at, "body": " [1]", "headers": {"Content-Type": "text/plain"}}),
+        json!({"url": at, "body": ""}),
+        json!({"url": at, "body": null}),
+        json!({"url": at, "body": "{}", "method": "PUT"}),
+    ])
+    .rows();
+    let seen: Vec<_> = rows.iter().map(|row| (row.echo().method, row.echo().all("content-type").join(","))).collect();
+    let expected = [
+        ("POST", "application/x-www-form-urlencoded"),
+        ("POST", "application/json"),
+        ("POST", "text/plain"),
+        ("POST", ""),
+        ("GET", ""),
+        ("PUT", ""),
+    ];
+    assert_eq!(expected.map(|(method, kind)| (method.to_owned(), kind.to_owned())).to_vec(), seen);
+    assert_eq!(expected.map(|(method, _)| method).to_vec(), rows.iter().map(|row| &*row.method).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_method_of_the_job_is_that_of_rows_with_a_body_too() {
+    let server = server();
+    let rig = Rig::objects(&[json!({"url": url(server.address(), "/echo"), "body": "a=1"})]);
+    let row = rig.method("GET").row();
+    assert_eq!(("GET", "GET", Some("a=1")), (&*row.method, &*row.echo().method, row.echo().body.as_deref()));
+}
+
+#[test]
+fn the_body_of_the_job_has_the_same_type_as_that_of_a_row() {
+    let server = server();
+    for (expected, body, headers) in [
+        (vec!["application/x-www-form-urlencoded"], "a=1", vec![]),
+        (vec!["application/json"], "\n{}", vec![]),
+        (vec!["text/plain"], "{}", vec![("content-Type".into(), "text/plain".into())]),
+        (vec![], "", vec![]),
+    ] {
+        let mut rig = Rig::new(url(server.address(), "/echo"));
+        (rig.options.request.body, rig.options.request.headers) = (Some(body.into()), headers);
+        let echo = rig.row().echo();
+        assert_eq!(("POST", expected), (&*echo.method, echo.all("content-type")));
+    }
+}
+
+#[test]
+fn a_user_in_a_url_is_sent_and_is_in_no_result_also_of_rows_of_a_file() {
+    let server = server();
+    let at = |user: &str| format!("http://{user}{}/echo", server.address());
+    let basic = "Basic bWU6c2VjcmV0";
+    for row in [Rig::new(at("me:secret@")).row(), Rig::objects(&[json!({"url": at("me:secret@")})]).row()] {
+        assert_eq!((at(""), vec![basic]), (row.url.clone(), row.echo().all("authorization")));
+    }
+    let mut failing = Rig::urls(["http://me:secret@127.0.0.1:0/".to_owned()]);
+    failing.options.request.timeout = crate::harness::PATIENCE;
+    let row = failing.row();
+    assert!(!format!("{row:?}").contains("secret"), "{row:?}");
+}
+
+#[test]
 fn a_row_says_what_it_wants_and_the_job_says_the_rest() {
     let server = server();
     let at = url(server.address(), "/echo");

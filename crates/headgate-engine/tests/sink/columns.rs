@@ -127,7 +127,7 @@ fn kept_columns_stand_last_and_keep_their_types() {
                 assert_eq!(expected.as_ref(), column.slice(0, 1).as_ref());
                 assert!(column.is_null(1));
             }
-            let shown = preview(directory.path(), 1).unwrap().rows.remove(0);
+            let shown = preview(directory.path(), 1, false).unwrap().rows.remove(0);
             assert_eq!(["42", "Zürich", "2026-05-14T09:30:00.500Z"].map(|text| Some(text.to_owned())), shown[16..]);
         } else {
             let text = std::fs::read_to_string(&path).unwrap();

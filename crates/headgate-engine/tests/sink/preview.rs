@@ -25,7 +25,7 @@ fn the_first_rows_are_those_of_the_first_parts_and_answered_ones_come_first() {
         let directory = tempfile::tempdir().unwrap();
         results(directory.path(), format);
 
-        let seen = preview(directory.path(), 10).unwrap();
+        let seen = preview(directory.path(), 10, false).unwrap();
 
         assert_eq!(16, seen.columns.len());
         assert_eq!(vec![Some("0"), Some("1"), Some("2"), Some("3")], values(&seen, "row"));
@@ -44,9 +44,31 @@ fn no_more_rows_are_read_than_asked_for() {
         let directory = tempfile::tempdir().unwrap();
         results(directory.path(), format);
 
-        assert_eq!(vec![Some("0"), Some("1")], values(&preview(directory.path(), 2).unwrap(), "row"));
-        assert_eq!(0, preview(directory.path(), 0).unwrap().rows.len());
+        assert_eq!(vec![Some("0"), Some("1")], values(&preview(directory.path(), 2, false).unwrap(), "row"));
+        assert_eq!(0, preview(directory.path(), 0, false).unwrap().rows.len());
     }
+}
+
+#[test]
+fn failed_rows_are_shown_alone() {
+    for format in [Format::Parquet, Format::Ndjson] {
+        let directory = tempfile::tempdir().unwrap();
+        results(directory.path(), format);
+        let seen = preview(directory.path(), 10, true).unwrap();
+        assert_eq!((vec![Some("3")], Some(1)), (values(&seen, "row"), seen.total_rows));
+        // Without the job that they belong to.
+        fs::remove_dir_all(directory.path().join("_headgate")).unwrap();
+        assert_eq!(vec![Some("3")], values(&preview(directory.path(), 10, true).unwrap(), "row"));
+
+        let name = if format == Format::Parquet { "part-00000001.parquet" } else { "part-00000001.ndjson" };
+        let error = preview(&directory.path().join(name), 10, true).unwrap_err();
+        assert!(error.to_string().ends_with("not a file of failed rows: name the directory that it is in"), "{error}");
+        assert_eq!(1, preview(&directory.path().join(name.replace("part", "failed")), 10, true).unwrap().rows.len());
+    }
+    let answered_alone = tempfile::tempdir().unwrap();
+    write(&options(answered_alone.path(), Format::Parquet), [batch([answered(0, b"")])]);
+    let seen = preview(answered_alone.path(), 10, true).unwrap();
+    assert_eq!((0, Some(0)), (seen.rows.len(), seen.total_rows));
 }
 
 #[test]
@@ -54,7 +76,7 @@ fn one_file_can_be_looked_at() {
     for (format, name) in [(Format::Parquet, "failed-00000001.parquet"), (Format::Ndjson, "failed-00000001.ndjson")] {
         let directory = tempfile::tempdir().unwrap();
         results(directory.path(), format);
-        assert_eq!(vec![Some("3")], values(&preview(&directory.path().join(name), 10).unwrap(), "row"));
+        assert_eq!(vec![Some("3")], values(&preview(&directory.path().join(name), 10, false).unwrap(), "row"));
     }
 }
 
@@ -63,7 +85,7 @@ fn a_result_without_rows_still_shows_its_columns() {
     let directory = tempfile::tempdir().unwrap();
     write(&options(directory.path(), Format::Parquet), []);
 
-    let seen = preview(directory.path(), 10).unwrap();
+    let seen = preview(directory.path(), 10, false).unwrap();
 
     assert_eq!((16, 0, Some(0)), (seen.columns.len(), seen.rows.len(), seen.total_rows));
 }
@@ -72,7 +94,7 @@ fn a_result_without_rows_still_shows_its_columns() {
 fn what_cannot_be_shown_is_said_plainly() {
     let parent = tempfile::tempdir().unwrap();
     let message = |name: &str| {
-        let error = preview(&parent.path().join(name), 10).unwrap_err();
+        let error = preview(&parent.path().join(name), 10, false).unwrap_err();
         assert_eq!(JobErrorKind::Input, error.kind);
         error.to_string().replace(&format!("{}/", parent.path().display()), "")
     };

@@ -139,7 +139,7 @@ fn the_first_row_that_differs_is_named_and_no_row_is_handed_on() {
         for changed in [0, 451, 899] {
             let line = format!("http://host/{changed}\n");
             let now = files.write(name, form(&lines(900).replace(&line, "http://host/other\n")));
-            let expected = format!("{name}: row {changed} is not what it was when it was read: put back the file");
+            let expected = format!("{name}: row {changed} is not what it was when it was read: restore the file to resume");
             check_refused(&expected, &files, &now, &then, Beyond::Same);
             check_refused(&expected, &files, &now, &then, Beyond::Grown);
             check_refused(&expected, &files, &now, &then, Beyond::Anything);
@@ -166,7 +166,7 @@ fn other_columns_are_another_input() {
     let now = files.write("urls.csv", "id,url\nhttp://a/,http://b/\n");
     let mut source = open(&now);
     let error = source.track(&now.input, Some(&then.content), Unread::Trusted).expect_err("other columns");
-    assert!(files.message(&error).starts_with("urls.csv: its columns are not those that it had"), "{error}");
+    assert!(files.message(&error).starts_with("urls.csv: its columns have changed since it was read"), "{error}");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_file_that_only_grew_is_refused_unless_that_is_allowed() {
     let named = |urls: std::ops::Range<u64>| urls.map(|row| format!("http://host/{row}")).collect::<Vec<_>>();
     let then = read(&files.write("urls.txt", lines(3)), None);
     let now = files.write("urls.txt", lines(5));
-    let expected = "urls.txt: it has only grown: its first 3 rows are what they were, and others follow; to do those, too, go on with allow_grown=true, or put back the file as it was";
+    let expected = "urls.txt: it has only grown: its first 3 rows are unchanged, and more follow; to do those, too, resume with allow_grown=true, or restore the file";
     assert_eq!(Err(expected.into()), compared(&files, &now, &then, Beyond::Same));
     assert_eq!(Ok(named(0..5)), compared(&files, &now, &then, Beyond::Grown));
     assert_eq!(Ok(named(0..5)), compared(&files, &now, &then, Beyond::Anything));
@@ -193,7 +193,7 @@ fn a_file_that_was_cut_is_refused() {
     let then = read(&files.write("urls.txt", lines(5)), None);
     let now = files.write("urls.txt", lines(3));
     for beyond in [Beyond::Same, Beyond::Grown, Beyond::Anything] {
-        check_refused("urls.txt: cut: it has 3 rows now, and had at least 5: put back", &files, &now, &then, beyond);
+        check_refused("urls.txt: truncated: it has 3 rows now, and had at least 5: restore", &files, &now, &then, beyond);
     }
 }
 
@@ -209,12 +209,12 @@ fn behind_the_rows_that_were_read_another_size_must_be_allowed() {
     assert_eq!(Ok(10), compared(&files, &grown, &then, Beyond::Grown).map(|rows| rows.len()));
     let cut = files.write("urls.txt", lines(8));
     for beyond in [Beyond::Same, Beyond::Grown] {
-        check_refused("urls.txt: cut: it has 112 bytes now, and had 126", &files, &cut, &then, beyond);
+        check_refused("urls.txt: truncated: it has 112 bytes now, and had 126", &files, &cut, &then, beyond);
     }
 
     let then = read(&files.write("urls.txt.gz", gzip(&lines(9), 9)), Some(5));
     let anew = files.write("urls.txt.gz", gzip(&lines(9), 0));
-    check_refused("urls.txt.gz: its first 5 rows are what they were", &files, &anew, &then, Beyond::Same);
+    check_refused("urls.txt.gz: its first 5 rows are unchanged, but it has ", &files, &anew, &then, Beyond::Same);
     assert_eq!(Ok(9), compared(&files, &anew, &then, Beyond::Grown).map(|rows| rows.len()));
 }
 

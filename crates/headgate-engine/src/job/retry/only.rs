@@ -17,9 +17,10 @@ pub enum Only {
 }
 
 impl Only {
-    /// Whether a failure of this kind, as it is counted, is one of `only`; where that is empty, every failure is meant.
+    /// Whether a failure of this kind, as it is counted, is one of `only`; where that is empty, every failure is meant that
+    /// may be none the next time. What was no valid request is none again.
     pub(super) fn any(only: &[Self], kind: &str) -> bool {
-        only.is_empty() || only.iter().any(|only| only.matches(kind))
+        only.is_empty() && kind != ErrorKind::InvalidRequest.name() || only.iter().any(|only| only.matches(kind))
     }
 
     fn matches(self, kind: &str) -> bool {
@@ -66,6 +67,8 @@ mod tests {
         assert_eq!([false, true, true], [timeout, unavailable, class].map(|only| only.matches("status:503")));
         assert_eq!([false, false, true], [timeout, unavailable, class].map(|only| only.matches("status:500")));
         assert!(Only::any(&[], "anything"));
+        assert!(!Only::any(&[], "invalid_request"));
+        assert!(Only::any(&[Only::Error(ErrorKind::InvalidRequest)], "invalid_request"));
         assert!(!Only::any(&[timeout], "connect"));
     }
 

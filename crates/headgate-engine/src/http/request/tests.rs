@@ -1,0 +1,129 @@
+use super::*;
+use crate::model::row::RowExtra;
+
+fn prepare(options: &RequestOptions, row: &Row) -> Result<Prepared, Failure> {
+    Preparer::new(Defaults::new(options).expect("good options"), SiteMaker::for_tests()).prepare(row)
+}
+
+fn row_with(extra: RowExtra) -> Row {
+    Row { extra: Some(Box::new(extra)), ..Row::new(0, "http://example.com:81/a?b") }
+}
+
+fn lines(prepared: &Prepared) -> Vec<String> {
+    let mut wire = Vec::new();
+    prepared.write_head(&mut wire);
+    let text = String::from_utf8(wire).expect("ASCII");
+    let head = text.strip_suffix("\r\n\r\n").expect("an empty line at the end");
+    head.split("\r\n").map(str::to_owned).collect()
+}
+
+#[test]
+fn a_plain_row_asks_with_the_defaults() {
+    let expected = [
+        "GET /a?b HTTP/1.1",
+        "host: example.com:81",
+        concat!("user-agent: headgate/", env!("CARGO_PKG_VERSION")),
+        "accept: */*",
+        "accept-encoding: gzip, deflate, br, zstd",
+    ];
+    let request = prepare(&RequestOptions::default(), &Row::new(0, "http://example.com:81/a?b"));
+    assert_eq!(expected.to_vec(), lines(&request.expect("valid")));
+}
+
+#[test]
+fn a_row_overrides_the_job_and_the_job_overrides_the_defaults() {
+    let options = RequestOptions {
+        headers: vec![("Accept".into(), "text/html".into()), ("X-Job".into(), "1".into())],
+        user_agent: "mine".into(),
+        ..RequestOptions::default()
+    };
+    let row = row_with(RowExtra {
+        method: Some("PUT".into()),
+        headers: vec![
+            ("x-job".into(), (*b"2").into()),
+            ("Host".into(), (*b"other.example").into()),
+            ("X-Job".into(), (*b"3").into()),
+            ("Content-Length".into(), (*b"999").into()),
+        ],
+        ..RowExtra::default()
+    });
+    let mut expected = vec![
+        "PUT /a?b HTTP/1.1",
+        "content-length: 0",
+        "host: other.example",
+        "user-agent: mine",
+        "accept: text/html",
+        "accept-encoding: gzip, deflate, br, zstd",
+        "x-job: 2",
+        "x-job: 3",
+    ];
+    let mut lines = lines(&prepare(&options, &row).expect("valid"));
+    expected.sort_unstable();
+    lines.sort_unstable();
+    assert_eq!(expected, lines);
+}
+
+#[test]
+fn what_cannot_be_sent_is_an_invalid_request_with_the_reason() {
+    let header =
+        |name: &str, value: &[u8]| RowExtra { headers: vec![(name.into(), value.into())], ..RowExtra::default() };
+    let method = |name: &str| RowExtra { method: Some(name.into()), ..RowExtra::default() };
+    for (message, extra) in [
+        ("`GE T` is no HTTP method", method("GE T")),
+        ("`` is no HTTP method", method("")),
+        ("CONNECT asks for a tunnel, which has no result", method("CONNECT")),
+        ("header `x` has a character that cannot be sent, such as a line break", header("x", b"a\r\nInjected: yes")),
+        ("`a b\\r\\n` is no header name", header("a b\r\n", b"x")),
+        ("line 3 is broken", RowExtra { defect: Some("line 3 is broken".into()), ..RowExtra::default() }),
+    ] {
+        let failure = prepare(&RequestOptions::default(), &row_with(extra)).expect_err(message);
+        assert_eq!(Failure::new(ErrorKind::InvalidRequest, message), failure);
+    }
+}
+
+#[test]
+fn a_request_is_written_at_once_as_it_is_written_in_parts() {
+    for (method, body, url) in [
+        ("GET", "", "http://a/b?c"),
+        ("POST", "", "http://a/b?c"),
+        ("POST", "hello", "http://a/b?c"),
+        ("GET", "hello", "http://me@a/b/../c d"),
+    ] {
+        let options =
+            RequestOptions { method: Some(method.into()), body: Some(body.into()), ..RequestOptions::default() };
+        let mut preparer = Preparer::new(Defaults::new(&options).expect("good options"), SiteMaker::for_tests());
+        for extra in [None, Some(RowExtra { method: Some("HEAD".into()), ..RowExtra::default() })] {
+            let row = Row { extra: extra.map(Box::new), ..Row::new(0, url) };
+            let request = preparer.prepare(&row).expect("valid");
+            let (mut expected, mut wire) = (Vec::new(), b"rest of another".to_vec());
+            request.write_head(&mut expected);
+            expected.extend_from_slice(&request.body);
+            let (site, rest) = preparer.write(&row, &mut wire).expect("valid");
+            assert_eq!(String::from_utf8(expected), String::from_utf8(wire), "{url}");
+            assert!(rest.is_empty() && Rc::ptr_eq(&request.site.route, &site.route));
+        }
+    }
+    let body = Bytes::from(vec![b'x'; JOINED_BODY_BYTES + 1]);
+    let long = RowExtra { body: Some(body.clone()), ..RowExtra::default() };
+    let mut preparer =
+        Preparer::new(Defaults::new(&RequestOptions::default()).expect("good options"), SiteMaker::for_tests());
+    let mut wire = Vec::new();
+    assert_eq!(body, preparer.write(&row_with(long), &mut wire).expect("valid").1);
+    assert!(wire.ends_with(b"\r\ncontent-length: 32769\r\n\r\n"));
+}
+
+#[test]
+fn bad_defaults_name_their_option() {
+    let bad_method = RequestOptions { method: Some("GET IT".into()), ..RequestOptions::default() };
+    let bad_header = RequestOptions { headers: vec![("a".into(), "b\nc".into())], ..RequestOptions::default() };
+    let ours = RequestOptions { headers: vec![("content-Length".into(), "3".into())], ..RequestOptions::default() };
+    let messages = [bad_method, bad_header, ours].map(|options| Defaults::new(&options).expect_err("bad").to_string());
+    assert_eq!(
+        [
+            "method: `GET IT` is no HTTP method",
+            "headers: header `a` has a character that cannot be sent, such as a line break",
+            "headers: `content-Length` is set by headgate, which decides on bodies and connections",
+        ],
+        messages.each_ref().map(String::as_str)
+    );
+}

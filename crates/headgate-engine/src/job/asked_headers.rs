@@ -1,0 +1,215 @@
+//! The headers that a job asks with, as its record has them: names, and hashes that tell whether values are the same.
+//!
+//! Credentials are no part of what a job is: of them only the names are known, so that none is forgotten when it goes on.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::salted_hash::salted_hash;
+use crate::message;
+use crate::model::credentials::{AUTHORIZATION, is_credential, names_given};
+use crate::model::message::{Message, OptionName};
+use crate::model::options::RequestOptions;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedHeaders {
+    /// In lower case, and without credentials.
+    #[serde(rename = "headers")]
+    names: Vec<String>,
+    #[serde(rename = "headers_hash")]
+    hash: Option<HeadersHash>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    credentials: BTreeSet<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum HeadersHash {
+    /// Of older jobs: of all names and values together, credentials among them.
+    OfAll(String),
+    OfEach(Vec<String>),
+}
+
+/// A name in lower case, and a value.
+type Pair<'a> = (String, &'a str);
+
+impl AskedHeaders {
+    pub(super) fn new(request: &RequestOptions, salt: &str) -> Self {
+        let own: Vec<Pair> = pairs(request).filter(|(name, _)| !is_credential(name, request)).collect();
+        Self {
+            hash: (!own.is_empty()).then(|| HeadersHash::OfEach(own.iter().map(|pair| hash(salt, pair)).collect())),
+            names: own.into_iter().map(|(name, _)| name).collect(),
+            credentials: names_given(request).into_iter().filter(|name| is_credential(name, request)).collect(),
+        }
+    }
+
+    /// Notes that the job asked with an `authorization` of which nothing else is known.
+    pub(super) fn had_authorization(&mut self) {
+        self.credentials.insert(AUTHORIZATION.to_owned());
+    }
+
+    /// The credentials that the job had and `request` does not have, a phrase for each.
+    pub(super) fn missing_credentials(&self, request: &RequestOptions) -> Vec<Message> {
+        let given = names_given(request);
+        let had = self.names.iter().filter(|name| is_credential(name, request)).chain(&self.credentials);
+        let missing: BTreeSet<&String> = had.filter(|name| !given.contains(name)).collect();
+        let phrase = |name: &String| {
+            let ways = if name == AUTHORIZATION {
+                message!(OptionName::User, ", ", OptionName::Bearer, " or ", OptionName::Headers)
+            } else {
+                OptionName::Headers.into()
+            };
+            message!("it was begun with the header {name}, whose value is not stored: give one with ", ways)
+        };
+        missing.into_iter().map(phrase).collect()
+    }
+
+    /// In what the headers of `request` that are no credentials differ, a phrase for each.
+    pub(super) fn differences(&self, request: &RequestOptions, salt: &str) -> Vec<Message> {
+        let is_secret = |name: &String| is_credential(name, request) || self.credentials.contains(name);
+        let given: Vec<Pair> = pairs(request).collect();
+        let own: Vec<&Pair> = given.iter().filter(|(name, _)| !is_secret(name)).collect();
+        let then: Vec<&String> = self.names.iter().filter(|name| !is_secret(name)).collect();
+        let now: Vec<&String> = own.iter().map(|(name, _)| name).collect();
+        if then != now {
+            let (before, after) = (shown(&then), shown(&now));
+            return vec![message!(OptionName::Headers, " was {before}, now it is {after}")];
+        }
+        let changed: Vec<&String> = match &self.hash {
+            None => Vec::new(),
+            Some(HeadersHash::OfEach(hashes)) => {
+                let then = self.names.iter().zip(hashes).filter(|(name, _)| !is_secret(name));
+                let is_other = |((_, then), now): &((&String, &String), &&Pair)| **then != hash(salt, now);
+                then.zip(&own).filter(is_other).map(|((name, _), _)| name).collect()
+            }
+            // It does not tell which value is another one, and nothing where a credential is missing.
+            Some(HeadersHash::OfAll(_)) if !self.missing_credentials(request).is_empty() => Vec::new(),
+            Some(HeadersHash::OfAll(then_hash)) => {
+                let are_same = [hash_of_all(salt, given.iter()), hash_of_all(salt, own.iter().copied())];
+                if own.is_empty() || are_same.contains(then_hash) { Vec::new() } else { then }
+            }
+        };
+        let phrase = |name: &String| {
+            message!(
+                "the value of ",
+                OptionName::Headers,
+                " {name} is another one (if it is a credential, say so with ",
+                OptionName::SecretHeaders.set(name.as_str()),
+                ")"
+            )
+        };
+        changed.into_iter().map(phrase).collect()
+    }
+}
+
+fn pairs(request: &RequestOptions) -> impl Iterator<Item = Pair<'_>> {
+    request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
+}
+
+fn hash(salt: &str, pair: &Pair) -> String {
+    hash_of_all(salt, [pair])
+}
+
+fn hash_of_all<'a>(salt: &str, pairs: impl IntoIterator<Item = &'a Pair<'a>>) -> String {
+    salted_hash(salt, pairs.into_iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]))
+}
+
+fn shown(names: &[&String]) -> String {
+    if names.is_empty() {
+        return "not given".into();
+    }
+    names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SALT: &str = "salt";
+
+    fn request(headers: &[(&str, &str)], secret: &[&str]) -> RequestOptions {
+        RequestOptions {
+            headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            secret_headers: secret.iter().map(|name| (*name).into()).collect(),
+            ..RequestOptions::default()
+        }
+    }
+
+    fn phrases(then: &AskedHeaders, now: &RequestOptions) -> Vec<String> {
+        let messages = then.missing_credentials(now).into_iter().chain(then.differences(now, SALT));
+        messages.map(|message| message.to_string()).collect()
+    }
+
+    #[test]
+    fn credentials_may_be_renewed_and_added_and_other_values_may_not() {
+        let begun = [("X-A", "1"), ("Authorization", "old"), ("cookie", "old"), ("X-Key", "old")];
+        let then = AskedHeaders::new(&request(&begun, &["x-key"]), SALT);
+        let stored = serde_json::to_string(&then).expect("JSON");
+        assert!(!stored.contains("old"), "{stored}");
+        let then: AskedHeaders = serde_json::from_str(&stored).expect("what was stored");
+
+        let renewed =
+            [("X-A", "1"), ("Authorization", "new"), ("Cookie", "new"), ("x-key", "new"), ("Proxy-Authorization", "n")];
+        assert_eq!(Vec::<String>::new(), phrases(&then, &request(&renewed, &[])));
+        let by_others =
+            RequestOptions { bearer: Some("new".into()), ..request(&[renewed[0], renewed[2], renewed[3]], &[]) };
+        assert_eq!(Vec::<String>::new(), phrases(&then, &by_others));
+
+        let other = request(&[("X-A", "2"), renewed[1], renewed[2], renewed[3]], &[]);
+        let other_value =
+            "the value of headers x-a is another one (if it is a credential, say so with secret_headers=x-a)";
+        assert_eq!(vec![other_value], phrases(&then, &other));
+        assert_eq!(
+            vec!["headers was x-a, now it is x-a, x-b"],
+            phrases(&then, &request(&[("X-A", "1"), ("X-B", ""), renewed[1], renewed[2], renewed[3]], &[]))
+        );
+    }
+
+    #[test]
+    fn a_credential_that_the_job_had_is_missed() {
+        let then =
+            AskedHeaders::new(&request(&[("X-A", "1"), ("Authorization", "a"), ("X-Key", "b")], &["X-Key"]), SALT);
+        assert_eq!(
+            vec![
+                "it was begun with the header authorization, whose value is not stored: give one with user, bearer or headers",
+                "it was begun with the header x-key, whose value is not stored: give one with headers",
+            ],
+            phrases(&then, &request(&[("X-A", "1")], &[]))
+        );
+    }
+
+    #[test]
+    fn what_is_known_as_a_credential_too_late_may_be_renewed_all_the_same() {
+        let then = AskedHeaders::new(&request(&[("X-A", "1"), ("X-Key", "old")], &[]), SALT);
+        let now = [("X-A", "1"), ("X-Key", "new")];
+        assert_eq!(1, phrases(&then, &request(&now, &[])).len());
+        assert_eq!(Vec::<String>::new(), phrases(&then, &request(&now, &["X-KEY"])));
+    }
+
+    #[test]
+    fn an_older_job_goes_on_with_the_same_values_and_with_another_token_where_it_had_nothing_else() {
+        let older = |begun: &[(&str, &str)]| {
+            let all = request(begun, &[]);
+            let pairs: Vec<Pair> = pairs(&all).collect();
+            let hash = Some(HeadersHash::OfAll(hash_of_all(SALT, &pairs)));
+            AskedHeaders {
+                names: pairs.into_iter().map(|(name, _)| name).collect(),
+                hash,
+                credentials: BTreeSet::new(),
+            }
+        };
+        let (own, token, new) = (("X-A", "1"), ("Authorization", "old"), ("Authorization", "new"));
+        for (expected, then, now) in [
+            (0, &[own, token][..], &[own, token][..]),
+            (1, &[own, token], &[own, new]),
+            (1, &[own, token], &[own]),
+            (0, &[token], &[new]),
+            (1, &[token], &[]),
+            (0, &[own], &[own, new]),
+            (1, &[own], &[("X-A", "2")]),
+        ] {
+            assert_eq!(expected, phrases(&older(then), &request(now, &[])).len(), "{then:?} {now:?}");
+        }
+    }
+}

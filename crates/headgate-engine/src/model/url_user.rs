@@ -1,0 +1,74 @@
+//! `user:password@` in the text of a URL, which is shown to nobody and stored nowhere (RFC 3986 section 3.2.1).
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The text without what stands before the host and its `@`; it need be no URL that can be fetched.
+pub fn without_user(text: &str) -> Cow<'_, str> {
+    match place(text) {
+        None => Cow::Borrowed(text),
+        Some(Range { start, end }) => Cow::Owned([&text[..start], &text[end..]].concat()),
+    }
+}
+
+/// Where the user stands, with the `@` behind it.
+fn place(text: &str) -> Option<Range<usize>> {
+    // Most URLs have none.
+    memchr::memchr(b'@', text.as_bytes())?;
+    let start = authority_start(text)?;
+    // As the URL standard has it for http: a backslash is a slash, and the last `@` is the one that counts.
+    let end = text[start..].find(['/', '?', '#', '\\']).map_or(text.len(), |length| start + length);
+    let at = text[start..end].rfind('@')?;
+    Some(start..start + at + 1)
+}
+
+fn authority_start(text: &str) -> Option<usize> {
+    // Any number of slashes, also none, is forgiven after these, and blanks before them.
+    let trimmed = text.trim_start_matches(|letter: char| letter <= ' ');
+    let lower = |length| trimmed.get(..length).map(str::to_ascii_lowercase);
+    let scheme = ["https:", "http:"].into_iter().find(|scheme| lower(scheme.len()).as_deref() == Some(*scheme));
+    let Some(scheme) = scheme else { return text.find("://").map(|at| at + "://".len()) };
+    let rest = &trimmed[scheme.len()..];
+    Some(text.len() - rest.trim_start_matches(['/', '\\']).len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use url::Url;
+
+    use super::*;
+
+    #[test]
+    fn what_stands_before_the_host_is_left_out_and_nothing_else() {
+        for (expected, text) in [
+            ("http://host/a", "http://me:secret@host/a"),
+            ("HTTPS://host", "HTTPS://me@host"),
+            ("http://host/@a?b@c", "http://a@b:c@host/@a?b@c"),
+            (" http:host/", " http:me:secret@host/"),
+            ("http:\\\\host\\a@b", "http:\\\\me:secret@host\\a@b"),
+            ("ftp://host/", "ftp://me:secret@host/"),
+            ("http://host/?q=me:secret@other", "http://host/?q=me:secret@other"),
+            ("http://host#a@b", "http://host#a@b"),
+            ("mailto:me@host", "mailto:me@host"),
+            ("@", "@"),
+            ("http://é/", "http://ö:ü@é/"),
+            ("", ""),
+        ] {
+            assert_eq!(expected, without_user(text));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_leads_to_the_same_place_without_credentials(
+            text in "[ ]?[hH]ttps?:[/\\\\]{0,3}[a-z:@%/?#\\\\. é]{0,12}@[a-z]{1,3}[/?#a-z@]{0,6}",
+        ) {
+            let Ok(mut url) = Url::parse(&text) else { return Ok(()) };
+            let without = Url::parse(&without_user(&text)).expect("it was a URL before");
+            url.set_username("").expect("it has a host");
+            url.set_password(None).expect("it has a host");
+            prop_assert_eq!(url, without);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+"""What flags read from `@FILE`, and from standard input, which can be read once."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from headgate.cli._parser import Values
+from headgate.jobs import _secret_file
+from headgate.jobs._option_entry import STANDARD_STREAM
+
+FROM_FILE: Final = "@"
+
+
+class Files:
+    """Reads what was typed as `@FILE`, and notes as a mistake what cannot be read."""
+
+    def __init__(self, values: Values, *, taken_by: str = "") -> None:
+        """`taken_by` reads standard input already."""
+        self._values = values
+        self._taken_by = taken_by
+
+    def data(self, name: str) -> bytes | None:
+        """The value of a flag, which may stand in a file."""
+        text = self._values.text(name)
+        if text is None or not text.startswith(FROM_FILE):
+            return None if text is None else text.encode()
+        file = text.removeprefix(FROM_FILE)
+        if file == STANDARD_STREAM:
+            return self._standard_input(name, most=-1) or b""
+        try:
+            return Path(file).read_bytes()
+        except (OSError, ValueError) as error:
+            self._values.wrong(name, f"cannot read {file!r}: {_secret_file.reason(error)}")
+            return b""
+
+    def secret(self, name: str, typed: str) -> str | None:
+        """What is in a short file, `@FILE` as typed, without its last line end; `None`: it cannot be read."""
+        file = typed.removeprefix(FROM_FILE)
+        try:
+            if file != STANDARD_STREAM:
+                return _secret_file.read(file)
+            data = self._standard_input(name, most=_secret_file.LONGEST_BYTES + 1)
+            return None if data is None else _secret_file.as_text(data)
+        except ValueError as error:
+            self._values.wrong(name, str(error))
+            return None
+
+    def _standard_input(self, name: str, *, most: int) -> bytes | None:
+        if self._taken_by:
+            self._values.wrong(name, f"@- and {self._taken_by} cannot both read standard input")
+            return None
+        self._taken_by = f"{self._values.name_of(name)} @-"
+        return sys.stdin.buffer.read(most)

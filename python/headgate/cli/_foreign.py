@@ -1,0 +1,109 @@
+"""Flags that other programs have under another name: whoever types one is told ours.
+
+Those that are ours, too, are not here, whatever they mean elsewhere.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+_TIMEOUT: Final = "--timeout-s"
+_INPUT: Final = "INPUT here, which needs no flag"
+_COUNT: Final = "a range in the URL here, as http://host/[1-1000]"
+_RETRIES: Final = "a command of its own here: headgate retry OUT"
+_RESUME: Final = "not needed: the same command resumes a job"
+_HEADERS: Final = "not needed: headers are a column of the results"
+_FIGURES: Final = "not needed: times and figures are columns of the results"
+_NO_REDIRECTS: Final = "not supported yet: a redirect is an answer"
+_NO_LIMIT: Final = "not supported yet: -c bounds what is in flight"
+_NOT_NEEDED: Final = "not needed"
+_NOT_YET: Final = "not supported yet"
+
+MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "-A": {"curl": "--user-agent", "oha": "-H 'Accept: ...'"},
+    "-b": {"curl": "-H 'Cookie: ...'"},
+    "--body-data": {"wget": "-d"},
+    "--body-file": {"wget": "-d @FILE"},
+    "--ca-certificate": {"wget": "--cacert", "aria2": "--cacert"},
+    "--check-certificate": {"aria2": "off with --insecure here"},
+    "--compressed": {"curl": _NOT_NEEDED},
+    "--connect-timeout": {"curl": "--connect-timeout-s", "wget": "--connect-timeout-s", "aria2": "--connect-timeout-s"},
+    "--continue": {"wget": _RESUME, "aria2": _RESUME},
+    "--cookie": {"curl": "-H 'Cookie: ...'"},
+    "-D": {"curl": _HEADERS, "oha": "-d @FILE"},
+    "--data-ascii": {"curl": "-d"},
+    "--data-binary": {"curl": "-d"},
+    "--data-raw": {"curl": "-d"},
+    "--dir": {"aria2": "-o"},
+    "--directory-prefix": {"wget": "-o"},
+    "--dns-servers": {"curl": "--dns"},
+    "--dump-header": {"curl": _HEADERS},
+    "-e": {"curl": "-H 'Referer: ...'"},
+    "-f": {"curl": "--fail-on 4xx,5xx"},
+    "--fail": {"curl": "--fail-on 4xx,5xx"},
+    "-G": {"curl": "-X GET"},
+    "--get": {"curl": "-X GET"},
+    "-I": {"curl": "-X HEAD"},
+    "-i": {"wget": _INPUT, "aria2": _INPUT, "curl": _HEADERS},
+    "--include": {"curl": _HEADERS},
+    "--input-file": {"wget": _INPUT, "aria2": _INPUT},
+    "-j": {"aria2": "-c"},
+    "--json": {"curl": "-d with -H 'Content-Type: application/json'"},
+    "-k": {"curl": "--insecure", "ab": _NOT_NEEDED},
+    "-L": {"curl": _NO_REDIRECTS},
+    "--limit-rate": {"curl": _NO_LIMIT, "wget": _NO_LIMIT},
+    "--location": {"curl": _NO_REDIRECTS},
+    "-m": {"curl": _TIMEOUT, "oha": "-X"},
+    "--max-concurrent-downloads": {"aria2": "-c"},
+    "--max-connection-per-server": {"aria2": _NO_LIMIT},
+    "--max-filesize": {"curl": "--max-body-bytes"},
+    "--max-time": {"curl": _TIMEOUT},
+    "--max-tries": {"aria2": _RETRIES},
+    "-n": {"oha": _COUNT, "ab": _COUNT},
+    "--no-check-certificate": {"wget": "--insecure"},
+    "-O": {"curl": "-o", "wget": "-o"},
+    "-P": {"wget": "-o", "xargs": "-c"},
+    "-p": {"ab": "-d @FILE"},
+    "--parallel": {"curl": _NOT_NEEDED},
+    "--parallel-max": {"curl": "-c"},
+    "--post-data": {"wget": "-d"},
+    "--post-file": {"wget": "-d @FILE"},
+    "--proxy": {"curl": _NOT_YET},
+    "-r": {"curl": "-H 'Range: bytes=...'"},
+    "--range": {"curl": "-H 'Range: bytes=...'"},
+    "--rate": {"curl": _NO_LIMIT},
+    "--referer": {"curl": "-H 'Referer: ...'", "wget": "-H 'Referer: ...'"},
+    "--remote-name": {"curl": "-o"},
+    "--request": {"curl": "-X"},
+    "--retry": {"curl": _RETRIES},
+    "-s": {"curl": "-q", "aria2": _NOT_YET},
+    "--silent": {"curl": "-q"},
+    "--split": {"aria2": _NOT_YET},
+    "-T": {"wget": _TIMEOUT, "curl": "-X PUT -d @FILE", "oha": "-H 'Content-Type: ...'"},
+    "-t": {"oha": _TIMEOUT, "wget": _RETRIES, "wrk": "--threads"},
+    "--timeout": {"wget": _TIMEOUT, "aria2": _TIMEOUT},
+    "--tries": {"wget": _RETRIES},
+    "-U": {"wget": "--user-agent", "aria2": "--user-agent"},
+    "--upload-file": {"curl": "-X PUT -d @FILE"},
+    "--url": {"curl": _INPUT},
+    "-w": {"curl": _FIGURES},
+    "--write-out": {"curl": _FIGURES},
+    "-x": {"curl": _NOT_YET, "aria2": _NO_LIMIT},
+    "-Z": {"curl": _NOT_NEEDED},
+    "-z": {"oha": "not supported: Ctrl-C ends a job in order"},
+}
+
+
+def what_it_is_here(flag: str) -> str | None:
+    """What is said of a flag that we do not have, if another program is known to have it."""
+    # A value may follow one letter at once.
+    name = flag if flag.startswith("--") else flag[:2]
+    meanings = MEANINGS.get(name)
+    if meanings is None:
+        return None
+    programs: dict[str, list[str]] = {}
+    for program, ours in meanings.items():
+        programs.setdefault(ours, []).append(f"{program}'s")
+    return "; ".join(
+        f"{' and '.join(whose)} {name} is {ours}{' here' if ours.startswith('-') else ''}"
+        for ours, whose in programs.items()
+    )

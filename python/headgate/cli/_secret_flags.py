@@ -1,0 +1,80 @@
+"""Flags whose values may be secrets: no message shows one, and each can be given outside the list of processes."""
+
+import os
+from typing import Final
+
+from headgate.cli._files import FROM_FILE, Files
+from headgate.cli._parser import Parser, Values
+
+_FROM_ENVIRONMENT: Final = "header_env"
+_AUTHORIZATION: Final = "authorization"
+
+Headers = list[tuple[str, str]]
+
+
+def add_from_environment(parser: Parser) -> None:
+    """Adds the flag for headers whose values are in the environment."""
+    parser.value(
+        _FROM_ENVIRONMENT,
+        "--header-env",
+        metavar="NAME=VARIABLE",
+        text="send this header with the value of an environment variable; repeats",
+        repeats=True,
+    )
+
+
+def headers(values: Values, name: str, files: Files) -> Headers | None:
+    """Headers as they were typed, on lines of files, and from the environment."""
+    found = Headers()
+    for text in values.texts(name):
+        lines = (files.secret(name, text) or "").splitlines() if text.startswith(FROM_FILE) else [text]
+        where = f"{text!r} has a line that " if text.startswith(FROM_FILE) else ""
+        for line in filter(str.strip, lines):
+            header, colon, value = line.partition(":")
+            if not colon:
+                values.wrong(name, f"{where}has no colon: write 'Name: value', or @FILE for a file of such lines")
+                break
+            found.append((header.strip(), value.strip()))
+    return [*found, *_from_environment(values, {header.lower(): values.name_of(name) for header, _ in found})] or None
+
+
+def _from_environment(values: Values, given_by: dict[str, str]) -> Headers:
+    """Headers from the environment; `given_by`: which flag gave a header of a name."""
+    for name in filter(values.is_given, ("bearer", "user")):
+        given_by[_AUTHORIZATION] = values.name_of(name)
+    found = Headers()
+    for text in values.texts(_FROM_ENVIRONMENT):
+        header, equals, variable = text.partition("=")
+        if not (header and equals and variable):
+            values.wrong(_FROM_ENVIRONMENT, "must be NAME=VARIABLE: the name of a header and that of a variable")
+            continue
+        if header.lower() in given_by:
+            other = given_by[header.lower()]
+            values.wrong(_FROM_ENVIRONMENT, f"gives {header}, which {other} gives, too: leave one of them out")
+            continue
+        given_by[header.lower()] = "another --header-env"
+        value = os.environ.get(variable)
+        if not value:
+            # What stands there may be the value itself, by mistake.
+            state = "not set" if value is None else "empty"
+            values.wrong(_FROM_ENVIRONMENT, f"names a variable for {header} that is {state}")
+            continue
+        found.append((header, value))
+    return found
+
+
+def token(values: Values, name: str, files: Files) -> str | None:
+    """A token, from a file."""
+    text = values.text(name)
+    if text is not None and not text.startswith(FROM_FILE):
+        values.wrong(name, "takes @FILE, or @- for standard input: everybody on this machine can see what is typed")
+        return None
+    return None if text is None else files.secret(name, text)
+
+
+def user(values: Values, name: str, files: Files) -> bytes | None:
+    """A name and a password, typed or from a file."""
+    text = values.text(name)
+    if text is not None and text.startswith(FROM_FILE):
+        text = files.secret(name, text)
+    return None if text is None else text.encode()

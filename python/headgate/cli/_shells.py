@@ -1,0 +1,169 @@
+"""Scripts that complete the command line in a shell, made of what the parsers know of their flags."""
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headgate.cli._parser import Choices, Flag
+
+_PROGRAM: Final = "headgate"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verb:
+    """What can be typed after a verb.
+
+    Attributes:
+        text: What it does.
+        flags: Its flags.
+        argument: What its one argument may be; `None`: it has none.
+        metavar: What stands for that argument in the help.
+    """
+
+    text: str
+    flags: Sequence[Flag]
+    argument: Choices
+    metavar: str
+
+
+def bash(verbs: Mapping[str, Verb]) -> str:
+    """For bash 4.4 or newer; `--flag=VALUE` comes in pieces there, because `=` breaks words."""
+    values, flags, arguments = [], [], []
+    for name, verb in verbs.items():
+        for choices, group in _by_choices(verb.flags):
+            values.append(f"        {'|'.join(f'{name}:{flag}' for flag in group)}) {_bash(choices)}; return ;;")
+        flags.append(f"        {name}:-*) {_bash(tuple(_all(verb.flags)))} ;;")
+        arguments.append(f"        {name}:*) {_bash(verb.argument)} ;;")
+    lines = "\n".join
+    return f"""\
+_{_PROGRAM}() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} verb=${{COMP_WORDS[1]}}
+    [[ $before == = ]] && before=${{COMP_WORDS[COMP_CWORD-2]}}
+    [[ $word == = ]] && word=
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        {_bash((*verbs, "--help", "--version"))}
+        return
+    fi
+    case $verb:$before in
+{lines(values)}
+    esac
+    case $verb:$word in
+{lines(flags)}
+{lines(arguments)}
+    esac
+}}
+complete -F _{_PROGRAM} {_PROGRAM}
+"""
+
+
+def _bash(choices: Choices) -> str:
+    if choices == "files":
+        return "compopt -o default"
+    return f'mapfile -t COMPREPLY < <(compgen -W {shlex.quote(" ".join(choices))} -- "$word")' if choices else ":"
+
+
+def zsh(verbs: Mapping[str, Verb]) -> str:
+    """For zsh, as a file in `$fpath` or by `eval`."""
+    described = "\n".join(f"        {shlex.quote(f'{name}:{verb.text}')}" for name, verb in verbs.items())
+    cases = "\n".join(f"        {name}) _arguments -s {' '.join(_zsh_specs(verb))} ;;" for name, verb in verbs.items())
+    return f"""\
+#compdef {_PROGRAM}
+_{_PROGRAM}() {{
+    local context state state_descr line
+    local -A opt_args
+    local -a verbs=(
+{described}
+    )
+    _arguments -C '(- *)'{{-h,--help}}'[print the verbs]' '(- *)'{{-V,--version}}'[print the version]' \\
+        '1:verb:->verb' '*::argument:->rest'
+    case $state in
+    verb) _describe verb verbs ;;
+    rest)
+        case $words[1] in
+{cases}
+        esac ;;
+    esac
+}}
+if [[ ${{zsh_eval_context[-1]}} == loadautofunc ]]; then
+    _{_PROGRAM} "$@"
+else
+    compdef _{_PROGRAM} {_PROGRAM}
+fi
+"""
+
+
+def _zsh_specs(verb: Verb) -> Iterable[str]:
+    for flag in verb.flags:
+        value = "" if flag.metavar is None else f":{_zsh_text(flag.metavar)}:{_zsh(flag.choices)}"
+        others = "*" if flag.repeats else f"({' '.join(flag.names)})"
+        for name in flag.names:
+            takes = "=" if value and name.startswith("--") else ""
+            yield shlex.quote(f"{others}{name}{takes}[{_zsh_text(flag.text)}]{value}")
+    if verb.argument is not None:
+        yield shlex.quote(f"1:{verb.metavar}:{_zsh(verb.argument)}")
+
+
+def _zsh(choices: Choices) -> str:
+    if choices == "files":
+        return "_files"
+    return f"({' '.join(choices)})" if choices else " "
+
+
+def _zsh_text(text: str) -> str:
+    for letter in "\\[]:":
+        text = text.replace(letter, f"\\{letter}")
+    return text
+
+
+def fish(verbs: Mapping[str, Verb]) -> str:
+    """For fish."""
+    lines = [f"complete -c {_PROGRAM} -f"]
+    for name, verb in verbs.items():
+        lines.append(f"complete -c {_PROGRAM} -n __fish_use_subcommand -a {name} -d {_fish_text(verb.text)}")
+    for name, verb in verbs.items():
+        begin = f"complete -c {_PROGRAM} -n '__fish_seen_subcommand_from {name}'"
+        lines.extend(
+            f"{begin} {' '.join(_fish_name(each) for each in flag.names)}{_fish(flag.choices, flag)}"
+            f" -d {_fish_text(flag.text)}"
+            for flag in verb.flags
+        )
+        if verb.argument == "files":
+            lines.append(f"{begin} -F")
+        elif verb.argument:
+            lines.append(f"{begin} -a {_fish_text(' '.join(verb.argument))}")
+    return "\n".join(lines) + "\n"
+
+
+def _fish(choices: Choices, flag: Flag) -> str:
+    if flag.metavar is None:
+        return ""
+    if choices == "files":
+        return " -r -F"
+    return f" -x -a {_fish_text(' '.join(choices))}" if choices else " -x"
+
+
+def _fish_name(flag: str) -> str:
+    return f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+
+
+def _fish_text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _all(flags: Iterable[Flag]) -> Iterable[str]:
+    return (name for flag in flags for name in flag.names)
+
+
+def _by_choices(flags: Iterable[Flag]) -> Iterable[tuple[Choices, list[str]]]:
+    """Flags with a value, together with those whose value may be the same."""
+    groups: dict[Choices, list[str]] = {}
+    for flag in flags:
+        if flag.metavar is not None:
+            groups.setdefault(flag.choices, []).extend(flag.names)
+    return groups.items()
+
+
+SCRIPTS: Final[Mapping[str, Callable[[Mapping[str, Verb]], str]]] = {"bash": bash, "zsh": zsh, "fish": fish}

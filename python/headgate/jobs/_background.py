@@ -1,0 +1,202 @@
+"""A run in the background, as whoever started it sees it."""
+
+import asyncio
+import os
+import time
+from collections.abc import Generator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from math import inf
+from types import TracebackType
+from typing import Any, Final, Self
+
+from headgate._checks import SECONDS, check, number
+from headgate._summary import Snapshot, Summary
+from headgate.jobs._blocking import refuse_to_block_a_loop
+from headgate.jobs._display import Silent, display_for
+from headgate.jobs._job_options import FetchOptions
+from headgate.jobs._process import POLL_S, RUNS, RunningJob
+from headgate.jobs._run import result_of, with_notes
+from headgate.jobs._signals import Signals
+from headgate.jobs._watch import Observer
+
+_TIMEOUT: Final = number(lambda seconds: seconds >= 0, f"{SECONDS} that is not below 0")
+
+
+class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
+    """A run of a job in the background, from `headgate.start`. It may be used from any thread.
+
+    Leaving its block waits for the end; an exception that leaves the block stops the run first. In asyncio the block is
+    an `async with`, and `await run` is what `wait` is elsewhere.
+
+    Attributes:
+        output: Where its results go.
+    """
+
+    def __init__(self, job: RunningJob, options: FetchOptions) -> None:
+        self.output: str | None = options.output
+        self._engine_run = job
+        self._process = os.getpid()
+        self._options = options
+        self._is_stopped = False
+        self._summary: Summary | None = None
+
+    def __repr__(self) -> str:
+        state = "runs" if self._summary is None and not self._engine_run.wait(0) else "has ended"
+        return f"<headgate.Run into {self.output!r}: {state}>"
+
+    @property
+    def _job(self) -> RunningJob:
+        if self._process != os.getpid():
+            raise RuntimeError(
+                "a run belongs to the process that started it: it does not continue in a fork of that process"
+            )
+        return self._engine_run
+
+    @property
+    def summary(self) -> Summary | None:
+        """What was done, with `failure` if the job failed; `None` while it runs."""
+        return self._at_the_end() if self._job.wait(0) else None
+
+    def snapshot(self) -> Snapshot:
+        """How far it is."""
+        return Snapshot.from_json(self._job.snapshot())
+
+    def stop(self, *, now: bool = False) -> None:
+        """Ends the run before its input does. It returns at once: `wait` says when all has been written.
+
+        What is in flight gets `grace_s` seconds, and all results are committed. The same call of `headgate.start` goes
+        on with the job. Stopping again ends it without waiting for what is in flight.
+
+        Args:
+            now: End it without waiting at the first time already.
+        """
+        if now or self._is_stopped:
+            self._job.abort()
+        else:
+            self._job.stop()
+        self._is_stopped = True
+
+    def wait(self, timeout_s: float | None = None) -> Summary:
+        """Waits for the end. Ctrl-C ends the wait, not the run, unless this is a `with` block of it.
+
+        Args:
+            timeout_s: For so many seconds at the most; the run goes on after them.
+
+        Returns:
+            What was done; of a run that `stop` has stopped, too: `interrupted` is true of it.
+
+        Raises:
+            TimeoutError: It has not ended.
+            HeadgateError: As `headgate.fetch`.
+            Interrupted: A signal or the end of the program has stopped it.
+            RuntimeError: This thread runs an event loop, which it would block: `await` the run.
+        """
+        refuse_to_block_a_loop("wait", "await the run itself")
+        if timeout_s is not None:
+            check("timeout_s", timeout_s, _TIMEOUT)
+        end = inf if timeout_s is None else time.monotonic() + timeout_s
+        if not self._job.wait(0):
+            with self._display() as display:
+                observer = self._observer(display)
+                while not self._job.wait(min(POLL_S, max(end - time.monotonic(), 0))):
+                    if time.monotonic() >= end:
+                        raise TimeoutError(f"the run has not ended within {timeout_s:g} s; it continues")
+                    observer.look()
+                observer.end()
+        return self._result()
+
+    def __await__(self) -> Generator[Any, None, Summary]:
+        """Waits for the end in asyncio, as `wait` does elsewhere. Cancelling that stops the run, and waits for it."""
+        return self._wait_in_loop().__await__()
+
+    async def _wait_in_loop(self) -> Summary:
+        if not self._job.wait(0):
+            try:
+                with self._display() as display:
+                    observer = self._observer(display)
+                    # No thread waits: there are few of them in a loop's pool, and a run may take hours.
+                    while not self._job.wait(0):
+                        observer.look()
+                        await asyncio.sleep(POLL_S)
+                    observer.end()
+            except asyncio.CancelledError:
+                await self._stop_in_loop()
+                raise
+        return self._result()
+
+    async def _stop_in_loop(self) -> None:
+        self.stop()
+        try:
+            await self._has_ended()
+        except asyncio.CancelledError:
+            self.stop(now=True)
+            await self._has_ended()
+            raise
+
+    async def _has_ended(self) -> None:
+        while not self._job.wait(0):  # noqa: ASYNC110 - the engine knows no events of asyncio
+            await asyncio.sleep(POLL_S)
+
+    def __enter__(self) -> Self:
+        try:
+            refuse_to_block_a_loop("the end of this block", "write `async with`")
+        except RuntimeError:
+            self.stop(now=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process != os.getpid():
+            return
+        if error is not None:
+            self._stop_and_wait()
+            return
+        try:
+            self.wait()
+        except KeyboardInterrupt:
+            self._stop_and_wait()
+            raise
+
+    def _stop_and_wait(self) -> None:
+        self.stop()
+        try:
+            self._wait_for_end()
+        except KeyboardInterrupt:
+            self.stop(now=True)
+            self._wait_for_end()
+            raise
+
+    def _wait_for_end(self) -> None:
+        while not self._job.wait(POLL_S):
+            pass  # between two waits, signals are handled
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            await self._stop_in_loop()
+        else:
+            await self
+
+    def _display(self) -> Silent:
+        return display_for(show=self._options.progress or False, output=self.output)
+
+    def _observer(self, display: Silent) -> Observer:
+        received = Signals(())  # none is taken: what interrupts a wait does not stop what goes on in the background
+        received.pass_on_to(self._job)
+        return Observer(self._job, display, received, grace_s=self._options.grace_s)
+
+    def _at_the_end(self) -> Summary:
+        if self._summary is None:
+            RUNS.discard(self._job)
+            self._summary = with_notes(Summary.from_json(self._job.summary()), self._options)
+        return self._summary
+
+    def _result(self) -> Summary:
+        summary = self._at_the_end()
+        return result_of(summary, is_interrupted=summary.interrupted and not self._is_stopped)

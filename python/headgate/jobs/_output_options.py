@@ -1,0 +1,100 @@
+"""The options that say how results are written."""
+
+from typing import Annotated, TypedDict
+
+from headgate._checks import one_of, switch
+from headgate.jobs import _option_rules as rules
+from headgate.jobs._option_entry import BYTES, FORMATS, SECONDS, Format, JobOption
+
+
+class PartOptions(TypedDict, total=False):
+    """How large a file of results becomes; a retry has this option, too."""
+
+    part_bytes: Annotated[
+        int,
+        JobOption(
+            help="Size at which a file of results is closed and the next one started.",
+            default=128 * 1024**2,
+            unit=BYTES,
+            check=rules.at_least_1,
+            given_as="size",
+            group="output",
+            metavar="SIZE",
+            typed="start a new file at this size",
+        ),
+    ]
+
+
+class OutputOptions(TypedDict, total=False):
+    """How results are written."""
+
+    format: Annotated[
+        Format | None,
+        JobOption(
+            help="`parquet`, `ndjson`, or `none` to count results without keeping them.",
+            default=None,
+            default_means="`parquet`, or `ndjson` to standard output",
+            check=one_of(FORMATS),
+            group="output",
+            metavar="FORMAT",
+            of_job=True,
+        ),
+    ]
+    fresh: Annotated[
+        bool,
+        JobOption(
+            help=(
+                "Delete the results of an earlier job and start over, without asking. If the new input has no rows,"
+                " the results stay."
+            ),
+            default=False,
+            check=switch,
+            group="output",
+            typed="delete the results of an earlier job in OUT and start over; asks first on a terminal",
+        ),
+    ]
+    resume: Annotated[
+        bool,
+        JobOption(
+            help="Continue where an earlier run of the same job stopped; if `False`, raise `OutputError` instead.",
+            default=True,
+            check=switch,
+            group="output",
+            typed="refuse if OUT already holds a job",
+        ),
+    ]
+    allow_grown: Annotated[
+        bool,
+        JobOption(
+            help=(
+                "Resume with an input to which rows were added, and do those, too. The rows that were read before must"
+                " be unchanged."
+            ),
+            default=False,
+            check=switch,
+            group="output",
+            typed="resume with an INPUT to which rows were added, and do those, too",
+        ),
+    ]
+    commit_every_s: Annotated[
+        float,
+        JobOption(
+            help="How often results are committed, and so how much work a crash can cost.",
+            default=10.0,
+            unit=SECONDS,
+            check=rules.time,
+            group="output",
+            metavar="SECONDS",
+        ),
+    ]
+    window: Annotated[
+        int,
+        JobOption(
+            help="How many rows may be read beyond the oldest unfinished one.",
+            default=4_000_000,
+            unit="rows",
+            check=rules.at_least_1,
+            group="output",
+            metavar="ROWS",
+        ),
+    ]

@@ -1,0 +1,150 @@
+"""The options that say what is requested, and what counts as an answer."""
+
+from collections.abc import Iterable
+from typing import Annotated, TypedDict
+
+from headgate._checks import switch
+from headgate._version import __version__
+from headgate.jobs import _option_rules as rules
+from headgate.jobs._option_entry import Headers, JobOption, Statuses, StrPath
+
+
+class AskOptions(TypedDict, total=False):
+    """What is requested, and what counts as an answer."""
+
+    method: Annotated[
+        str | None,
+        JobOption(
+            help="Method for rows without their own.",
+            default=None,
+            default_means="`GET`, or `POST` for a request with a body",
+            check=rules.method,
+            group="request",
+            flags=("-X", "--method"),
+            metavar="METHOD",
+            of_job=True,
+        ),
+    ]
+    user_agent: Annotated[
+        str,
+        JobOption(
+            help="The `User-Agent` header.",
+            default=f"headgate/{__version__}",
+            check=rules.header_value,
+            group="request",
+            metavar="TEXT",
+            of_job=True,
+        ),
+    ]
+    fail_on: Annotated[
+        Statuses,
+        JobOption(
+            help=(
+                "Statuses that make a row fail: it counts as failed and is in `failed-*`, with its whole answer."
+                ' Codes and classes, as in `"429,5xx"` or `[429, "5xx"]`; with `"none"` or `()`, every status is an'
+                " answer."
+            ),
+            default="408,425,429,5xx",
+            check=rules.statuses,
+            given_as="statuses",
+            group="output",
+            metavar="STATUSES",
+            typed="statuses that make a row fail, or none",
+            of_job=True,
+        ),
+    ]
+
+
+class SendOptions(TypedDict, total=False):
+    """What is sent with every request, and which certificates are trusted; a retry has these options, too."""
+
+    headers: Annotated[
+        Headers,
+        JobOption(
+            help="Headers to send with each request; a mapping, or pairs if a name repeats.",
+            default=(),
+            check=rules.headers,
+            given_as="headers",
+            group="request",
+            flags=("-H", "--header"),
+            metavar="'NAME: VALUE'",
+            typed="send this header, or those in @FILE, one per line; can be repeated",
+            of_job=True,
+        ),
+    ]
+    bearer: Annotated[
+        StrPath | None,
+        JobOption(
+            help="Token to send as `Authorization: Bearer`, or the path of a file with it.",
+            default=None,
+            default_means="none",
+            check=rules.token,
+            given_as="token",
+            group="request",
+            metavar="@FILE",
+            typed="send the token in this file as Authorization: Bearer; @- reads standard input",
+        ),
+    ]
+    user: Annotated[
+        StrPath | None,
+        JobOption(
+            help="`name:password` to send as `Authorization: Basic`, or the path of a file with it.",
+            default=None,
+            default_means="that of the URL, if it has one",
+            check=rules.user,
+            given_as="user",
+            group="request",
+            flags=("-u", "--user"),
+            metavar="NAME:PASSWORD",
+            typed="send these as Authorization: Basic; @FILE reads them",
+        ),
+    ]
+    secret_headers: Annotated[
+        str | Iterable[str],
+        JobOption(
+            help=(
+                "Names of headers that are credentials, in addition to `Authorization`, `Proxy-Authorization` and"
+                " `Cookie`: a job can be resumed and retried with other values of these."
+            ),
+            default=(),
+            check=rules.header_names,
+            given_as="names",
+            group="request",
+            flags=("--secret-header",),
+            metavar="NAME",
+            typed="this header is a credential, too: its value may change from run to run; can be repeated",
+        ),
+    ]
+    data: Annotated[
+        str | bytes | None,
+        JobOption(
+            help="Body for rows without their own. Text is sent as UTF-8.",
+            default=None,
+            given_as="data",
+            group="request",
+            flags=("-d", "--data"),
+            metavar="DATA",
+            typed="body for rows without their own; @FILE reads a file, @- standard input",
+            of_job=True,
+        ),
+    ]
+    cacert: Annotated[
+        StrPath | None,
+        JobOption(
+            help="PEM file with the only certificates to trust.",
+            default=None,
+            default_means="the system's, and Mozilla's",
+            given_as="path",
+            group="request",
+            metavar="FILE",
+        ),
+    ]
+    insecure: Annotated[
+        bool,
+        JobOption(
+            help="Don't verify certificates: anyone on the network path can read and change everything.",
+            default=False,
+            check=switch,
+            group="request",
+        ),
+    ]

@@ -1,0 +1,107 @@
+"""Writes the tables of the documents that come from the code: `make docs`.
+
+Such a table stands between `<!-- generated: NAME -->` and `<!-- /generated -->`, and is replaced as a whole. A test
+compares every page with what this would write.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from textwrap import fill
+from typing import Final
+
+from headgate import _native
+from headgate.cli import _exit_codes, _option_flags
+from headgate.jobs._option_entry import JobOption
+from headgate.jobs._options import FETCH, RETRY
+
+ROOT: Final = Path(__file__).parents[1]
+_WIDTH: Final = 120
+_PLACE: Final = re.compile(r"(<!-- generated: (.+?) -->\n).*?(<!-- /generated -->)", re.DOTALL)
+
+
+def filled(page: str) -> str:
+    """A page with its tables as the code has them now."""
+    return _PLACE.sub(lambda place: f"{place[1]}{TABLES[place[2]]()}\n{place[3]}", page)
+
+
+def _options(group: str) -> str:
+    """Options as they are typed, as keywords, with default and what they do."""
+    return _table(
+        ["option", "Python", "default", ""],
+        (
+            [_flags(name, option), _keyword(name, option), _default(option), _escaped(option.help)]
+            for name, option in _option_flags.typed(FETCH, group).items()
+        ),
+    )
+
+
+def _flags(name: str, option: JobOption) -> str:
+    *others, last = option.flags_of(name)
+    return ", ".join(f"`{flag}`" for flag in [*others, f"{last} {option.metavar}".rstrip()])
+
+
+def _keyword(name: str, option: JobOption) -> str:
+    """What stands for the flag in Python; a flag that turns something off is a keyword that is on by default."""
+    return f"`{name}=False`" if option.default is True else f"`{name}`"
+
+
+def _default(option: JobOption) -> str:
+    default = _option_flags.default_of(option)
+    return default if option.default_means or not default else f"`{default}`"
+
+
+def _job_options() -> str:
+    """The options that are part of a job's identity."""
+    return _listed(option.flags_of(name)[-1] for name, option in _option_flags.typed(FETCH).items() if option.of_job)
+
+
+def _retry_options() -> str:
+    """The options that a retry takes."""
+    return _listed(option.flags_of(name)[-1] for name, option in _option_flags.typed(RETRY).items())
+
+
+def _listed(flags: Iterable[str]) -> str:
+    """Flags in a sentence of their own."""
+    *others, last = [f"`{flag}`" for flag in flags]
+    return fill(f"{', '.join(others)} and {last}.", width=_WIDTH, break_on_hyphens=False)
+
+
+def _exit_codes_table() -> str:
+    return _table(["exit code", ""], ([str(code), meaning] for code, meaning in _exit_codes.MEANINGS.items()))
+
+
+def _error_kinds() -> str:
+    return _table(["`error`", "when"], ([f"`{name}`", when] for name, when in _native.ERROR_KINDS))
+
+
+def _table(head: list[str], rows: Iterable[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+TABLES: Final[Mapping[str, Callable[[], str]]] = {
+    **{f"{group} options": partial(_options, group) for group in ("input", "request", "limits", "output")},
+    "options of a job": _job_options,
+    "options of a retry": _retry_options,
+    "exit codes": _exit_codes_table,
+    "kinds of errors": _error_kinds,
+}
+
+
+def main() -> None:
+    """Writes every page anew."""
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        before = path.read_text(encoding="utf-8")
+        after = filled(before)
+        if after != before:
+            path.write_text(after, encoding="utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""What the pages for users show is what users get: each command and each program runs, in the order of its page."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headgate import _native
+from support.console import ADDRESS, Console, shape
+from support.documents import PAGES, Command, steps, table as documented
+from support.results import table
+from support.run import headgate
+
+GUIDE = "docs/many-tasks.md"
+"""Its programs are independent of each other, and tested one by one."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != GUIDE and steps(page)])
+def test_every_step_of_the_page_prints_what_it_shows(page: str, server: str, tmp_path: Path) -> None:
+    console = Console(tmp_path, server)
+    for step in steps(page):
+        shown, printed = console.take(step)
+        assert shown == printed, step
+
+
+def test_the_pages_with_steps_are_known() -> None:
+    pages = {f"docs/{name}.md" for name in ("fetch", "python", "results", "durability")}
+    assert {"README.md", GUIDE} | pages == {page for page in PAGES if steps(page)}
+
+
+def test_a_command_that_prints_something_else_is_noticed(server: str, tmp_path: Path) -> None:
+    shown, printed = Console(tmp_path, server).take(Command("", "echo 1 row", "1 rows\n"))
+    assert shown != printed
+
+
+def test_figures_units_and_bottlenecks_are_no_difference() -> None:
+    shown = "done: 10,000 rows in 18 s\n  latency  p50 1.51 s\nbound by memory: 3\n"
+    assert shape(shown) == shape("done: 5 rows in 0.1 s\n  latency     p50 798 µs\nbound by concurrency: 5 of 6\n")
+
+
+def test_the_file_of_rows_becomes_what_the_readme_shows(server: str, tmp_path: Path) -> None:
+    by_command = {step.typed: step.output for step in steps("README.md") if isinstance(step, Command)}
+    source = tmp_path / "urls.csv"
+    source.write_text(by_command["cat urls.csv"].replace(ADDRESS, server))
+    headgate("fetch", source, "-o", tmp_path / "pages", "--keep", "id", "-q", check=3)
+    (shown,) = [output for typed, output in by_command.items() if typed.startswith("headgate show pages")]
+    columns = shown.split("\n", 1)[0].split()[:-1]
+    # The order is that in which they ended.
+    expected = sorted(line.split()[: len(columns)] for line in shown.splitlines() if re.match(r" +\d +a\d", line))
+    found = table(tmp_path / "pages").select(columns).to_pylist()
+    assert expected == [["-" if cell is None else str(cell) for cell in row.values()] for row in found]
+
+
+def test_the_columns_are_those_of_the_results_page(server: str, tmp_path: Path) -> None:
+    headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", check=0)
+    expected = [
+        (name.strip("`"), kind.partition("`, ")[0].strip("`"), kind.endswith(", null"))
+        for name, kind, *_ in documented("docs/results.md", "column", "type")
+    ]
+    assert expected == [(field.name, type_name(field.type), field.nullable) for field in table(tmp_path / "out").schema]
+
+
+def type_name(kind: pa.DataType) -> str:
+    """As arrow writes it, without the name of a list's items and without what may be null within."""
+    return re.sub(r"(item|element): | not null", "", str(kind))
+
+
+def test_the_kinds_of_errors_are_those_of_the_results_page() -> None:
+    rows = documented("docs/results.md", "`error`", "when")
+    assert _native.ERROR_KINDS == [(name.strip("`"), when) for name, when in rows]

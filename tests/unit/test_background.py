@@ -1,0 +1,230 @@
+"""A run in the background: how it is waited for, stopped and left."""
+
+import asyncio
+import threading
+
+import pytest
+
+import headgate
+from headgate.jobs._background import Run
+from headgate.jobs._job_options import FetchOptions
+from support.figures import snapshot_json, summary_json
+
+
+def nothing() -> None:
+    pass
+
+
+class FakeJob:
+    """A job that ends when it is told to, or after some looks at it."""
+
+    def __init__(self, looks: int | None = None, *, ends_on: str = "stop", **figures: object) -> None:
+        self._looks_left = looks
+        self._ends_on = ends_on
+        self._figures = figures
+        self._has_ended = threading.Event()
+        self.at_look = nothing
+        self.calls: list[str] = []
+
+    def wait(self, timeout_s: float) -> bool:
+        assert timeout_s <= 0.1
+        if timeout_s:
+            self.at_look()
+        if self._looks_left is not None:
+            self._looks_left -= 1
+            if self._looks_left < 0:
+                self._has_ended.set()
+        return self._has_ended.is_set()
+
+    def stop(self) -> None:
+        self._end("stop")
+
+    def abort(self) -> None:
+        self._end("abort")
+
+    def _end(self, how: str) -> None:
+        self.calls.append(how)
+        if how == self._ends_on:
+            self.at_look = nothing
+            self._figures |= {"interrupted": True}
+            self._has_ended.set()
+
+    def snapshot(self) -> str:
+        return snapshot_json()
+
+    def summary(self) -> str:
+        return summary_json(**self._figures)
+
+
+def run_of(job: FakeJob) -> Run:
+    return Run(job, FetchOptions(input="urls.txt", output="results"))
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_waiting_gives_what_was_done() -> None:
+    run = run_of(FakeJob(3))
+    assert run.summary is None
+    assert 100_000 == run.wait().rows
+    assert run.wait() is run.summary
+
+
+def test_a_wait_that_is_too_short_is_a_timeout_error_and_the_run_goes_on() -> None:
+    job = FakeJob()
+    with pytest.raises(TimeoutError, match=r"^the run has not ended within 0 s; it continues$"):
+        run_of(job).wait(timeout_s=0)
+    assert [] == job.calls
+
+
+@pytest.mark.parametrize(("error", "timeout_s"), [(ValueError, -1), (ValueError, float("nan")), (TypeError, "1")])
+def test_a_timeout_that_is_none_is_refused(error: type[Exception], timeout_s: float) -> None:
+    with pytest.raises(error, match=r"^timeout_s must be a number"):
+        run_of(FakeJob()).wait(timeout_s)
+
+
+def test_a_job_that_failed_raises_what_fetch_raises() -> None:
+    run = run_of(FakeJob(1, failure={"kind": "output", "message": "disk full"}))
+    with pytest.raises(headgate.OutputError, match="disk full") as raised:
+        run.wait()
+    assert raised.value.summary is run.summary
+
+
+def test_a_run_that_its_program_stops_gives_its_summary() -> None:
+    run = run_of(FakeJob())
+    run.stop()
+    assert run.wait().interrupted
+
+
+def test_stopping_again_ends_it_now() -> None:
+    job = FakeJob(ends_on="abort")
+    run = run_of(job)
+    run.stop()
+    run.stop()
+    assert ["stop", "abort"] == job.calls
+
+
+def test_it_can_be_ended_now_at_once() -> None:
+    job = FakeJob()
+    run_of(job).stop(now=True)
+    assert ["abort"] == job.calls
+
+
+def test_a_run_that_something_else_stops_is_interrupted() -> None:
+    job = FakeJob()
+    job.stop()
+    with pytest.raises(headgate.Interrupted, match=r"^stopped after 100,000 rows, which are written"):
+        run_of(job).wait()
+
+
+def test_an_interrupt_ends_the_wait_and_not_the_run() -> None:
+    job = FakeJob()
+    job.at_look = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        run_of(job).wait()
+    assert [] == job.calls
+
+
+def test_leaving_the_block_waits_for_the_end() -> None:
+    with run_of(FakeJob(5)) as run:
+        pass
+    assert run.summary is not None
+
+
+def test_leaving_the_block_by_an_error_stops_the_run_first() -> None:
+    job = FakeJob()
+    with pytest.raises(LookupError), run_of(job) as run:
+        raise LookupError
+    assert (["stop"], True) == (job.calls, run.summary is not None)
+
+
+def test_an_interrupt_at_the_end_of_the_block_stops_the_run_and_another_ends_it_now() -> None:
+    job = FakeJob(ends_on="abort")
+    job.at_look = interrupt
+    with pytest.raises(KeyboardInterrupt), run_of(job):
+        pass
+    assert ["stop", "abort"] == job.calls
+
+
+async def test_a_run_can_be_awaited() -> None:
+    summary = await run_of(FakeJob(5))
+    assert 100_000 == summary.rows
+
+
+async def test_several_runs_can_be_awaited_at_once() -> None:
+    summaries = await asyncio.gather(*(run_of(FakeJob(looks)) for looks in (5, 1, 3)))
+    assert [100_000] * 3 == [summary.rows for summary in summaries]
+
+
+async def test_cancelling_the_await_stops_the_run() -> None:
+    job = FakeJob()
+    run = run_of(job)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(run, 60)
+    assert (["stop"], True) == (job.calls, run.summary is not None)
+
+
+async def test_cancelling_the_await_twice_ends_the_run_now() -> None:
+    job = FakeJob(ends_on="abort")
+    task = asyncio.ensure_future(run_of(job))
+    for _ in range(2):
+        await asyncio.sleep(1)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ["stop", "abort"] == job.calls
+
+
+async def test_the_block_of_asyncio_waits_and_stops_as_the_other_one() -> None:
+    async with run_of(FakeJob(5)) as run:
+        pass
+    assert run.summary is not None
+    job = FakeJob()
+    with pytest.raises(LookupError):
+        async with run_of(job):
+            raise LookupError
+    assert ["stop"] == job.calls
+
+
+async def test_what_blocks_is_refused_where_a_loop_would_stand_still() -> None:
+    job = FakeJob()
+    with pytest.raises(RuntimeError, match="wait would block the event loop that runs in this thread: await"):
+        run_of(job).wait()
+    assert [] == job.calls
+    with pytest.raises(RuntimeError, match="write `async with`"), run_of(job):
+        pass
+    assert ["abort"] == job.calls
+
+
+async def test_fetch_and_retry_name_the_way_where_a_loop_would_stand_still() -> None:
+    with pytest.raises(
+        RuntimeError, match=r"^fetch would block the event loop .*await headgate\.start\(\.\.\.\).*to_thread"
+    ):
+        headgate.fetch("urls.txt", "results")
+    with pytest.raises(RuntimeError, match=r"^retry would block the event loop .*asyncio\.to_thread"):
+        headgate.Job("results").retry()
+
+
+def test_a_wait_in_a_thread_ends_with_a_main_thread_that_ctrl_c_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.main_thread(), "is_alive", lambda: False)
+    monkeypatch.setattr("sys.last_type", KeyboardInterrupt, raising=False)
+    job = FakeJob()
+    with pytest.raises(headgate.Interrupted):
+        run_of(job).wait()
+    assert ["stop"] == job.calls
+
+
+def test_a_wait_in_a_thread_goes_on_after_a_main_thread_that_came_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.main_thread(), "is_alive", lambda: False)
+    monkeypatch.setattr("sys.last_type", LookupError, raising=False)
+    job = FakeJob(3)
+    assert 100_000 == run_of(job).wait().rows
+    assert [] == job.calls
+
+
+def test_a_run_says_what_it_is() -> None:
+    run = run_of(FakeJob(2))
+    assert "<headgate.Run into 'results': runs>" == repr(run)
+    run.wait()
+    assert "<headgate.Run into 'results': has ended>" == repr(run)
