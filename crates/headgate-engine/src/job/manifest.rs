@@ -285,7 +285,8 @@ mod tests {
         let refusal = |user: Option<&str>| {
             let request = RequestOptions { user: user.map(Into::into), ..RequestOptions::default() };
             let now = JobOptions { request, ..now.clone() };
-            manifest.check(&now, fingerprint.as_ref(), Path::new("out")).map_err(|error| error.to_string())
+            let input = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: false };
+            manifest.check(&now, &input, Path::new("out")).map_err(|error| error.to_string())
         };
         assert!(refusal(None).expect_err("nobody asks").contains("it was begun with the header authorization"));
         assert_eq!(Ok(()), refusal(Some("me:secret")));
