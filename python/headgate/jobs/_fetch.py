@@ -49,7 +49,8 @@ def fetch(
 
     Raises:
         UsageError: An argument is wrong; all mistakes are named.
-        InputError: The input can't be read, or not to its end; `summary` says what was done before.
+        InputError: The input can't be read, or not to its end, or rows that an earlier run read have changed;
+            `summary` says what was done before.
         OutputError: The results can't be written; another process writes to `output`; it holds another job (the
             requests or the input were different), a damaged one, or something that headgate hasn't made; or it holds a
             job and `resume` is `False`.

@@ -120,7 +120,7 @@ class Job:
 
         Raises:
             UsageError: An argument is wrong; all mistakes are named.
-            InputError: The input can't be read again.
+            InputError: The input can't be read again, or rows that the job read have changed.
             OutputError: The results can't be read or written; another process writes to them; or the input, the
                 headers or the data are not those of the job.
             Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
