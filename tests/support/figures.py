@@ -61,6 +61,7 @@ SUMMARY: dict[str, Any] = {
     "bound_by": {"kind": "machine", "text": "bound by this machine: workers 98 % busy"},
     "output": "results",
     "interrupted": False,
+    "reader_gone": False,
     "notes": ["only 900 of 1,000 fit below the limit of open files"],
     "failure": None,
     "rows_known": 200_000,

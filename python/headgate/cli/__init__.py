@@ -5,6 +5,7 @@ Exit codes:
     3    finished, with failed rows
     2    a mistake on the command line, an input that cannot be read, or a place for results that cannot be used
     130  interrupted (143: terminated, 129: the terminal went away); the same command goes on, where that can be
+    141  whoever read standard output went away
     1    anything else
 """
 
@@ -17,6 +18,7 @@ from typing import Final
 from headgate._errors import HeadgateError, InternalError
 from headgate._message import spelled
 from headgate._nearest import nearest
+from headgate.cli._ending import EXIT_READER_GONE
 from headgate.cli._parser import CommandLineError
 
 EXIT_OK: Final = 0
@@ -42,7 +44,7 @@ def main() -> int:
     except BrokenPipeError:
         # Whoever read our output has seen enough. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        return EXIT_READER_GONE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

@@ -14,6 +14,9 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 EXIT_FAILED_ROWS: Final = 3
 _SIGNAL_EXIT_BASE: Final = 128
+EXIT_READER_GONE: Final = _SIGNAL_EXIT_BASE + signal.SIGPIPE
+"""As of a program that SIGPIPE has killed."""
+
 _INSECURE_WARNING: Final = (
     "WARNING: --insecure: certificates are not verified; "
     "anyone on the way can read and change what is sent and received"
@@ -65,4 +68,6 @@ def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:
         return 2 if summary.failure.kind in ("usage", "input") else 1
     if stopped_by is not None:
         return _SIGNAL_EXIT_BASE + stopped_by
+    if summary.reader_gone:
+        return EXIT_READER_GONE
     return EXIT_FAILED_ROWS if summary.has_failed_rows else 0

@@ -28,7 +28,8 @@ examples:
   headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status
 
 exit codes: 0 every row was answered, 3 finished with failed rows, 2 a mistake, an unreadable input
-or an unusable OUT, 130 interrupted (143 terminated): the same command goes on, 1 anything else"""
+or an unusable OUT, 130 interrupted (143 terminated): the same command goes on, 141 nobody reads
+the output of -o - any more, 1 anything else"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -41,8 +41,8 @@ def fetch(
         UsageError: An argument cannot be; all mistakes are named.
         InputError: The input cannot be read, or not to its end; `summary` says what was done before.
         OutputError: The results cannot be written; another process writes to `output`; it holds another job (what was
-            asked, or the input, was different), a damaged one, or what headgate has not made; or it holds a job and
-            `resume` is `False`.
+            asked, or the input, was different), a damaged one, or what headgate has not made; it holds a job and
+            `resume` is `False`; or whoever read standard output has gone.
         Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
             `summary` says what was done; the same call goes on. A second Ctrl-C ends it without waiting. Other signals
             do what the program has them do: SIGTERM, unless it is handled, ends the process as a kill would.

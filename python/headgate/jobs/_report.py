@@ -42,9 +42,17 @@ def finished_already(summary: Summary) -> bool:
 
 def report(summary: Summary, spell: Spell = as_keyword) -> str:
     """The summary as aligned lines, without a line end after the last; options are spelled so."""
+    if summary.reader_gone:
+        return reader_gone(summary)
     if summary.job is not None and finished_already(summary):
         return "\n".join(map(_format.printable, (_finished(summary.job, summary.output, spell), *_place(summary))))
     return _lines(summary, _headline(summary), spell, again="")
+
+
+def reader_gone(summary: Summary) -> str:
+    """That a run has stopped because nobody reads its results any more."""
+    rows = _format.plural(summary.rows, "row")
+    return f"stopped: whoever read standard output has gone; {rows} were done, and no more will be"
 
 
 def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:

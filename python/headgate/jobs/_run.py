@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from headgate import _format
-from headgate._errors import Interrupted, error_of
+from headgate._errors import Interrupted, OutputError, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
 from headgate._native import Run, give_back_large_blocks
 from headgate._summary import Summary
@@ -62,6 +62,7 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
 
     Raises:
         HeadgateError: The job could not start, or failed; `summary` says what was done.
+        OutputError: Whoever read standard output went away.
         Interrupted: Ctrl-C was pressed.
     """
     summary, stopped_by = run(options, display)
@@ -69,6 +70,8 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
         display.say(_report.report(summary))
     if summary.failure is not None:
         raise error_of(summary.failure.kind, summary.failure.pieces, summary=summary)
+    if stopped_by is None and summary.reader_gone:
+        raise OutputError(_report.reader_gone(summary), summary=summary)
     if stopped_by is not None:
         way_on = "; the same call goes on" if summary.job is not None and summary.job.resumable else ""
         rows = _format.count(summary.rows)

@@ -23,6 +23,7 @@ use super::commit::{Commit, PartRecord};
 use super::lock::{self, Lock};
 use super::log::CommitLog;
 use super::manifest::Manifest;
+use super::place::check_new;
 use super::record;
 use super::results::{OWN_DIRECTORY, Results, part_files};
 use super::storage::{Storage, remove_if_there, write_file};
@@ -59,6 +60,7 @@ impl JobDirectory {
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                check_new(root)?;
                 create_with_parents(root, storage.as_ref()).map_err(|error| {
                     JobError::output(format!("cannot create the directory {shown}: {}", cause(&error)))
                 })?;

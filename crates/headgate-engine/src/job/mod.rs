@@ -12,6 +12,7 @@ mod log;
 mod manifest;
 mod open;
 mod parts;
+mod place;
 mod record;
 mod records;
 mod results;

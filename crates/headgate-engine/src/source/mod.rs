@@ -34,6 +34,7 @@ mod whole_lines;
 use arrow_schema::Fields;
 
 use self::fingerprint::Fingerprint;
+pub(crate) use self::form::scheme_of;
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::row::RowBatch;

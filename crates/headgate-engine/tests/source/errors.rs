@@ -1,8 +1,11 @@
 //! Every mistake that ends a job before its first row, word for word.
 
+use std::path::Path;
+
+use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::SourceOptions;
 
-use crate::{Files, drain, open, open_error, options};
+use crate::{Files, drain, open, open_error, options, rows};
 
 const KNOWN: &str =
     "unknown extension: known are .txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
@@ -30,6 +33,23 @@ fn an_input_that_cannot_be_read_at_all_is_named_with_the_reason() {
     ];
     for (name, expected) in cases {
         assert_eq!(expected, files.message(&open_error(&options(&files.path(name)))));
+    }
+}
+
+#[test]
+fn a_url_that_is_not_http_is_refused_before_anything_is_read() {
+    for (scheme, rest) in
+        [("s3", "bucket/urls.txt"), ("ftp", "a.example/[1-3]"), ("file", "/tmp/urls.txt"), ("htps", "a/")]
+    {
+        let input = format!("{scheme}://{rest}");
+        let expected = format!(
+            "{input}: {scheme}:// is neither http:// nor https://; a list of URLs is a local file, by its path: copy it here, or pipe its lines into -"
+        );
+        let error = open_error(&options(Path::new(&input)));
+        assert_eq!((JobErrorKind::Input, expected), (error.kind, error.to_string()));
+    }
+    for input in ["HTTP://a/[1-2]", "{http,https}://a/", "htt{p,ps}://a/"] {
+        assert_eq!(2, rows(&options(Path::new(input))).len(), "{input}");
     }
 }
 
