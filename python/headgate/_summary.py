@@ -41,13 +41,15 @@ class ErrorExample:
     Attributes:
         row: Its ordinal.
         url: What it asked.
-        message: What went wrong.
+        message: What went wrong, in the same words for each row with this cause.
+        detail: What of it is this row's alone: an address, a time, a line of the input.
         option: The keyword of the option that can help, if one can.
     """
 
     row: int
     url: str
     message: str
+    detail: str | None = None
     option: str | None = None
 
 

@@ -122,9 +122,7 @@ def test_a_terminal_that_goes_away_costs_no_results(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("said", "flags"), [(READER_GONE, []), ("", ["-q"])])
-def test_a_reader_that_goes_away_ends_the_job_as_an_interrupt_does(
-    said: str, flags: list[str], tmp_path: Path
-) -> None:
+def test_a_reader_that_goes_away_ends_the_job_as_an_interrupt_does(said: str, flags: list[str], tmp_path: Path) -> None:
     summary_file = tmp_path / "s.json"
     with (
         serving() as server,

@@ -396,7 +396,7 @@ class OnlyOption(TypedDict, total=False):
         JobOption(
             help=(
                 "Kinds of failures, as in the column `error`, and statuses:"
-                ' `"timeout,status:503"` or `["timeout", "status:5xx"]`.'
+                ' `"timeout,status:503"` or `["timeout", "status:5xx"]`. `timeout` asks `connect_timeout` again, too.'
             ),
             default=None,
             default_means="all",

@@ -178,8 +178,9 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
 
 
 def _reason(example: ErrorExample, spell: Spell) -> str:
+    detail = "" if example.detail is None else f" ({example.detail})"
     advice = "" if example.option is None else f"; see {spell(Mention(example.option))}"
-    return f"row {example.row}: {_short(example.url)}: {example.message}{advice}"
+    return f"row {example.row}: {_short(example.url)}: {example.message}{detail}{advice}"
 
 
 def _short(url: str) -> str:

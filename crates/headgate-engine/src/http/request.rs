@@ -19,6 +19,7 @@ use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::message::OptionName;
 use crate::model::options::RequestOptions;
 use crate::model::origin::Origin;
+use crate::model::reason::{Reason, shown};
 use crate::model::row::Row;
 
 /// Headers that are not for others to set.
@@ -180,13 +181,13 @@ impl Preparer {
     }
 
     fn prepare(&mut self, row: &Row) -> Result<Prepared, Failure> {
-        self.try_prepare(row).map_err(|message| Failure::new(ErrorKind::InvalidRequest, message))
+        self.try_prepare(row).map_err(|reason| Failure::new(ErrorKind::InvalidRequest, reason))
     }
 
-    fn try_prepare(&mut self, row: &Row) -> Result<Prepared, String> {
+    fn try_prepare(&mut self, row: &Row) -> Result<Prepared, Reason> {
         let extra = row.extra.as_deref();
-        if let Some(defect) = extra.and_then(|extra| extra.defect.as_deref()) {
-            return Err(defect.to_owned());
+        if let Some(defect) = extra.and_then(|extra| extra.defect.as_ref()) {
+            return Err(defect.clone());
         }
         let Found { site, path, authorization } =
             self.sites.find(&row.url, |origin| self.defaults.lines_to(origin).into())?;
@@ -238,16 +239,18 @@ fn write_lines(headers: &HeaderMap, wire: &mut Vec<u8>) {
 /// What of these pairs is sent, as far as all of them can be.
 fn checked_headers<'a>(
     pairs: impl Iterator<Item = (&'a str, &'a [u8])>,
-) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+) -> Result<Vec<(HeaderName, HeaderValue)>, Reason> {
     let mut checked = Vec::new();
     for (name, value) in pairs {
         if checked.len() == MAX_OWN_HEADERS {
-            return Err(format!("it has more than {MAX_OWN_HEADERS} headers"));
+            return Err(format!("it has more than {MAX_OWN_HEADERS} headers").into());
         }
-        let shown = name.escape_default();
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{shown}` is no header name"))?;
-        let value = HeaderValue::from_bytes(value)
-            .map_err(|_| format!("header `{shown}` has a character that cannot be sent, such as a line break"))?;
+        let given = name.as_bytes();
+        let name = HeaderName::from_bytes(given)
+            .map_err(|_| Reason::new("a header has a name that cannot be sent").with(shown(given)))?;
+        let value = HeaderValue::from_bytes(value).map_err(|_| {
+            Reason::new("a header has a character that cannot be sent, such as a line break").with(shown(given))
+        })?;
         // How the body is delimited and how long the connection lives is decided here: a header that contradicts it would
         // let a request be smuggled. Tables of recorded requests have them, so they are left out and not refused.
         if !OURS.contains(&name) {
@@ -268,11 +271,11 @@ fn replace_headers(headers: &mut HeaderMap, own: &[(HeaderName, HeaderValue)]) {
     }
 }
 
-fn method(text: &str) -> Result<Method, String> {
+fn method(text: &str) -> Result<Method, Reason> {
     match Method::from_bytes(text.as_bytes()) {
         Ok(Method::CONNECT) => Err("CONNECT asks for a tunnel, which has no result".into()),
         Ok(method) => Ok(method),
-        Err(_) => Err(format!("`{}` is no HTTP method", text.escape_default())),
+        Err(_) => Err(Reason::new("this is no HTTP method").with(shown(text.as_bytes()))),
     }
 }
 
@@ -349,18 +352,18 @@ mod tests {
             |name: &str, value: &[u8]| RowExtra { headers: vec![(name.into(), value.into())], ..RowExtra::default() };
         let method = |name: &str| RowExtra { method: Some(name.into()), ..RowExtra::default() };
         for (message, extra) in [
-            ("`GE T` is no HTTP method", method("GE T")),
-            ("`` is no HTTP method", method("")),
+            ("this is no HTTP method (`GE T`)", method("GE T")),
+            ("this is no HTTP method (``)", method("")),
             ("CONNECT asks for a tunnel, which has no result", method("CONNECT")),
             (
-                "header `x` has a character that cannot be sent, such as a line break",
+                "a header has a character that cannot be sent, such as a line break (`x`)",
                 header("x", b"a\r\nInjected: yes"),
             ),
-            ("`a b\\r\\n` is no header name", header("a b\r\n", b"x")),
+            ("a header has a name that cannot be sent (`a b\\r\\n`)", header("a b\r\n", b"x")),
             ("line 3 is broken", RowExtra { defect: Some("line 3 is broken".into()), ..RowExtra::default() }),
         ] {
             let failure = prepare(&RequestOptions::default(), &row_with(extra)).expect_err(message);
-            assert_eq!(Failure::new(ErrorKind::InvalidRequest, message), failure);
+            assert_eq!(format!("invalid_request: {message}"), failure.to_string());
         }
     }
 
@@ -404,8 +407,8 @@ mod tests {
             [bad_method, bad_header, ours].map(|options| Defaults::new(&options).expect_err("bad").to_string());
         assert_eq!(
             [
-                "method: `GET IT` is no HTTP method",
-                "headers: header `a` has a character that cannot be sent, such as a line break",
+                "method: this is no HTTP method (`GET IT`)",
+                "headers: a header has a character that cannot be sent, such as a line break (`a`)",
                 "headers: `content-Length` is set by headgate, which decides on bodies and connections",
             ],
             messages.each_ref().map(String::as_str)

@@ -6,12 +6,13 @@
 
 use std::path::{Path, PathBuf};
 
-use arrow_schema::Schema;
+use arrow_schema::{Schema, SchemaRef};
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::columns::schema::as_begun;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
@@ -95,6 +96,11 @@ impl Manifest {
             self.input.path = std::path::absolute(input).ok();
         }
         self
+    }
+
+    /// The columns of its results, which have been these since it began.
+    pub(super) fn columns(&self, now: &SchemaRef) -> SchemaRef {
+        as_begun(now, &self.schema)
     }
 
     pub(crate) fn format(&self) -> Format {

@@ -11,6 +11,7 @@ mod lock;
 mod log;
 mod manifest;
 mod open;
+mod part_format;
 mod parts;
 mod place;
 mod record;

@@ -9,10 +9,11 @@ use super::commit::Commit;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::manifest::Manifest;
+use super::part_format::PartFormat;
 use super::sink::DurableSink;
 use super::storage::Storage;
 use super::watched::Watched;
-use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
+use super::writer::{JobWriter, MonotonicClock, Standing};
 use crate::columns::schema::check_names;
 use crate::message;
 use crate::model::error::JobError;
@@ -70,6 +71,7 @@ impl OpenJob {
             if results.newest.number > 0 {
                 check_resume(path, &manifest, options, fingerprint.as_ref())?;
                 let done_rows = done_rows_of(&results.newest)?;
+                let part_format = PartFormat::new(options.sink.format, &manifest.columns(schema))?;
                 let manifest = manifest.with_input_at(&options.source.input);
                 directory.renew(&manifest)?;
                 let note = results.note().map(Message::from);

@@ -15,8 +15,9 @@ use crate::model::message::{Message, OptionName};
 use crate::parts::read::ways_on;
 
 /// Rises when an older headgate could misread a job.
-const FORMAT_VERSION: u32 = 3;
-/// The oldest that is still understood. Of version 2 the log had no checkpoints.
+const FORMAT_VERSION: u32 = 4;
+/// The oldest that is still understood. Of version 2 the log had no checkpoints, and of version 3 results had no column
+/// `error_detail`.
 const OLDEST_VERSION: u32 = 2;
 /// Far beyond any record of ours: the largest is a checkpoint, which lists a million parts at the most, 120 bytes each.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;

@@ -20,10 +20,11 @@ use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::manifest::Manifest;
 use super::open::{RunningJob, done_rows_of};
+use super::part_format::PartFormat;
 use super::records::{attempts_of, kinds, rows};
 use super::status;
 use super::storage::Storage;
-use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
+use super::writer::{JobWriter, MonotonicClock, Standing};
 use crate::columns::schema::schema;
 use crate::message;
 use crate::model::error::JobError;
@@ -93,7 +94,7 @@ impl OpenRetry {
         let done_rows = done_rows_of(&results.newest)?;
         let first = open_input(&job.source, fingerprint.as_ref()).map_err(|error| moved(&error, &output))?;
         let kept = first.kept_fields();
-        let schema = schema(&kept);
+        let schema = manifest.columns(&schema(&kept));
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
         let parts: Vec<_> = results.parts.iter().filter(|part| part.is_failed()).cloned().collect();
