@@ -9,6 +9,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
 `jobs`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
+    _facts                                       how facts stand below one another
+    _html                                        and in a notebook
     _summary  _checks                           what a job says of itself, what an argument must be
     _errors  _option                             what can go wrong; an option is one entry
     _headgate                                    the engine
@@ -40,9 +42,9 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _job_options                             all of them, as the engine is told
         _arguments                               what Python gives as options
         _status                                  what a job's directory says
-        _facts                                   how facts stand below one another
         _notebook  _process                      where it runs, and what ends with it
         _blocking  _signals                      what may not block, what interrupts
+        _block                                   lines of a terminal that are drawn again
         _display  _proxies                       what a running job shows, what it says of proxies
         _watch                                   who looks at it
         _report  _report_status                  what is said of a finished one, and of one that was looked at
@@ -51,7 +53,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _fetch  _job  _server                    the faces of the engine
 
     cli/                                         one file for each verb
-        _verbs  _parser  _flags  _exit_codes
+        _verbs  _wrapping  _exit_codes
+        _parser  _flags
         _ending  _replace  _files
         _foreign  _secret_flags  _shells
         _option_flags

@@ -1,9 +1,13 @@
 """What a job says of itself: while it runs (`Snapshot`) and at its end (`Summary`). Both cross the seam as JSON."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
+from headgate import _format
+from headgate._facts import Fact, rows_by_outcome
+from headgate._html import table
 from headgate._message import Message, Spell, as_keyword, message_of, spelled
 
 
@@ -95,8 +99,26 @@ class JobFigures:
 class Snapshot:
     """How far a running job is.
 
-    Latencies are in microseconds; what is not known is `None`. `rows` are of this run, beyond the `rows_before` of
-    earlier ones; `fraction` and `time_left_s` are of the whole job.
+    Latencies are in microseconds; what is not known is `None`.
+
+    Attributes:
+        elapsed_s: Since this run began.
+        rows: Rows that this run has done: `answered` and `failed`.
+        rows_known: Rows of the input.
+        fraction: How much of the whole job is done, from 0 to 1.
+        answered: Rows with a whole response whose status is not in `fail_on`.
+        failed: The others.
+        in_flight: Attempts that have been started and have not ended.
+        concurrency: How many there may be.
+        requests_per_s: Rows in the last seconds, for each of them.
+        requests_per_s_mean: The same since this run began.
+        p50_us: Half of the attempts took no longer.
+        p99_us: All but a hundredth took no longer.
+        bytes_received: Bytes of bodies as they came, before decoding.
+        time_left_s: Until the whole job is done, at this rate.
+        stopping: Whether it was told to stop.
+        bound_by: What holds it back.
+        rows_before: Rows that were done by earlier runs of the job.
     """
 
     elapsed_s: float
@@ -122,6 +144,22 @@ class Snapshot:
         """Reads what the engine wrote; its sentences spell options so."""
         figures: dict[str, Any] = json.loads(text)
         return cls(**figures | {"bound_by": _bound_by(figures["bound_by"], spell)})
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return table("how far it is", self._facts())
+
+    def _facts(self) -> Iterator[Fact]:
+        known = "" if self.rows_known is None else f" of {_format.count(self.rows_known)}"
+        yield "rows", f"{_format.count(self.rows_before + self.rows)}{known}"
+        yield "answered", _format.count(self.answered)
+        yield "failed", _format.count(self.failed)
+        yield "in flight", f"{_format.count(self.in_flight)} of {_format.count(self.concurrency)}"
+        yield "requests/s", _format.count(self.requests_per_s)
+        yield "latency", f"p50 {_format.latency(self.p50_us)}, p99 {_format.latency(self.p99_us)}"
+        if self.time_left_s is not None:
+            yield "time left", _format.duration(self.time_left_s)
+        yield "bound by", self.bound_by.text.removeprefix("bound by ")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -203,6 +241,27 @@ class Summary:
     def to_json(self) -> str:
         """What `--summary FILE` writes."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        how = "failed" if self.failure is not None else "stopped early" if self.interrupted else "done"
+        rows, elapsed = _format.plural(self.rows, "row"), _format.duration(self.elapsed_s)
+        return table(f"{how}: {rows} in {elapsed}", self._facts())
+
+    def _facts(self) -> Iterator[Fact]:
+        if self.failure is not None:
+            yield "failure", self.failure.message
+        yield from rows_by_outcome(self, reasons={kind: row.message for kind, row in self.error_examples.items()})
+        yield "requests/s", _format.count(self.requests_per_s)
+        yield "latency", f"p50 {_format.latency(self.latency_us.p50)}, p99 {_format.latency(self.latency_us.p99)}"
+        yield "received", _format.size(self.bytes_received)
+        yield "bound by", self.bound_by.text.removeprefix("bound by ")
+        if self.job is not None:
+            yield "whole job", f"{_format.count(self.job.answered)} answered, {_format.count(self.job.failed)} failed"
+        if self.output:
+            yield "results", self.output
+        for note in self.notes:
+            yield "note", note
 
 
 def _failure(told: dict[str, Any], spell: Spell) -> Failure:

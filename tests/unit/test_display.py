@@ -76,15 +76,17 @@ def test_a_narrow_terminal_gets_what_matters_most(monkeypatch: pytest.MonkeyPatc
         with _display.display_for(stream, show=True) as display:
             display.update(snapshot())
         shown[columns] = plain(stream.getvalue())
-    assert shown[40][:6] == [
+    assert shown[40][:8] == [
         "37,412 of 100,000 rows (37 %)",
+        "1.2 s, 2.1 s left",
         "31,204 requests/s, 256 in flight",
+        "p50 8.1 ms, p99 21 ms",
         "10 failed",
-        "bound by concurrency: 256 in flight at a",
-        "mean of 8.1 ms allow 31,605 requests/s;",
-        "raise --concurrency",
+        "bound by concurrency: 256 in flight at",
+        "a mean of 8.1 ms allow 31,605",
+        "requests/s; raise --concurrency",
     ]
-    assert "256 in flight" in shown[69][1]
+    assert "256 in flight" in shown[69][2]
     assert "256 of 256" in shown[70][1]
 
 
@@ -170,4 +172,4 @@ def test_the_live_block_goes_and_messages_stay(monkeypatch: pytest.MonkeyPatch) 
         display.say("stopping: [soon]")
     text = stream.getvalue()
     assert "stopping: [soon]" in text
-    assert text.endswith("\x1b[2K"), "the last thing it does is to erase its lines"
+    assert text.endswith("\x1b[2K\r\x1b[5A\x1b[?25h"), "the last thing it does is to erase its lines"

@@ -33,6 +33,7 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     asked.read_as(OptionName::Format, &mut sink.format, |name: String| format(&name))?;
     asked.read(OptionName::Fresh, &mut sink.fresh)?;
     asked.read(OptionName::Resume, &mut sink.resume)?;
+    asked.read(OptionName::AllowGrown, &mut sink.allow_grown)?;
     asked.read_seconds(OptionName::CommitEveryS, &mut sink.commit_every)?;
     asked.read(OptionName::Method, &mut request.method)?;
     asked.read(OptionName::UserAgent, &mut request.user_agent)?;

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from headgate.cli._exit_codes import EXIT_ERROR, EXIT_FAILED_ROWS, EXIT_OK, EXIT_SIGNALLED, EXIT_USAGE
+from headgate.cli._wrapping import fitted
 
 if TYPE_CHECKING:
     from headgate._summary import Summary
@@ -38,7 +39,7 @@ def end(
         summary_file: Where to write it as JSON.
     """
     if report is not None:
-        tell(report)
+        tell(fitted(report, sys.stderr))
     if summary.failure is not None:
         tell(f"error: {summary.failure.message}")
     if summary_file is not None:

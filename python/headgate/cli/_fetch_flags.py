@@ -6,7 +6,8 @@ from pathlib import Path
 
 from headgate.cli import _foreign, _option_flags
 from headgate.cli._exit_codes import listing
-from headgate.cli._parser import Parser, help_width
+from headgate.cli._parser import Parser
+from headgate.cli._wrapping import help_width
 from headgate.jobs._job_options import FetchOptions
 from headgate.jobs._options import FETCH
 

@@ -6,8 +6,6 @@ the first mistake: `Values` reads what was typed and gathers them.
 
 import argparse
 import re
-import shutil
-import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
@@ -16,12 +14,12 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from headgate._checks import Check
 from headgate._nearest import nearest
+from headgate.cli._wrapping import help_width, wrapped
 
 _MISSING: Final = "\0missing"
 """Stands for the value of a flag that has none; no argument of a process can hold a NUL."""
 
 _HELP: Final = "print this"
-_WIDEST: Final = 100
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _SIZE_UNITS: Final[dict[str, int]] = {
@@ -302,25 +300,6 @@ class Values:
                 rule(number)
             except ValueError as mistake:
                 self.wrong(dest, str(mistake))
-
-
-def help_width() -> int:
-    """Columns of the terminal, as far as they help to read; what is no terminal gets that many, too."""
-    return min(shutil.get_terminal_size((_WIDEST, 1)).columns, _WIDEST)
-
-
-def wrapped(text: str, width: int) -> str:
-    """Text with paragraphs that fit the width; lines that are set in stay as they are."""
-    paragraphs = []
-    for paragraph in text.split("\n\n"):
-        lines = paragraph.split("\n")
-        if any(line.startswith(" ") for line in lines):
-            paragraphs.append(paragraph)
-        else:
-            paragraphs.append(
-                textwrap.fill(" ".join(lines), width=width, break_long_words=False, break_on_hyphens=False)
-            )
-    return "\n\n".join(paragraphs)
 
 
 def _choices(metavar: str, choices: Choices) -> Choices:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from headgate.cli import _option_flags
 from headgate.cli._exit_codes import listing
-from headgate.cli._parser import Parser, help_width
+from headgate.cli._parser import Parser
+from headgate.cli._wrapping import help_width
 from headgate.jobs._job_options import RetryOptions
 from headgate.jobs._options import RETRY
 
@@ -18,7 +19,7 @@ like any run, and the same command continues.
 An invalid_request stays invalid, and is asked again only if --only names that kind.
 
 The requests are those of the job. It does not store the values of headers and data: if it was started with -H or -d,
-give them here again. Credentials are needed again too, and may be new ones."""
+give the same ones here. Credentials are needed again too, and can have new values."""
 
 _EXAMPLES = """\
 examples:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from headgate.cli._parser import Parser
+from headgate.cli._wrapping import fitted
 
 _DESCRIPTION: Final = """\
 Says how far the job in OUT is, as of its last commit, and whether its results are those that were committed: no file of
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     if values.switch("json"):
         sys.stdout.write(status.to_json())
     else:
-        print(_report_status.report(status))
+        print(fitted(_report_status.report(status), sys.stdout))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What a running job shows: a live block on a terminal, a line now and then elsewhere, or nothing.
+"""What a running job shows: a live block on a terminal, a line in a notebook, one now and then elsewhere, or nothing.
 
 It is drawn from the thread that waits for the job, some times a second, from one snapshot of constant size.
 """
@@ -7,19 +7,22 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from headgate import _format
 from headgate._summary import Snapshot
+from headgate.jobs._block import Block
+from headgate.jobs._notebook import Line, in_notebook
 from headgate.jobs._option_entry import STANDARD_STREAM
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
 LINE_EVERY_S: Final = 10.0
-_BLOCK_WIDTH: Final = 80
-_NARROW: Final = 70
+_WIDEST: Final = 80
+_NARROW: Final = 69
 """Below this width the facts do not fit side by side: the block shows only what matters most."""
 
 _LONGEST_BAR: Final = 24
@@ -69,17 +72,11 @@ class Lines(Silent):
 class Live(Silent):
     """Keeps one block of lines up to date on a terminal, and removes it at the end."""
 
-    def __init__(self, console: "Console") -> None:
-        from rich.live import Live as Block  # noqa: PLC0415 - takes longer than `headgate --help` may
-
-        self._console = console
-        # Standard output may be carrying the results: nothing of it is redirected.
-        self._block = Block(
-            console=console, auto_refresh=False, transient=True, redirect_stdout=False, redirect_stderr=False
-        )
+    def __init__(self, block: Block) -> None:
+        self._block = block
 
     def __enter__(self) -> Self:
-        self._block.start()
+        self._block.begin()
         return self
 
     def __exit__(
@@ -87,16 +84,35 @@ class Live(Silent):
     ) -> None:
         # The terminal may be gone, the results are not.
         with contextlib.suppress(OSError):
-            self._block.stop()
+            self._block.end()
 
     def update(self, snapshot: Snapshot) -> None:
         """Draws the block."""
-        narrow = self._console.width < _NARROW
-        self._block.update(narrow_block(snapshot) if narrow else progress_block(snapshot), refresh=True)
+        width = self._block.width
+        self._block.draw(narrow_block(snapshot) if width < _NARROW else progress_block(snapshot, width))
 
     def say(self, message: str) -> None:
         """Writes the message above the block."""
-        self._console.print(message, markup=False, highlight=False)
+        self._block.write_above(message)
+
+
+class Cell(Silent):
+    """Keeps one line up to date below the cell of a notebook, where it stays."""
+
+    def __init__(self) -> None:
+        self._line = Line()
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Shows the line."""
+        self._line.show(short_line(snapshot))
+
+    def say(self, message: str) -> None:
+        """Writes the message as what a program prints."""
+        sys.stderr.write(f"{message}\n")
+
+    def end(self, snapshot: Snapshot) -> None:
+        """Shows where it came to."""
+        self.update(replace(snapshot, time_left_s=None))
 
 
 def display_for(stream: IO[str] | None = None, *, show: bool | None = None, output: str | None = None) -> Silent:
@@ -104,9 +120,11 @@ def display_for(stream: IO[str] | None = None, *, show: bool | None = None, outp
 
     Args:
         stream: Where to show it.
-        show: `True` shows it in any case, `False` never, `None` on a terminal only.
+        show: `True` shows it in any case, `False` never, `None` on a terminal and in a notebook.
         output: Where the job's rows go: if to standard output, there is no live block.
     """
+    if stream is None and show is not False and in_notebook():
+        return Cell()
     stream = sys.stderr if stream is None else stream
     if show is False or (show is None and not stream.isatty()):
         return Silent()
@@ -116,7 +134,19 @@ def display_for(stream: IO[str] | None = None, *, show: bool | None = None, outp
     from rich.console import Console  # noqa: PLC0415 - takes longer than `headgate --help` may
 
     console = Console(file=stream)
-    return Lines(stream) if console.is_dumb_terminal else Live(console)
+    return Lines(stream) if console.is_dumb_terminal else Live(Block(console))
+
+
+def short_line(snapshot: Snapshot) -> str:
+    """What matters most, on a line that is never broken where there are 100 columns."""
+    facts = [
+        _rows(snapshot),
+        f"{_format.count(snapshot.requests_per_s)} requests/s",
+        f"{_format.count(snapshot.failed)} failed",
+        _format.duration(snapshot.elapsed_s),
+        *_ending(snapshot),
+    ]
+    return ", ".join(facts)
 
 
 def progress_line(snapshot: Snapshot) -> str:
@@ -152,7 +182,7 @@ def _ending(snapshot: Snapshot) -> list[str]:
     return [] if snapshot.time_left_s is None else [f"{_format.duration(snapshot.time_left_s)} left"]
 
 
-def progress_block(snapshot: Snapshot) -> "RenderableType":
+def progress_block(snapshot: Snapshot, width: int = _WIDEST) -> "RenderableType":
     """The live block: five lines, and the sentence on the bottleneck; fits into 80 columns."""
     from rich.console import Group  # noqa: PLC0415 - as above
     from rich.table import Table  # noqa: PLC0415
@@ -169,7 +199,7 @@ def progress_block(snapshot: Snapshot) -> "RenderableType":
     facts.add_row("answered", _format.count(snapshot.answered), "failed", failed)
     facts.add_row("latency", latencies, "received", _format.size(snapshot.bytes_received))
     bound = Text(_format.printable(snapshot.bound_by.text), style="bold")
-    return Group(_progress(snapshot), facts, bound)
+    return Group(_progress(snapshot, min(width, _WIDEST)), facts, bound)
 
 
 def narrow_block(snapshot: Snapshot) -> "RenderableType":
@@ -179,22 +209,24 @@ def narrow_block(snapshot: Snapshot) -> "RenderableType":
 
     return Group(
         Text(_rows(snapshot)),
+        Text(", ".join([_format.duration(snapshot.elapsed_s), *_ending(snapshot)])),
         Text(f"{_format.count(snapshot.requests_per_s)} requests/s, {_format.count(snapshot.in_flight)} in flight"),
+        Text(f"p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"),
         Text(f"{_format.count(snapshot.failed)} failed", style="bold red" if snapshot.failed else ""),
         Text(_format.printable(snapshot.bound_by.text), style="bold"),
     )
 
 
-def _progress(snapshot: Snapshot) -> "RenderableType":
+def _progress(snapshot: Snapshot, width: int) -> "RenderableType":
     from rich.progress_bar import ProgressBar  # noqa: PLC0415 - as above
     from rich.table import Table  # noqa: PLC0415
 
     before, after = _rows(snapshot), [_format.duration(snapshot.elapsed_s), *_ending(snapshot)]
-    room = _BLOCK_WIDTH - sum(len(text) + _GAP for text in (before, *after))
+    room = width - sum(len(text) + _GAP for text in (before, *after))
     cells: list[RenderableType] = [before, *after]
     if snapshot.fraction is not None and room >= _SHORTEST_BAR:
-        width = min(room, _LONGEST_BAR)
-        cells.insert(1, ProgressBar(total=1.0, completed=snapshot.fraction, width=width))
+        bar = ProgressBar(total=1.0, completed=snapshot.fraction, width=min(room, _LONGEST_BAR))
+        cells.insert(1, bar)
     line = Table.grid(padding=(0, _GAP))
     for _ in cells:
         line.add_column(no_wrap=True)

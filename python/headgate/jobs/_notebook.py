@@ -1,6 +1,8 @@
-"""Whether this process is the kernel of a notebook, as that of Jupyter is."""
+"""Whether this process is the kernel of a notebook, as that of Jupyter is, and what is shown in its cells."""
 
 import sys
+from importlib import import_module
+from typing import Any
 
 
 def in_notebook() -> bool:
@@ -9,3 +11,18 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     get_ipython = getattr(ipython, "get_ipython", None)
     return get_ipython is not None and getattr(get_ipython(), "kernel", None) is not None
+
+
+class Line:
+    """One line below a cell, whose text is replaced in place."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def show(self, text: str) -> None:
+        """Shows the text instead of what was there."""
+        content = {"text/plain": text}
+        if self._handle is None:
+            self._handle = import_module("IPython.display").display(content, raw=True, display_id=True)
+        else:
+            self._handle.update(content, raw=True)

@@ -29,7 +29,7 @@ class ProgressOption(TypedDict, total=False):
         JobOption(
             help="Show progress on standard error.",
             default=None,
-            default_means="if it is a terminal",
+            default_means="if it is a terminal, and in notebooks",
             check=switch,
         ),
     ]

@@ -63,6 +63,19 @@ class OutputOptions(TypedDict, total=False):
             typed="refuse if OUT already holds a job",
         ),
     ]
+    allow_grown: Annotated[
+        bool,
+        JobOption(
+            help=(
+                "Resume even if rows have been added to the end of the input, and do these too. The rows that were"
+                " there before must be unchanged."
+            ),
+            default=False,
+            check=switch,
+            group="output",
+            typed="resume even if rows were added to the end of INPUT, and do these too",
+        ),
+    ]
     commit_every_s: Annotated[
         float,
         JobOption(

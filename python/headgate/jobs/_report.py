@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from headgate import _format
+from headgate._facts import Fact, aligned, most_first, rows_by_outcome
 from headgate._message import Mention, Spell, as_keyword
 from headgate._summary import ErrorExample, JobFigures, Summary
-from headgate.jobs._facts import Fact, aligned, most_first, rows_by_outcome
 from headgate.jobs._option_entry import STANDARD_STREAM
 
 _MILLION: Final = 1_000_000
@@ -38,7 +38,8 @@ def greeting(summary: Summary) -> str | None:
 
 def finished_already(summary: Summary) -> bool:
     """Whether the job was done before this run, which had nothing to do."""
-    return summary.job is not None and _went_on(summary) and summary.job.finished and summary.rows == 0
+    nothing_happened = summary.rows == 0 and not _stopped_early(summary)
+    return summary.job is not None and _went_on(summary) and summary.job.finished and nothing_happened
 
 
 def report(summary: Summary, spell: Spell = as_keyword) -> str:
@@ -62,9 +63,11 @@ def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:
 
 
 def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
-    blocks = [headline, *aligned(_facts(summary, again, spell))]
-    if summary.rows or _stopped_early(summary):
-        blocks.append(summary.bound_by.text)
+    blocks = [headline]
+    if not _refused(summary):
+        blocks.extend(aligned(_facts(summary, again, spell)))
+        if summary.rows or _stopped_early(summary):
+            blocks.append(summary.bound_by.text)
     blocks.extend(_in_all(summary, of_a_retry=bool(again)))
     blocks.extend(_notes(summary))
     blocks.extend(_place(summary))
@@ -94,6 +97,12 @@ def _may_be_answered(job: JobFigures) -> bool:
 
 def _stopped_early(summary: Summary) -> bool:
     return summary.interrupted or summary.failure is not None
+
+
+def _refused(summary: Summary) -> bool:
+    """Whether it has come to nothing, because the input of an earlier run is another one now."""
+    failure = summary.failure
+    return failure is not None and failure.kind == "input" and not summary.rows and not summary.abandoned
 
 
 def _headline(summary: Summary, *, again: str = "") -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from headgate import _format
-from headgate.jobs._facts import Fact, aligned, rows_by_outcome
+from headgate._facts import Fact, aligned, rows_by_outcome
 from headgate.jobs._status import JobRun, JobStatus
 
 _GAP: Final = "  "

@@ -1,9 +1,14 @@
 """What a job's directory says of the job, whether it runs or not; it crosses the seam as JSON."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Self
+
+from headgate import _format
+from headgate._facts import Fact, rows_by_outcome
+from headgate._html import table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,6 +102,23 @@ class JobStatus:
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries, figures and times under the names of the attributes."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        state = "running" if self.running else "finished" if self.finished else "stopped"
+        known = "" if self.rows is None else f" of {_format.count(self.rows)}"
+        return table(f"{_format.count(self.done)}{known} rows done, {state}", self._facts())
+
+    def _facts(self) -> Iterator[Fact]:
+        yield "input", self.input
+        yield from rows_by_outcome(self)
+        yield "results", f"{_format.plural(self.parts, 'file')}, {_format.size(self.bytes)}, {self.format}"
+        yield "directory", self.output
+        yield "begun", _format.moment(self.started_at)
+        if self.committed_at is not None:
+            yield "last commit", _format.moment(self.committed_at)
+        if self.note is not None:
+            yield "note", self.note
 
     def to_json(self) -> str:
         """What `headgate status --json` prints; times are texts as in RFC 3339."""

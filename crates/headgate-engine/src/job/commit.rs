@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::done_rows::DoneRows;
 use crate::parts::name::{PartKind, PartName};
+use crate::source::compared::InputThen;
 
 /// Runs that are remembered one by one; of older ones only how many there were.
 const MAX_RUNS: usize = 32;
@@ -89,6 +90,10 @@ pub struct Commit {
     /// Runs before those in `runs`.
     pub earlier_runs: u64,
     pub runs: Vec<RunRecord>,
+    /// What was read, up to the last row that is done, and few more. `None`: the input cannot be read again, or is a pattern; or
+    /// an older headgate, which knew it by its size and time, has begun the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputThen>,
 }
 
 impl Commit {

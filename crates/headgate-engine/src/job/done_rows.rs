@@ -29,6 +29,11 @@ impl DoneRows {
         self.watermark
     }
 
+    /// The row after the last one that is done.
+    pub fn end(&self) -> u64 {
+        self.above.max().map_or(self.watermark, |last| last + 1)
+    }
+
     /// How many rows are done.
     pub fn rows_done(&self) -> u64 {
         self.watermark + self.above.len()

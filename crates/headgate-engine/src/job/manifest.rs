@@ -63,6 +63,13 @@ pub struct JobSpec {
     pub data_hash: Option<String>,
 }
 
+/// An input that may be the one of a job.
+pub(super) struct InputNow<'a> {
+    pub(super) fingerprint: Option<&'a Fingerprint>,
+    /// What was read of it then is known, and is compared when it is read again: here only its form counts.
+    pub(super) is_to_be_compared: bool,
+}
+
 impl Manifest {
     /// What `options` ask for, as a job that begins now.
     pub(super) fn new(
@@ -118,14 +125,9 @@ impl Manifest {
     ///
     /// # Errors
     /// `Output`, naming all that differs and the ways on.
-    pub(super) fn check(
-        &self,
-        options: &JobOptions,
-        fingerprint: Option<&Fingerprint>,
-        directory: &Path,
-    ) -> Result<(), JobError> {
+    pub(super) fn check(&self, options: &JobOptions, input: &InputNow<'_>, directory: &Path) -> Result<(), JobError> {
         let shown = directory.display();
-        self.same_or(options, fingerprint, |differences| {
+        self.same_or(options, input, |differences| {
             message!(
                 "{shown} holds another job: ",
                 differences,
@@ -144,7 +146,7 @@ impl Manifest {
     pub(super) fn check_retry(
         &self,
         options: &JobOptions,
-        fingerprint: Option<&Fingerprint>,
+        input: &InputNow<'_>,
         directory: &Path,
     ) -> Result<(), JobError> {
         let (then, now) = (&self.spec, JobSpec::new(options, &self.started_at));
@@ -155,7 +157,7 @@ impl Manifest {
             "; their values are not stored: give those of the job"
         };
         let shown = directory.display();
-        self.same_or(options, fingerprint, |differences| {
+        self.same_or(options, input, |differences| {
             message!("the failed rows of {shown} cannot be asked again as they were: ", differences, "{way_on}")
         })
     }
@@ -163,21 +165,25 @@ impl Manifest {
     fn same_or(
         &self,
         options: &JobOptions,
-        fingerprint: Option<&Fingerprint>,
+        input: &InputNow<'_>,
         refusal: impl FnOnce(Message) -> Message,
     ) -> Result<(), JobError> {
-        let differences = self.differences(options, fingerprint);
+        let differences = self.differences(options, input);
         if differences.is_empty() {
             return Ok(());
         }
         Err(JobError::output(refusal(Message::joined(differences, "; "))))
     }
 
-    fn differences(&self, options: &JobOptions, fingerprint: Option<&Fingerprint>) -> Vec<Message> {
+    fn differences(&self, options: &JobOptions, now: &InputNow<'_>) -> Vec<Message> {
         let input = &options.source.input;
-        let mut differences: Vec<Message> = match (&self.input.fingerprint, fingerprint) {
-            (Some(then), Some(now)) => {
-                let phrases = then.differences(now, input);
+        let mut differences: Vec<Message> = match (&self.input.fingerprint, now.fingerprint) {
+            (Some(then), Some(fingerprint)) => {
+                let phrases = if now.is_to_be_compared {
+                    then.differences_of_form(fingerprint, input)
+                } else {
+                    then.differences(fingerprint, input)
+                };
                 let differ = || format!("the input {input} is another one ({})", phrases.join("; ")).into();
                 (!phrases.is_empty()).then(differ).into_iter().collect()
             }
@@ -279,7 +285,8 @@ mod tests {
         let refusal = |user: Option<&str>| {
             let request = RequestOptions { user: user.map(Into::into), ..RequestOptions::default() };
             let now = JobOptions { request, ..now.clone() };
-            manifest.check(&now, fingerprint.as_ref(), Path::new("out")).map_err(|error| error.to_string())
+            let input = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: false };
+            manifest.check(&now, &input, Path::new("out")).map_err(|error| error.to_string())
         };
         assert!(refusal(None).expect_err("nobody asks").contains("the header authorization is missing"));
         assert_eq!(Ok(()), refusal(Some("me:secret")));

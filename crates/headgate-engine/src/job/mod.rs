@@ -31,4 +31,4 @@ pub use self::open::{OpenJob, RunningJob};
 pub(crate) use self::results::OWN_DIRECTORY;
 pub(crate) use self::sink::no_rows_for;
 pub use self::watched::Watched;
-pub use self::writer::MonotonicClock;
+pub use self::writer::{MonotonicClock, TrackedInput};

@@ -8,11 +8,11 @@ use arrow_schema::SchemaRef;
 use super::commit::Commit;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
-use super::manifest::Manifest;
+use super::manifest::{InputNow, Manifest};
 use super::sink::DurableSink;
 use super::storage::Storage;
 use super::watched::Watched;
-use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
+use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing, TrackedInput};
 use crate::columns::schema::check_names;
 use crate::message;
 use crate::model::error::JobError;
@@ -21,6 +21,7 @@ use crate::model::options::JobOptions;
 use crate::parts::time::now_text;
 use crate::queue::window::Window;
 use crate::sink::Sink;
+use crate::source::compared::InputThen;
 use crate::source::fingerprint::Fingerprint;
 
 /// A job's directory, taken by this process, that holds the job which the options ask for, or none.
@@ -35,6 +36,9 @@ pub struct OpenJob {
     done_rows: DoneRows,
     /// What its user is told.
     note: Option<Message>,
+    input: Option<TrackedInput>,
+    /// What the input was, where it was touched since: before they are compared, nothing of the job may change.
+    then: Option<InputThen>,
 }
 
 /// A job that results can be written to.
@@ -68,12 +72,21 @@ impl OpenJob {
         if let Some(manifest) = found.filter(|manifest| !manifest.clearing) {
             let results = directory.recover()?;
             if results.newest.number > 0 {
-                check_resume(path, &manifest, options, fingerprint.as_ref())?;
+                let then = results.newest.input.as_ref();
+                let now = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: then.is_some() };
+                let then = then.filter(|then| Some(&then.fingerprint) != fingerprint.as_ref()).cloned();
+                let rows = results.newest.range.end;
+                let then = then.map(|then| InputThen { rows: rows.or(then.rows), ..then });
+                check_resume(path, &manifest, options, &now)?;
                 let done_rows = done_rows_of(&results.newest)?;
                 let manifest = manifest.with_input_at(&options.source.input);
                 directory.renew(&manifest)?;
                 let note = results.note().map(Message::from);
-                let standing = results.into();
+                let mut standing: Standing = results.into();
+                if then.is_some() && options.sink.allow_grown {
+                    // Nobody knows any more where it ends.
+                    (standing.last.range.end, standing.last.finished) = (None, false);
+                }
                 return Ok(Self {
                     directory,
                     part_format,
@@ -83,6 +96,8 @@ impl OpenJob {
                     standing,
                     done_rows,
                     note,
+                    input: None,
+                    then,
                 });
             }
             // It was begun and nothing came of it: as good as none.
@@ -91,7 +106,33 @@ impl OpenJob {
         let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at);
         let replaces = fresh && directory.holds_rows()?;
         let (standing, done_rows) = (Standing::zero(), DoneRows::default());
-        Ok(Self { directory, part_format, manifest, is_new: true, replaces, standing, done_rows, note: None })
+        Ok(Self {
+            directory,
+            part_format,
+            manifest,
+            is_new: true,
+            replaces,
+            standing,
+            done_rows,
+            note: None,
+            input: None,
+            then: None,
+        })
+    }
+
+    /// What is read from now on is remembered, to be known again.
+    pub fn track(&mut self, input: TrackedInput) {
+        self.input = Some(input);
+    }
+
+    /// What the input was that it is to be compared with, as it was touched since. `None`: it is to be taken for the same.
+    pub fn to_compare_with(&self) -> Option<&InputThen> {
+        self.then.as_ref()
+    }
+
+    /// Whether nothing is left to be done.
+    pub fn is_over(&self) -> bool {
+        self.last_commit().finished && self.then.is_none()
     }
 
     /// Whether nothing of it was done before.
@@ -136,9 +177,14 @@ impl OpenJob {
             self.directory.begin(&self.manifest)?;
         }
         let begins_with = waits.then_some(self.manifest);
-        let writer = JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "fetch", clock)?;
+        let mut writer =
+            JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "fetch", clock)?;
+        if let Some(input) = self.input {
+            writer.track(input);
+        }
         let watched = writer.watched();
-        Ok(RunningJob { sink: Box::new(DurableSink::new(writer, self.done_rows, window, begins_with)), watched })
+        let sink = DurableSink::new(writer, self.done_rows, window, begins_with, self.then.is_some());
+        Ok(RunningJob { sink: Box::new(sink), watched })
     }
 }
 
@@ -146,12 +192,7 @@ pub(super) fn done_rows_of(commit: &Commit) -> Result<DoneRows, JobError> {
     commit.done_rows().map_err(|error| JobError::internal(format!("a commit: {error}")))
 }
 
-fn check_resume(
-    path: &Path,
-    manifest: &Manifest,
-    options: &JobOptions,
-    fingerprint: Option<&Fingerprint>,
-) -> Result<(), JobError> {
+fn check_resume(path: &Path, manifest: &Manifest, options: &JobOptions, input: &InputNow<'_>) -> Result<(), JobError> {
     let shown = path.display();
     if !options.sink.resume {
         return Err(JobError::output(message!(
@@ -163,7 +204,7 @@ fn check_resume(
             OptionName::Output
         )));
     }
-    if manifest.input.fingerprint.is_none() && fingerprint.is_none() {
+    if manifest.input.fingerprint.is_none() && input.fingerprint.is_none() {
         let name = if manifest.input.name == "-" { "standard input" } else { &manifest.input.name };
         return Err(JobError::output(message!(
             "{shown} already holds the results of a job that read {name}, which cannot be read again to go on: replace them with ",
@@ -172,5 +213,5 @@ fn check_resume(
             OptionName::Output
         )));
     }
-    manifest.check(options, fingerprint, path)
+    manifest.check(options, input, path)
 }

@@ -18,7 +18,7 @@ use arrow_schema::{Fields, SchemaRef};
 use super::commit::PartRecord;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
-use super::manifest::Manifest;
+use super::manifest::{InputNow, Manifest};
 use super::open::{RunningJob, done_rows_of};
 use super::records::{attempts_of, kinds, rows};
 use super::status;
@@ -32,6 +32,8 @@ use crate::model::message::{Message, OptionName};
 use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
 use crate::model::source_size::SourceSize;
 use crate::parts::read::read_part;
+use crate::source::compared::{Beyond, Compared};
+use crate::source::content::{Content, Unread};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
 use crate::source::{self, Source};
@@ -90,9 +92,17 @@ impl OpenRetry {
         }
         let fingerprint = Fingerprint::of(&job.source).map_err(|error| moved(&error, &output))?;
         let results = directory.recover()?;
-        manifest.check_retry(&job, fingerprint.as_ref(), &output)?;
+        let then = results.newest.input.clone();
+        let now = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: then.is_some() };
+        manifest.check_retry(&job, &now, &output)?;
         let done_rows = done_rows_of(&results.newest)?;
-        let first = open_input(&job.source, fingerprint.as_ref()).map_err(|error| moved(&error, &output))?;
+        let content = then.as_ref().map(|then| then.content.clone());
+        let mut first =
+            open_input(&job.source, fingerprint.as_ref(), content.as_ref()).map_err(|error| moved(&error, &output))?;
+        if let Some(then) = then.filter(|then| Some(&then.fingerprint) != fingerprint.as_ref()) {
+            // All rows that are asked again were read then.
+            first = Box::new(Compared::new(first, &job.source, then, Beyond::Anything));
+        }
         let kept = first.kept_fields();
         let schema = schema(&kept);
         let part_format = PartFormat::new(job.sink.format, &schema)?;
@@ -104,6 +114,7 @@ impl OpenRetry {
         let source = RetrySource {
             options: job.source.clone(),
             fingerprint,
+            content,
             root: output,
             schema: schema.clone(),
             rows: matching(errors, &only),
@@ -165,9 +176,16 @@ fn moved(error: &JobError, output: &Path) -> JobError {
 }
 
 /// The input, if it is still the one of the job.
-fn open_input(options: &SourceOptions, fingerprint: Option<&Fingerprint>) -> Result<Box<dyn Source>, JobError> {
-    let source = source::open::open(options)?;
+fn open_input(
+    options: &SourceOptions,
+    fingerprint: Option<&Fingerprint>,
+    content: Option<&Content>,
+) -> Result<Box<dyn Source>, JobError> {
+    let mut source = source::open::open(options)?;
     if source.fingerprint().as_ref() == fingerprint {
+        if content.is_some() {
+            source.track(&options.input, content, Unread::Trusted)?;
+        }
         return Ok(source);
     }
     Err(JobError::input(format!(
@@ -196,6 +214,8 @@ fn note_left_out(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option<Messag
 struct RetrySource {
     options: SourceOptions,
     fingerprint: Option<Fingerprint>,
+    /// What was read of it when the job was done.
+    content: Option<Content>,
     root: PathBuf,
     schema: SchemaRef,
     rows: u64,
@@ -229,7 +249,7 @@ impl Source for RetrySource {
             if *first < self.input.position() {
                 // Parts are not in the order of the input, and a source goes forward only.
                 self.input = Selected::new(
-                    open_input(&self.options, self.fingerprint.as_ref())?,
+                    open_input(&self.options, self.fingerprint.as_ref(), self.content.as_ref())?,
                     &self.options.input,
                     Vec::new(),
                 );

@@ -21,6 +21,8 @@ pub(super) struct DurableSink {
     window: Arc<Window>,
     /// What the job begins with, when its first outcome is there: until then, results are kept that it takes the place of.
     begins_with: Option<Manifest>,
+    /// Its input is compared before anything is done.
+    compares: bool,
     /// Something could not be written: rows count as done that are not on the disk, and nothing may be committed any more.
     failed: bool,
 }
@@ -31,8 +33,9 @@ impl DurableSink {
         done_rows: DoneRows,
         window: Arc<Window>,
         begins_with: Option<Manifest>,
+        compares: bool,
     ) -> Self {
-        Self { writer, done_rows, window, begins_with, failed: false }
+        Self { writer, done_rows, window, begins_with, compares, failed: false }
     }
 
     fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
@@ -73,6 +76,10 @@ impl Sink for DurableSink {
             let is_empty = ending.input_rows == Some(0);
             let input = &manifest.input.name;
             return if is_empty { Err(no_rows_for(input, self.writer.directory.root())) } else { Ok(()) };
+        }
+        if self.compares && self.writer.run_rows() == 0 && ending.input_rows.is_none() {
+            // It may be another input: the job stays as it is.
+            return Ok(());
         }
         self.writer.end(&self.done_rows, ending.input_rows, ending.stopped)
     }

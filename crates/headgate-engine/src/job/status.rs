@@ -81,7 +81,7 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
     Ok(Status {
         note,
         output: path.display().to_string(),
-        rows: commit.range.end.or(manifest.input.rows),
+        rows: commit.range.end.or(commit.input.as_ref().and_then(|input| input.rows)).or(manifest.input.rows),
         input: manifest.input.name,
         format: manifest.spec.format,
         done: commit.done,

@@ -28,6 +28,9 @@ use crate::parts::ndjson::write::NdjsonPart;
 use crate::parts::parquet::write::ParquetPart;
 use crate::parts::time::now_text;
 use crate::parts::writer::PartWriter;
+use crate::source::compared::InputThen;
+use crate::source::content::Tracked;
+use crate::source::fingerprint::Fingerprint;
 
 /// Rows of a `failed-*` part at the most: a retry holds 16 bytes of memory for each, and commits them together.
 const MAX_FAILED_ROWS: u64 = 262_144;
@@ -60,6 +63,15 @@ pub(super) struct JobWriter {
     /// Commits until the next checkpoint.
     until_checkpoint: u64,
     watched: Arc<Watched>,
+    input: Option<TrackedInput>,
+}
+
+/// An input that is known again by what was read of it.
+pub struct TrackedInput {
+    pub fingerprint: Fingerprint,
+    /// Where they are known.
+    pub rows: Option<u64>,
+    pub read: Tracked,
 }
 
 /// How results are written.
@@ -146,7 +158,13 @@ impl JobWriter {
             last,
             parts,
             until_checkpoint,
+            input: None,
         })
+    }
+
+    /// Commits say from now on what was read of this input.
+    pub(super) fn track(&mut self, input: TrackedInput) {
+        self.input = Some(input);
     }
 
     pub(super) fn last_commit(&self) -> &Commit {
@@ -226,6 +244,10 @@ impl JobWriter {
         next.totals = self.totals.clone();
         next.range.end = change.input_rows.or(next.range.end);
         next.finished = change.finished;
+        if let Some(TrackedInput { fingerprint, rows, read }) = &self.input {
+            let content = read.up_to(done_rows.end());
+            next.input = content.map(|content| InputThen { fingerprint: fingerprint.clone(), rows: *rows, content });
+        }
         let noted = next.set_done_rows(done_rows).and_then(|()| now_text());
         let now = noted.map_err(|error| JobError::internal(format!("a commit: {error}")))?;
         if let Some(run) = next.runs.last_mut() {

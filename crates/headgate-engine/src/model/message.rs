@@ -42,6 +42,7 @@ option_names! {
     Format = "format",
     Fresh = "fresh",
     Resume = "resume",
+    AllowGrown = "allow_grown",
     UrlColumn = "url_column",
     MethodColumn = "method_column",
     HeadersColumn = "headers_column",

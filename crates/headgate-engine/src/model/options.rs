@@ -91,6 +91,8 @@ pub struct SinkOptions {
     pub fresh: bool,
     /// Go on where an earlier run of the same job stopped.
     pub resume: bool,
+    /// Go on with an input that has only grown since.
+    pub allow_grown: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +112,7 @@ impl Default for SinkOptions {
             commit_every: DEFAULT_COMMIT_EVERY,
             fresh: false,
             resume: true,
+            allow_grown: false,
         }
     }
 }

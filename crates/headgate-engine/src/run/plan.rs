@@ -11,7 +11,7 @@ use super::launch::Begun;
 use crate::columns::schema::schema;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
-use crate::job::{DoneRows, OpenJob, RunningJob, Watched, no_rows_for};
+use crate::job::{DoneRows, OpenJob, RunningJob, TrackedInput, Watched, no_rows_for};
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::options::JobOptions;
@@ -19,6 +19,8 @@ use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
 use crate::sink;
 use crate::sink::Sink;
+use crate::source::compared::{Beyond, Compared};
+use crate::source::content::Unread;
 use crate::source::peek::Peeked;
 use crate::source::{self, Source};
 
@@ -58,14 +60,21 @@ impl Plan {
 
     /// A job with a directory that remembers it.
     pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
-        let source = source::open::open(&options.source)?;
+        let mut source = source::open::open(&options.source)?;
         let kept = source.kept_fields();
         let size = source.size();
         let schema: SchemaRef = schema(&kept);
-        let job = OpenJob::open(path, options, &schema, source.fingerprint(), size.rows, storage)?;
+        let fingerprint = source.fingerprint();
+        let mut job = OpenJob::open(path, options, &schema, fingerprint.clone(), size.rows, storage)?;
         let done = job.done_rows().clone();
-        let commit = job.last_commit();
         let input = &options.source.input;
+        if let Some(fingerprint) = fingerprint {
+            let then = job.last_commit().input.as_ref().map(|then| &then.content);
+            if let Some(read) = source.track(input, then, Unread::Trusted)? {
+                job.track(TrackedInput { fingerprint, rows: size.rows, read });
+            }
+        }
+        let commit = job.last_commit();
         let source: Option<Box<dyn Source>> = if job.is_new() {
             // An input that cannot be read at all, or has no rows, is found out before an earlier job is replaced.
             let peeked = Peeked::new(source)?;
@@ -73,6 +82,9 @@ impl Plan {
                 return Err(no_rows_for(input, path));
             }
             Some(Box::new(peeked))
+        } else if let Some(then) = job.to_compare_with() {
+            let beyond = if options.sink.allow_grown { Beyond::Grown } else { Beyond::Same };
+            Some(Box::new(Compared::new(source, &options.source, then.clone(), beyond)))
         } else if commit.range.end == Some(done.watermark()) {
             None
         } else {
@@ -119,7 +131,7 @@ impl PlannedOutput {
     pub(super) fn begin(self, options: &JobOptions, window: &Arc<Window>) -> Result<Begun, JobError> {
         Ok(match self {
             Self::Passing(sink) => Begun::Running { sink, state: None },
-            Self::Durable(job) if job.last_commit().finished => {
+            Self::Durable(job) if job.is_over() => {
                 let commit = job.last_commit().clone();
                 let (rows_before, resumable) = (commit.done, job.is_resumable());
                 Begun::Finished(JobState { watched: Arc::new(Watched::new(commit)), rows_before, resumable })

@@ -1,9 +1,12 @@
 //! From one row after another to batches: bounds, `head`, and rows before the error that ended them.
 
+use std::ops::Range;
+
 use arrow_schema::Fields;
 
-use super::Source;
+use super::content::{Content, Passing, Tracked, Unread};
 use super::fingerprint::Fingerprint;
+use super::{Source, refusal};
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
@@ -11,12 +14,22 @@ use crate::model::source_size::SourceSize;
 
 /// What one form of input implements; [`Batches`] makes a [`Source`] of it.
 pub(super) trait Rows: Send {
-    /// The next row, which is to have this ordinal, or `None` at the end of the input.
-    fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError>;
+    /// The next row, which is to have this ordinal, or `None` at the end of the input. If it is tracked, it passes.
+    fn next_row(&mut self, ordinal: u64, passing: Option<&mut Passing>) -> Result<Option<Row>, JobError>;
 
     /// Passes over so many rows, the first of which has this ordinal: how many there were, fewer only at the end of the
     /// input. Called between batches.
-    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError>;
+    fn skip(&mut self, ordinal: u64, count: u64, passing: Option<&mut Passing>) -> Result<u64, JobError>;
+
+    /// What says which columns there are.
+    fn header(&self) -> u128 {
+        0
+    }
+
+    /// The rows with which these are known together: where one of them differs, nobody knows which it is.
+    fn known_together(&self, rows: Range<u64>) -> Range<u64> {
+        rows
+    }
 
     fn size(&self) -> SourceSize;
 
@@ -52,11 +65,37 @@ pub(super) struct Batches<R> {
     /// `head`: the ordinal to stop before.
     end: Option<u64>,
     failed: Option<JobError>,
+    tracking: Option<Tracking>,
+}
+
+/// What is known of the rows that have passed.
+struct Tracking {
+    /// The input, for messages.
+    name: String,
+    passing: Passing,
+    tracked: Tracked,
 }
 
 impl<R: Rows + 'static> Batches<R> {
     pub(super) fn boxed(rows: R, head: Option<u64>) -> Box<dyn Source> {
-        Box::new(Self { rows, next_ordinal: 0, end: head, failed: None })
+        Box::new(Self { rows, next_ordinal: 0, end: head, failed: None, tracking: None })
+    }
+}
+
+impl<R: Rows> Batches<R> {
+    /// Compares the rows that have passed with those of then, and has others know of them.
+    fn track_passed(&mut self) -> Result<(), JobError> {
+        let Some(Tracking { name, passing, tracked }) = &self.tracking else { return Ok(()) };
+        if let Some(rows) = passing.difference() {
+            return Err(refusal::differs(name, &self.rows.known_together(rows)));
+        }
+        if self.end == Some(self.next_ordinal) && passing.missing() > 0 {
+            return Err(refusal::cut(name, self.next_ordinal, self.next_ordinal + passing.missing()));
+        }
+        if let Some(content) = passing.content() {
+            tracked.set(content);
+        }
+        Ok(())
     }
 }
 
@@ -70,7 +109,8 @@ impl<R: Rows> Source for Batches<R> {
             && bytes + self.rows.kept_bytes() < MAX_BATCH_BYTES
             && (batch.is_empty() || !self.rows.ends_batch())
         {
-            match self.rows.next_row(self.next_ordinal) {
+            let passing = self.tracking.as_mut().map(|tracking| &mut tracking.passing);
+            match self.rows.next_row(self.next_ordinal, passing) {
                 Ok(Some(row)) => {
                     bytes += row_bytes(&row);
                     batch.push(row);
@@ -79,6 +119,9 @@ impl<R: Rows> Source for Batches<R> {
                 Ok(None) => self.end = Some(self.next_ordinal),
                 Err(error) => self.failed = Some(error),
             }
+        }
+        if self.failed.is_none() {
+            self.track_passed().inspect_err(|error| self.failed = Some(error.clone()))?;
         }
         if batch.is_empty() {
             return self.failed.clone().map_or(Ok(None), Err);
@@ -93,13 +136,28 @@ impl<R: Rows> Source for Batches<R> {
         }
         let to = self.end.map_or(ordinal, |end| end.min(ordinal));
         let Some(count) = to.checked_sub(self.next_ordinal) else { return Err(passed(ordinal, self.next_ordinal)) };
-        let skipped =
-            self.rows.skip(self.next_ordinal, count).inspect_err(|error| self.failed = Some(error.clone()))?;
+        let passing = self.tracking.as_mut().map(|tracking| &mut tracking.passing);
+        let skipped = self.rows.skip(self.next_ordinal, count, passing);
+        let skipped = skipped.inspect_err(|error| self.failed = Some(error.clone()))?;
         self.next_ordinal += skipped;
         if skipped < count {
             self.end = Some(self.next_ordinal);
         }
-        Ok(())
+        self.track_passed().inspect_err(|error| self.failed = Some(error.clone()))
+    }
+
+    fn track(&mut self, name: &str, then: Option<&Content>, unread: Unread) -> Result<Option<Tracked>, JobError> {
+        let header = self.rows.header();
+        let then = match then {
+            Some(then) if then.rows() > 0 && then.header() != header => return Err(refusal::other_columns(name)),
+            Some(then) if then.rows() > 0 => then.clone(),
+            _ => Content::new(header),
+        };
+        let tracked = Tracked::new(&then);
+        let tracking =
+            Tracking { name: name.to_owned(), passing: Passing::new(then, unread), tracked: tracked.clone() };
+        self.tracking = Some(tracking);
+        Ok(Some(tracked))
     }
 
     fn size(&self) -> SourceSize {

@@ -7,6 +7,7 @@ use super::MAX_RECORD_BYTES;
 use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
 use super::columns::Columns;
+use super::content::Passing;
 use super::fingerprint::Fingerprint;
 use super::header_json;
 use super::input::{Input, Reader};
@@ -29,6 +30,7 @@ pub(super) struct Delimited {
 struct Header {
     columns: Columns,
     names: Vec<String>,
+    hash: u128,
 }
 
 impl Delimited {
@@ -39,13 +41,14 @@ impl Delimited {
         delimiter: u8,
     ) -> Result<Self, JobError> {
         let mut records = Records::new(reader, delimiter, MAX_RECORD_BYTES);
-        let first = records.next_record().or_else(|error| input.ended_by(&error, 0).map(|()| None))?;
+        let mut hash = 0;
+        let first = records.next_record(Some(&mut hash)).or_else(|error| input.ended_by(&error, 0).map(|()| None))?;
         let header = match first {
             None => None,
             Some((_, Record::Fields(fields))) => {
                 let names: Vec<String> = fields.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
                 let columns = Columns::find(options, keep, names.iter().map(String::as_str))?;
-                Some(Header { columns, names })
+                Some(Header { columns, names, hash })
             }
             Some((line, Record::Broken(trouble))) => {
                 return Err(JobError::input(format!(
@@ -60,33 +63,44 @@ impl Delimited {
 }
 
 impl Rows for Delimited {
-    fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError> {
+    fn next_row(&mut self, ordinal: u64, passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
         let Some(header) = &self.header else { return Ok(None) };
-        match self.records.next_record() {
-            Ok(Some((line, Record::Fields(fields)))) => {
-                Ok(Some(row(ordinal, Place::Line(line), header, fields, &mut self.kept)))
-            }
+        let mut hash = 0;
+        let row = match self.records.next_record(passing.is_some().then_some(&mut hash)) {
+            Ok(Some((line, Record::Fields(fields)))) => row(ordinal, Place::Line(line), header, fields, &mut self.kept),
             Ok(Some((line, Record::Broken(trouble)))) => {
                 self.kept.push_nulls();
-                Ok(Some(defect_row(ordinal, Place::Line(line), &trouble)))
+                defect_row(ordinal, Place::Line(line), &trouble)
             }
-            Ok(None) => Ok(None),
-            Err(error) => self.input.ended_by(&error, ordinal).map(|()| None),
+            Ok(None) => return Ok(None),
+            Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
+        };
+        if let Some(passing) = passing {
+            passing.add(hash);
         }
+        Ok(Some(row))
     }
 
-    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
+    fn skip(&mut self, ordinal: u64, count: u64, mut passing: Option<&mut Passing>) -> Result<u64, JobError> {
         if self.header.is_none() {
             return Ok(0);
         }
         for skipped in 0..count {
-            match self.records.next_record() {
+            let mut hash = 0;
+            match self.records.next_record(passing.is_some().then_some(&mut hash)) {
                 Ok(Some(_)) => {}
                 Ok(None) => return Ok(skipped),
                 Err(error) => return self.input.ended_by(&error, ordinal + skipped).map(|()| skipped),
             }
+            if let Some(passing) = &mut passing {
+                passing.add(hash);
+            }
         }
         Ok(count)
+    }
+
+    fn header(&self) -> u128 {
+        self.header.as_ref().map_or(0, |header| header.hash)
     }
 
     fn size(&self) -> SourceSize {
@@ -115,7 +129,7 @@ impl Rows for Delimited {
 }
 
 fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut KeptText) -> Row {
-    let Header { columns, names } = header;
+    let Header { columns, names, .. } = header;
     let url = fields.get(columns.url);
     if fields.len() != names.len() {
         kept.push_nulls();

@@ -1,8 +1,10 @@
-//! What makes an input the one that a job began with: going on with another would ask for wrong rows, or for none.
+//! Whether anybody has touched an input since a job read it: if not, its rows are taken for what they were.
 //!
-//! An input is not read whole for it, which might take hours. A file is known by its size, the time of its last change and
+//! The input is not read whole for it, which might take hours. A file is known by its size, the time of its last change and
 //! hashes of its first and last 64 KiB: an edit in the middle that keeps the size is told by the time. A Parquet file
-//! is known by its whole footer, too. Where the file lies does not count: it may be moved.
+//! is known by its whole footer, too. Where the file lies does not count: it may be moved. Whether a file that was touched has
+//! the rows that it had is told by `content` and `compared`; a job of an older headgate, which did not remember them, is
+//! refused then.
 //!
 //! The hash is XXH3 of 128 bits. It notices accidents; nobody gains by making two inputs alike on purpose.
 
@@ -100,6 +102,23 @@ impl Fingerprint {
         }
     }
 
+    /// Where only the content counts: whether it is read as something else, or is another pattern.
+    pub fn differences_of_form(&self, now: &Self, path: &str) -> Vec<String> {
+        match (self, now) {
+            (Self::Pattern { .. }, Self::Pattern { .. }) => self.differences(now, path),
+            _ if self.form() != now.form() => vec![form_difference(self.form(), now.form())],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The size of a file.
+    pub fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Pattern { .. } => None,
+            Self::Text(ends) | Self::Parquet(ParquetFile { ends, .. }) => Some(ends.bytes),
+        }
+    }
+
     fn form(&self) -> &str {
         match self {
             Self::Pattern { .. } => Form::Pattern.name(),
@@ -134,7 +153,7 @@ impl Ends {
     /// Of both ends of the first so many bytes.
     fn hashes(file: &File, bytes: u64) -> io::Result<[String; 2]> {
         let tail = bytes.saturating_sub(END_BYTES).max(END_BYTES);
-        Ok([hash(file, 0, bytes.min(END_BYTES))?, hash(file, tail, bytes.saturating_sub(tail))?])
+        Ok([hash_text(file, 0, bytes.min(END_BYTES))?, hash_text(file, tail, bytes.saturating_sub(tail))?])
     }
 
     pub(super) fn stamp(&self) -> Stamp {
@@ -174,7 +193,7 @@ impl ParquetFile {
         file.read_exact_at(&mut tail, footer_end)?;
         let footer_bytes = FooterTail::try_new(&tail).map_err(|_| no_footer())?.metadata_length() as u64;
         let start = footer_end.checked_sub(footer_bytes).ok_or_else(no_footer)?;
-        Ok(Self { footer: hash(file, start, footer_bytes)?, ends })
+        Ok(Self { footer: hash_text(file, start, footer_bytes)?, ends })
     }
 
     fn differences(&self, now: &Self, path: &str) -> Vec<String> {
@@ -238,8 +257,13 @@ fn shell_word(path: &str) -> String {
     format!("'{directory}{}'", path.replace('\'', r"'\''"))
 }
 
-/// Of the bytes that there are of these; in hexadecimal. Where the file is read on at is left alone.
-fn hash(file: &File, start: u64, length: u64) -> io::Result<String> {
+/// [`hash`] in hexadecimal.
+fn hash_text(file: &File, start: u64, length: u64) -> io::Result<String> {
+    Ok(format!("{:032x}", hash(file, start, length)?))
+}
+
+/// Of the bytes that there are of these. Where the file is read on at is left alone.
+pub(super) fn hash(file: &File, start: u64, length: u64) -> io::Result<u128> {
     let mut hasher = XxHash3_128::new();
     let mut buffer = vec![0; END_BYTES.min(length) as usize];
     let (mut at, end) = (start, start.saturating_add(length));
@@ -255,5 +279,5 @@ fn hash(file: &File, start: u64, length: u64) -> io::Result<String> {
             Err(error) => return Err(error),
         }
     }
-    Ok(format!("{:032x}", hasher.finish_128()))
+    Ok(hasher.finish_128())
 }

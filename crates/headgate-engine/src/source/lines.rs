@@ -1,13 +1,18 @@
 //! Lines of bounded length: one that is too long is passed over without being held.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::mem;
 
-use memchr::memchr_iter;
+use memchr::memchr;
 
 use super::READ_BYTES;
+use super::content::Passing;
 
 pub(super) struct Lines<R> {
     reader: BufReader<R>,
+    /// How much of the buffer the line has that was returned last, and lies in it.
+    used: usize,
+    /// That line, if it does not lie in the buffer as a whole.
     line: Vec<u8>,
     max_bytes: usize,
     number: u64,
@@ -21,102 +26,100 @@ pub(super) enum Line<'a> {
     TooLong(&'a [u8]),
 }
 
-/// What is known of a line that is passed over, of which the buffer may hold only a piece.
-struct Passed {
-    bytes: usize,
-    blank: bool,
-    ends_in_cr: bool,
-}
-
-impl Passed {
-    const NOTHING: Self = Self { bytes: 0, blank: true, ends_in_cr: false };
-
-    fn extend(&mut self, piece: &[u8]) {
-        if let Some(last) = piece.last() {
-            self.bytes += piece.len();
-            self.blank = self.blank && piece.iter().all(u8::is_ascii_whitespace);
-            self.ends_in_cr = *last == b'\r';
+impl Line<'_> {
+    /// One that is too long is a row whatever it holds, since its end is never looked at.
+    fn is_row(&self) -> bool {
+        match self {
+            Self::Whole(line) => !line.trim_ascii().is_empty(),
+            Self::TooLong(_) => true,
         }
-    }
-
-    /// A line that is too long is a row whatever it holds, since its end is never looked at.
-    fn is_row(&self, max_bytes: usize) -> bool {
-        !self.blank || self.bytes - usize::from(self.ends_in_cr) > max_bytes
     }
 }
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(reader: R, max_bytes: usize) -> Self {
-        Self { reader: BufReader::with_capacity(READ_BYTES, reader), line: Vec::new(), max_bytes, number: 0 }
+        let reader = BufReader::with_capacity(READ_BYTES, reader);
+        Self { reader, used: 0, line: Vec::new(), max_bytes, number: 0 }
     }
 
-    pub(super) fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
-        const LINE_END: usize = 2;
-        self.line.clear();
-        let most = self.max_bytes + LINE_END;
-        let read = (&mut self.reader).take(most as u64).read_until(b'\n', &mut self.line)?;
-        if read == 0 {
-            return Ok(None);
+    /// The next line that is not blank, and its number, from 1.
+    pub(super) fn next_row(&mut self, passing: Option<&mut Passing>) -> io::Result<Option<(u64, Line<'_>)>> {
+        while self.advance()? {
+            if self.line().is_row() {
+                if let (Some(passing), Line::Whole(bytes) | Line::TooLong(bytes)) = (passing, self.line()) {
+                    passing.add_row(bytes);
+                }
+                return Ok(Some((self.number, self.line())));
+            }
         }
-        self.number += 1;
-        if self.line.last() == Some(&b'\n') {
-            self.line.pop();
-        } else if read == most {
-            self.reader.skip_until(b'\n')?;
-        }
-        if self.line.last() == Some(&b'\r') {
-            self.line.pop();
-        }
-        Ok(Some(match self.line.get(..self.max_bytes) {
-            Some(start) if self.line.len() > self.max_bytes => Line::TooLong(start),
-            _ => Line::Whole(&self.line),
-        }))
+        Ok(None)
     }
 
     /// Passes over so many lines that are not blank, and the blank ones between them: how many there were, also with
-    /// the error that ended them. Nothing is copied.
-    pub(super) fn skip_rows(&mut self, count: u64) -> Result<u64, (io::Error, u64)> {
-        let mut skipped = 0;
-        let mut line = Passed::NOTHING;
-        while skipped < count {
-            let buffer = match self.reader.fill_buf() {
-                Ok(buffer) => buffer,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+    /// the error that ended them.
+    pub(super) fn skip_rows(&mut self, count: u64, mut passing: Option<&mut Passing>) -> Result<u64, (io::Error, u64)> {
+        for skipped in 0..count {
+            match self.next_row(passing.as_deref_mut()) {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(skipped),
                 Err(error) => return Err((error, skipped)),
-            };
-            if buffer.is_empty() {
-                self.number += u64::from(line.bytes > 0);
-                skipped += u64::from(line.is_row(self.max_bytes));
-                break;
             }
-            let mut used = 0;
-            for end in memchr_iter(b'\n', buffer) {
-                line.extend(&buffer[used..end]);
-                used = end + 1;
-                self.number += 1;
-                skipped += u64::from(line.is_row(self.max_bytes));
-                line = Passed::NOTHING;
-                if skipped == count {
-                    break;
-                }
-            }
-            if skipped < count {
-                line.extend(&buffer[used..]);
-                used = buffer.len();
-            }
-            self.reader.consume(used);
         }
-        Ok(skipped)
+        Ok(count)
     }
 
-    /// Of the line that was returned last, or passed over, from 1.
-    pub(super) fn number(&self) -> u64 {
-        self.number
+    /// Goes on to the next line. `false`: there is none.
+    fn advance(&mut self) -> io::Result<bool> {
+        self.reader.consume(mem::take(&mut self.used));
+        self.line.clear();
+        // Mostly it lies in the buffer, and need not be copied.
+        if let Some(length) = memchr(b'\n', self.reader.buffer()) {
+            self.used = length + 1;
+            self.number += 1;
+            return Ok(true);
+        }
+        let is_there = self.copy_line()?;
+        self.number += u64::from(is_there);
+        Ok(is_there)
+    }
+
+    /// Copies the next line, as far as it can be told from one that is too long.
+    fn copy_line(&mut self) -> io::Result<bool> {
+        const LINE_END: usize = 2;
+        let most = self.max_bytes + LINE_END;
+        let mut is_there = false;
+        loop {
+            let buffer = match self.reader.fill_buf() {
+                Ok([]) => return Ok(is_there),
+                Ok(buffer) => buffer,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            is_there = true;
+            let end = memchr(b'\n', buffer);
+            let used = end.map_or(buffer.len(), |end| end + 1);
+            self.line.extend_from_slice(&buffer[..used.min(most - self.line.len())]);
+            self.reader.consume(used);
+            if end.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The line that was gone on to.
+    fn line(&self) -> Line<'_> {
+        let line = if self.used > 0 { &self.reader.buffer()[..self.used] } else { &self.line };
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match line.get(..self.max_bytes) {
+            Some(start) if line.len() > self.max_bytes => Line::TooLong(start),
+            _ => Line::Whole(line),
+        }
     }
 
     /// Whether the next line can be had without reading.
     pub(super) fn has_line(&self) -> bool {
-        self.reader.buffer().contains(&b'\n')
+        memchr(b'\n', &self.reader.buffer()[self.used..]).is_some()
     }
 }
 
@@ -142,6 +145,11 @@ mod tests {
         }
     }
 
+    /// Whether it is blank or not.
+    fn next_line<R: Read>(lines: &mut Lines<R>) -> io::Result<Option<Line<'_>>> {
+        Ok(if lines.advance()? { Some(lines.line()) } else { None })
+    }
+
     fn naive(bytes: &[u8], max_bytes: usize) -> Vec<(bool, Vec<u8>)> {
         let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
         if lines.last().is_some_and(|last| last.is_empty()) {
@@ -161,14 +169,14 @@ mod tests {
         ) {
             let mut lines = Lines::new(Pieces { bytes: &bytes, lengths: lengths.into_iter().cycle() }, max_bytes);
             let mut read = Vec::new();
-            while let Some(line) = lines.next_line().expect("no error in memory") {
+            while let Some(line) = next_line(&mut lines).expect("no error in memory") {
                 read.push(match line {
                     Line::Whole(line) => (false, line.to_vec()),
                     Line::TooLong(start) => (true, start.to_vec()),
                 });
             }
             prop_assert_eq!(naive(&bytes, max_bytes), read.clone());
-            prop_assert_eq!(read.len() as u64, lines.number());
+            prop_assert_eq!(read.len() as u64, lines.number);
         }
     }
 
@@ -195,13 +203,14 @@ mod tests {
 
             let pieces = Pieces { bytes: &bytes, lengths: lengths.into_iter().cycle() };
             let mut read = Lines::new(pieces, max_bytes);
-            prop_assert_eq!(count.min(rows.len()) as u64, read.skip_rows(count as u64).expect("no error in memory"));
-            prop_assert_eq!(passed as u64, read.number());
+            let skipped = read.skip_rows(count as u64, None).expect("no error in memory");
+            prop_assert_eq!(count.min(rows.len()) as u64, skipped);
+            prop_assert_eq!(passed as u64, read.number);
             for (too_long, line) in &lines[passed..] {
                 let expected = if *too_long { Line::TooLong(line) } else { Line::Whole(line) };
-                prop_assert_eq!(Some(expected), read.next_line().expect("no error in memory"));
+                prop_assert_eq!(Some(expected), next_line(&mut read).expect("no error in memory"));
             }
-            prop_assert_eq!(None, read.next_line().expect("no error in memory"));
+            prop_assert_eq!(None, next_line(&mut read).expect("no error in memory"));
         }
     }
 
@@ -209,8 +218,8 @@ mod tests {
     fn a_line_without_end_is_passed_over_without_being_held() {
         let endless = io::repeat(b'x').take(50_000_000).chain(&b"\nhttp://a/\n"[..]);
         let mut lines = Lines::new(endless, 1000);
-        assert_eq!(Some(Line::TooLong(&[b'x'; 1000][..])), lines.next_line().expect("no error"));
-        assert_eq!(Some(Line::Whole(&b"http://a/"[..])), lines.next_line().expect("no error"));
+        assert_eq!(Some(Line::TooLong(&[b'x'; 1000][..])), next_line(&mut lines).expect("no error"));
+        assert_eq!(Some(Line::Whole(&b"http://a/"[..])), next_line(&mut lines).expect("no error"));
         assert!(lines.line.capacity() < 10_000, "{}", lines.line.capacity());
     }
 }

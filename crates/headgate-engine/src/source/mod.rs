@@ -9,7 +9,9 @@ mod batches;
 mod cells;
 mod chunk;
 mod columns;
+pub mod compared;
 mod compressed;
+pub mod content;
 mod delimited;
 mod encrypted;
 pub mod fingerprint;
@@ -26,6 +28,7 @@ mod parquet;
 mod pattern;
 pub mod peek;
 mod records;
+mod refusal;
 pub mod selected;
 mod stored;
 mod text;
@@ -33,6 +36,7 @@ mod whole_lines;
 
 use arrow_schema::Fields;
 
+use self::content::{Content, Tracked, Unread};
 use self::fingerprint::Fingerprint;
 use crate::model::error::JobError;
 use crate::model::message::Message;
@@ -73,6 +77,18 @@ pub trait Source: Send {
     /// What the input is known by, as it was when it was opened. `None`: it cannot be read a second time.
     fn fingerprint(&self) -> Option<Fingerprint> {
         None
+    }
+
+    /// Compares what is read with what was read of it `then`, and remembers all of it, under this name of the input. Before
+    /// anything is read. `None`: there is nothing to compare.
+    ///
+    /// A row that differs is an error of [`Source::next_batch`] or [`Source::skip_to`], which does not hand on the rows
+    /// that were read with it.
+    ///
+    /// # Errors
+    /// `Input`: it has other columns than then.
+    fn track(&mut self, _name: &str, _then: Option<&Content>, _unread: Unread) -> Result<Option<Tracked>, JobError> {
+        Ok(None)
     }
 
     /// What the user should know of the input, as far as it was read: that it was written to meanwhile.

@@ -14,6 +14,7 @@ use super::MAX_RECORD_BYTES;
 use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
 use super::columns::Columns;
+use super::content::Passing;
 use super::fingerprint::Fingerprint;
 use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
@@ -70,26 +71,27 @@ impl Ndjson {
 }
 
 impl Rows for Ndjson {
-    fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError> {
-        loop {
-            let place = Place::Line(self.lines.number() + 1);
-            let row = match self.lines.next_line() {
-                Ok(Some(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,
-                Ok(Some(Line::Whole(line))) => row(ordinal, place, line, &self.used, &mut self.kept),
-                Ok(Some(Line::TooLong(_))) => Err(format!("longer than {MAX_RECORD_BYTES} bytes")),
-                Ok(None) => return Ok(None),
-                Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
-            };
-            return Ok(Some(row.unwrap_or_else(|trouble| {
-                self.kept.push_nulls();
-                defect_row(ordinal, place, &trouble)
-            })));
-        }
+    fn next_row(&mut self, ordinal: u64, passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
+        let (place, row) = match self.lines.next_row(passing) {
+            Ok(Some((number, Line::Whole(line)))) => {
+                let place = Place::Line(number);
+                (place, row(ordinal, place, line, &self.used, &mut self.kept))
+            }
+            Ok(Some((number, Line::TooLong(_)))) => {
+                (Place::Line(number), Err(format!("longer than {MAX_RECORD_BYTES} bytes")))
+            }
+            Ok(None) => return Ok(None),
+            Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
+        };
+        Ok(Some(row.unwrap_or_else(|trouble| {
+            self.kept.push_nulls();
+            defect_row(ordinal, place, &trouble)
+        })))
     }
 
-    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
+    fn skip(&mut self, ordinal: u64, count: u64, passing: Option<&mut Passing>) -> Result<u64, JobError> {
         self.lines
-            .skip_rows(count)
+            .skip_rows(count, passing)
             .or_else(|(error, skipped)| self.input.ended_by(&error, ordinal + skipped).map(|()| skipped))
     }
 

@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use arrow_array::{Array, ArrayRef, new_empty_array};
@@ -14,12 +15,14 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use twox_hash::XxHash3_128;
 
 use super::batches::Rows;
 use super::chunk::{Chunk, Used};
 use super::columns::Columns;
+use super::content::Passing;
 use super::encrypted::{ENCRYPTED, ENCRYPTED_MAGIC, has_encryption};
-use super::fingerprint::{Fingerprint, ParquetFile};
+use super::fingerprint::{self, Fingerprint, ParquetFile};
 use super::form::Form;
 use super::keep;
 use super::opened::{Changed, Opened};
@@ -45,6 +48,8 @@ pub(super) struct Parquet {
     /// The row group to go on in, and its row to go on at: behind the current record batch.
     group: usize,
     group_row: u64,
+    /// Hash of what is read of that row group, if it was asked for.
+    group_hash: Option<u128>,
     /// Reads on from there, once it is open.
     reader: Option<ParquetRecordBatchReader>,
     /// The current record batch.
@@ -112,6 +117,7 @@ impl Parquet {
             used,
             group: 0,
             group_row: 0,
+            group_hash: None,
             reader: None,
             chunk: None,
             at: 0,
@@ -129,13 +135,7 @@ impl Parquet {
         let groups = self.metadata.metadata().num_row_groups();
         let (name, group) = (&self.opened.name, (self.group + 1).min(groups));
         // What cannot be read, or was, may be none of the file that was opened.
-        if let Err(error) = self.opened.look_again(at_end) {
-            let place = format!("in row group {group} of {groups}, after {rows} rows");
-            return Err(match Changed::of(&error) {
-                Some(changed) => changed.job_error(name, &place),
-                None => JobError::input(format!("{name}: cannot be read further ({error}), {place}")),
-            });
-        }
+        self.opened.look_again(at_end).map_err(|error| self.cannot_be_read(&error, &format!(", after {rows} rows")))?;
         self.chunk = chunk.map_err(|trouble| {
             if has_encryption(self.opened.file(), self.size.bytes.unwrap_or_default()) {
                 return JobError::input(format!("{name}: {ENCRYPTED}"));
@@ -151,12 +151,47 @@ impl Parquet {
     }
 
     /// Passes over so many rows of the current record batch: how many it had.
-    fn skip_in_chunk(&mut self, count: u64) -> u64 {
+    fn skip_in_chunk(&mut self, count: u64, passing: Option<&mut Passing>) -> Result<u64, JobError> {
         let left = self.chunk.as_ref().map_or(0, |chunk| chunk.rows() - self.at);
         let skipped = left.min(usize::try_from(count).unwrap_or(usize::MAX));
+        self.pass(skipped as u64, passing)?;
         self.at += skipped;
         self.kept_from = self.at;
-        skipped as u64
+        Ok(skipped as u64)
+    }
+
+    /// Lets rows of the current row group pass, all of which have the hash of the whole.
+    fn pass(&mut self, rows: u64, passing: Option<&mut Passing>) -> Result<(), JobError> {
+        let Some(passing) = passing.filter(|_| rows > 0) else { return Ok(()) };
+        let hash = match self.group_hash {
+            Some(hash) => hash,
+            None => *self.group_hash.insert(self.hash_group()?),
+        };
+        (0..rows).for_each(|_| passing.add(hash));
+        Ok(())
+    }
+
+    /// Of the bytes of the columns that are used in the current row group.
+    fn hash_group(&self) -> Result<u128, JobError> {
+        let group = self.metadata.metadata().row_group(self.group);
+        let used = group.columns().iter().enumerate().filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
+        let hash = used.map(|(_, column)| column.byte_range()).try_fold(0_u128, |hash, (start, length)| {
+            Ok(hash.rotate_left(1) ^ fingerprint::hash(self.opened.file(), start, length)?)
+        });
+        // Or it may be of other bytes than those that were read.
+        hash.and_then(|hash| self.opened.look_again(false).map(|()| hash))
+            .map_err(|error| self.cannot_be_read(&error, ""))
+    }
+
+    /// The error of a job whose input cannot be read further, or was changed.
+    fn cannot_be_read(&self, error: &io::Error, behind: &str) -> JobError {
+        let groups = self.metadata.metadata().num_row_groups();
+        let (name, group) = (&self.opened.name, (self.group + 1).min(groups));
+        let place = format!("in row group {group} of {groups}{behind}");
+        match Changed::of(error) {
+            Some(changed) => changed.job_error(name, &place),
+            None => JobError::input(format!("{name}: cannot be read further ({error}), {place}")),
+        }
     }
 
     /// The next record batch that has rows, or `None` at the end of the file.
@@ -229,14 +264,16 @@ impl Parquet {
         self.reader = None;
         self.group += 1;
         self.group_row = 0;
+        self.group_hash = None;
     }
 }
 
 impl Rows for Parquet {
-    fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError> {
+    fn next_row(&mut self, ordinal: u64, passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
         if self.ends_batch() {
             self.read_chunk(ordinal)?;
         }
+        self.pass(u64::from(self.chunk.is_some()), passing)?;
         let Some(chunk) = &self.chunk else { return Ok(None) };
         self.kept_bytes += chunk.kept_bytes(self.at);
         let row = chunk.row(ordinal, self.at);
@@ -246,23 +283,57 @@ impl Rows for Parquet {
 
     /// Row groups by the footer alone. To a row in the middle of one the reader goes: near ones by reading on, as it
     /// begins at the head of the group each time that it is opened; far ones by passing over whole pages.
-    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
-        let mut left = count - self.skip_in_chunk(count);
+    fn skip(&mut self, ordinal: u64, count: u64, mut passing: Option<&mut Passing>) -> Result<u64, JobError> {
+        let mut left = count - self.skip_in_chunk(count, passing.as_deref_mut())?;
         while left > 0 && !self.is_at_end() {
             let in_group = self.group_rows() - self.group_row;
-            if left >= in_group {
-                self.end_group();
-                left -= in_group;
-            } else if self.reader.is_some() && left <= NEAR_BATCHES * self.rows_at_a_time() as u64 {
+            if left < in_group && self.reader.is_some() && left <= NEAR_BATCHES * self.rows_at_a_time() as u64 {
                 self.read_chunk(ordinal + (count - left))?;
-                left -= self.skip_in_chunk(left);
+                left -= self.skip_in_chunk(left, passing.as_deref_mut())?;
+                continue;
+            }
+            let rows = left.min(in_group);
+            match passing.as_deref_mut() {
+                Some(passing) if !passing.wants_unread() => passing.pass_over(rows),
+                passing => self.pass(rows, passing)?,
+            }
+            left -= rows;
+            if rows == in_group {
+                self.end_group();
             } else {
                 self.reader = None;
-                self.group_row += left;
-                left = 0;
+                self.group_row += rows;
             }
         }
         Ok(count - left)
+    }
+
+    /// Names and types of the columns that are used.
+    fn header(&self) -> u128 {
+        let columns = self.metadata.parquet_schema().columns().iter().enumerate();
+        let used = columns.filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
+        let texts = used.map(|(_, column)| {
+            let (path, physical) = (column.path(), column.physical_type());
+            format!("{path} {physical} {} {}", column.max_def_level(), column.max_rep_level())
+        });
+        XxHash3_128::oneshot(texts.collect::<Vec<_>>().join("\n").as_bytes())
+    }
+
+    fn known_together(&self, rows: Range<u64>) -> Range<u64> {
+        let mut end = 0;
+        let mut together = rows.clone();
+        for group in self.metadata.metadata().row_groups() {
+            let start = end;
+            end += u64::try_from(group.num_rows()).unwrap_or_default();
+            if start <= rows.start {
+                together.start = start;
+            }
+            if end >= rows.end {
+                together.end = end;
+                break;
+            }
+        }
+        together
     }
 
     fn size(&self) -> SourceSize {

@@ -9,6 +9,7 @@ use std::net::Ipv6Addr;
 
 use super::batches::Rows;
 use super::cells::{Place, url_row};
+use super::content::Passing;
 use super::fingerprint::Fingerprint;
 use crate::model::error::JobError;
 use crate::model::row::Row;
@@ -81,11 +82,11 @@ impl Pattern {
 }
 
 impl Rows for Pattern {
-    fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError> {
+    fn next_row(&mut self, ordinal: u64, _passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
         Ok((ordinal < self.count).then(|| url_row(ordinal, Place::Row(ordinal), self.url(ordinal).as_bytes())))
     }
 
-    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
+    fn skip(&mut self, ordinal: u64, count: u64, _passing: Option<&mut Passing>) -> Result<u64, JobError> {
         Ok(self.count.saturating_sub(ordinal).min(count))
     }
 

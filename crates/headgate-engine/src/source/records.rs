@@ -13,6 +13,7 @@
 use std::io::{self, Read};
 
 use memchr::{memchr, memchr_iter, memchr2};
+use twox_hash::XxHash3_128;
 
 use super::READ_BYTES;
 
@@ -93,13 +94,17 @@ impl<R: Read> Records<R> {
         Self { reader, delimiter, max_bytes, buffer, start: 0, end: 0, at_end: false, failed: None, lines: 0, fields }
     }
 
-    /// The next record and the number, from 1, of the line that it begins on. Blank lines are passed over.
-    pub(super) fn next_record(&mut self) -> io::Result<Option<(u64, Record<'_>)>> {
+    /// The next record and the number, from 1, of the line that it begins on. Blank lines are passed over. `hash` is set to
+    /// that of its bytes, without the end of its last line.
+    pub(super) fn next_record(&mut self, hash: Option<&mut u128>) -> io::Result<Option<(u64, Record<'_>)>> {
         loop {
             let line = self.lines + 1;
             let broken = match parse(&self.buffer[self.start..self.end], self.at_end, self.delimiter, &mut self.fields)
             {
                 Parsed::Record { bytes, lines } => {
+                    if let Some(hash) = hash {
+                        *hash = XxHash3_128::oneshot(without_end(&self.buffer[self.start..self.start + bytes]));
+                    }
                     self.start += bytes;
                     self.lines += lines;
                     return Ok(Some((line, Record::Fields(&self.fields))));
@@ -123,7 +128,7 @@ impl<R: Read> Records<R> {
                 Parsed::Incomplete { in_quotes: false } => format!("longer than {} bytes", self.max_bytes),
                 Parsed::TextAfterQuote => "text between a closing quote and the end of its field".to_owned(),
             };
-            self.skip_line()?;
+            self.skip_line(hash)?;
             return Ok(Some((line, Record::Broken(broken))));
         }
     }
@@ -151,20 +156,31 @@ impl<R: Read> Records<R> {
     }
 
     /// Goes on after the next line end; what lies before it is not held.
-    fn skip_line(&mut self) -> io::Result<()> {
+    fn skip_line(&mut self, hash: Option<&mut u128>) -> io::Result<()> {
+        let mut hasher = hash.is_some().then(XxHash3_128::new);
         self.lines += 1;
         loop {
-            if let Some(length) = memchr(b'\n', &self.buffer[self.start..self.end]) {
-                self.start += length + 1;
-                return Ok(());
+            let rest = &self.buffer[self.start..self.end];
+            let length = memchr(b'\n', rest);
+            if let Some(hasher) = &mut hasher {
+                hasher.write(&rest[..length.unwrap_or(rest.len())]);
             }
-            self.start = self.end;
-            if self.at_end {
-                return Ok(());
+            self.start = length.map_or(self.end, |length| self.start + length + 1);
+            if length.is_some() || self.at_end {
+                break;
             }
             self.fill()?;
         }
+        if let (Some(hash), Some(hasher)) = (hash, hasher) {
+            *hash = hasher.finish_128();
+        }
+        Ok(())
     }
+}
+
+fn without_end(record: &[u8]) -> &[u8] {
+    let record = record.strip_suffix(b"\n").unwrap_or(record);
+    record.strip_suffix(b"\r").unwrap_or(record)
 }
 
 /// The record that `bytes` begin with; `at_end`: nothing follows them.
@@ -238,7 +254,7 @@ mod tests {
     fn read(text: impl Read, max_bytes: usize) -> ReadBack {
         let mut records = Records::new(text, b',', max_bytes);
         let mut read = ReadBack::new();
-        while let Some((line, record)) = records.next_record().expect("no error in memory") {
+        while let Some((line, record)) = records.next_record(None).expect("no error in memory") {
             let record = match record {
                 Record::Fields(fields) => {
                     Ok(fields.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect())

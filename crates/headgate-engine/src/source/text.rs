@@ -4,6 +4,7 @@ use std::io::Read;
 
 use super::batches::Rows;
 use super::cells::{Place, long_url_row, url_row};
+use super::content::Passing;
 use super::fingerprint::Fingerprint;
 use super::input::{Input, Reader};
 use super::lines::{Line, Lines};
@@ -33,28 +34,20 @@ impl Text {
 }
 
 impl Rows for Text {
-    fn next_row(&mut self, ordinal: u64) -> Result<Option<Row>, JobError> {
-        loop {
-            let number = self.lines.number() + 1;
-            match self.lines.next_line() {
-                Ok(Some(Line::Whole(line))) => {
-                    let url = line.trim_ascii();
-                    if !url.is_empty() {
-                        return Ok(Some(url_row(ordinal, Place::Line(number), url)));
-                    }
-                }
-                Ok(Some(Line::TooLong(start))) => {
-                    return Ok(Some(long_url_row(ordinal, Place::Line(number), start.trim_ascii_start())));
-                }
-                Ok(None) => return Ok(None),
-                Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
-            }
-        }
+    fn next_row(&mut self, ordinal: u64, passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
+        let line = match self.lines.next_row(passing) {
+            Ok(line) => line,
+            Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
+        };
+        Ok(line.map(|(number, line)| match line {
+            Line::Whole(line) => url_row(ordinal, Place::Line(number), line.trim_ascii()),
+            Line::TooLong(start) => long_url_row(ordinal, Place::Line(number), start.trim_ascii_start()),
+        }))
     }
 
-    fn skip(&mut self, ordinal: u64, count: u64) -> Result<u64, JobError> {
+    fn skip(&mut self, ordinal: u64, count: u64, passing: Option<&mut Passing>) -> Result<u64, JobError> {
         self.lines
-            .skip_rows(count)
+            .skip_rows(count, passing)
             .or_else(|(error, skipped)| self.input.ended_by(&error, ordinal + skipped).map(|()| skipped))
     }
 

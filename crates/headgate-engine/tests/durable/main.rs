@@ -7,6 +7,7 @@ mod damage;
 mod faults;
 mod harness;
 mod held;
+mod input;
 mod log;
 mod model;
 mod order;

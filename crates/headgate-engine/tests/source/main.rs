@@ -1,6 +1,7 @@
 //! What a user may give as input, and what rows or which message they get for it.
 
 mod changing;
+mod compared;
 mod compressed;
 mod delimited;
 mod errors;

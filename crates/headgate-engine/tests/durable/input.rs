@@ -1,0 +1,247 @@
+//! The same command again, where something has become of its input.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use headgate_engine::job::retry::RetryOptions;
+use headgate_engine::job::status::status;
+use headgate_engine::model::options::JobOptions;
+use headgate_engine::run::Run;
+use headgate_engine::stats::report::Summary;
+use headgate_testserver::{Config, Server};
+use serde_json::{Value, json};
+
+use crate::check::{check_figures, rows};
+use crate::harness::{PATIENCE, eventually};
+use crate::held::Held;
+use crate::power::files_below;
+use crate::resume::{Rig, figures};
+use crate::storage::Recorder;
+
+/// Rows of a job that was stopped: row 2 waits for its answer, and no row behind the window was begun.
+const ROWS: u64 = 40;
+const WINDOW: u64 = 20;
+const DONE: u64 = WINDOW + 1;
+
+fn stopped(held: &Held) -> Rig {
+    let mut rig = Rig::new(Config::default(), ROWS, |row| (row == 2).then(|| held.url()));
+    rig.options.run.window = WINDOW;
+    rig.options.run.grace = Duration::ZERO;
+    let job = rig.start();
+    eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == DONE));
+    job.stop();
+    assert!(!figures(&Rig::end(&job)).finished);
+    rig.options.run.grace = PATIENCE;
+    held.release();
+    rig
+}
+
+fn finished() -> Rig {
+    let rig = Rig::new(Config::default(), ROWS, |_| None);
+    rig.run();
+    rig
+}
+
+fn input(rig: &Rig) -> PathBuf {
+    rig.options.source.input.clone().into()
+}
+
+/// The input as another file, of another time.
+fn put(rig: &Rig, text: &str) {
+    let other = input(rig).with_extension("other");
+    fs::write(&other, text).unwrap();
+    touch(&other);
+    fs::rename(other, input(rig)).unwrap();
+}
+
+fn touch(path: &PathBuf) {
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+fn text(rig: &Rig) -> String {
+    fs::read_to_string(input(rig)).unwrap()
+}
+
+/// One line of the input.
+fn one(rig: &Rig) -> String {
+    text(rig).lines().next().unwrap().to_owned() + "\n"
+}
+
+/// Files of the job, but for the lock, and what is in them.
+fn contents(rig: &Rig) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = files_below(&rig.out()).into_iter().filter(|path| !path.ends_with("lock"));
+    files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+/// Runs the same command, which does nothing: why.
+fn refused(rig: &Rig) -> String {
+    let (before, requests) = (contents(rig), rig.requests());
+    let job = rig.start();
+    assert!(job.wait(PATIENCE));
+    let failure = job.summary().failure.expect("it was not refused");
+    drop(job);
+    assert_eq!("input", failure.kind);
+    assert_eq!((before, requests), (contents(rig), rig.requests()), "{}", failure.message);
+    failure.message.to_string()
+}
+
+fn check_finished(rig: &Rig, summary: &Summary, rows_in_all: u64) {
+    let job = figures(summary);
+    assert_eq!((rows_in_all, Some(rows_in_all), true), (job.done, job.rows, job.finished));
+    assert_eq!((0..rows_in_all).collect::<Vec<_>>(), rows(&rig.out()).into_keys().collect::<Vec<_>>());
+    check_figures(&rig.out());
+}
+
+#[test]
+fn a_job_goes_on_with_the_same_rows_whatever_the_time_of_their_file() {
+    let held = Held::new();
+    let rig = stopped(&held);
+    touch(&input(&rig));
+    check_finished(&rig, &rig.run(), ROWS);
+    assert_eq!(ROWS - 1, rig.requests());
+}
+
+#[test]
+fn a_finished_job_looks_once_at_the_rows_of_a_file_that_took_the_place_of_its_input() {
+    let rig = finished();
+    put(&rig, &text(&rig));
+    check_finished(&rig, &rig.run(), ROWS);
+    let runs = status(&rig.out()).unwrap().run_count;
+    let before = contents(&rig);
+    check_finished(&rig, &rig.run(), ROWS);
+    assert_eq!((before, runs), (contents(&rig), status(&rig.out()).unwrap().run_count));
+    assert_eq!(ROWS, rig.requests());
+}
+
+#[test]
+fn a_job_whose_rows_are_others_now_stays_as_it_is_and_goes_on_when_they_are_back() {
+    let held = Held::new();
+    for (mut rig, done) in [(finished(), ROWS), (stopped(&held), DONE)] {
+        let whole = text(&rig);
+        let name = input(&rig).display().to_string();
+        let others = [
+            (whole.replacen("/7\n", "/seven\n", 1), "row 7 is not what it was when it was read"),
+            (whole.replacen("/21\n", "/twenty\n", 1), "row 21 is not what it was when it was read"),
+            (whole.split_inclusive('\n').take(9).collect(), "truncated: it has 9 rows now"),
+        ];
+        for (other, expected) in others {
+            put(&rig, &other);
+            for allow_grown in [false, true] {
+                rig.options.sink.allow_grown = allow_grown;
+                let refusal = refused(&rig);
+                assert!(refusal.starts_with(&format!("{name}: {expected}")), "{refusal}");
+            }
+            rig.options.sink.allow_grown = false;
+        }
+        assert_eq!(done, status(&rig.out()).unwrap().done);
+        put(&rig, &whole);
+        check_finished(&rig, &rig.run(), ROWS);
+    }
+}
+
+#[test]
+fn rows_that_were_not_done_may_be_others_of_the_same_size() {
+    let held = Held::new();
+    let rig = stopped(&held);
+    put(&rig, &text(&rig).replacen("/30\n", "/xx\n", 1));
+    check_finished(&rig, &rig.run(), ROWS);
+}
+
+#[test]
+fn rows_that_were_added_are_done_if_that_is_allowed_and_then_belong_to_the_job() {
+    let held = Held::new();
+    for mut rig in [finished(), stopped(&held)] {
+        let added = rig.options.source.input.clone();
+        let one = one(&rig);
+        put(&rig, &(text(&rig) + &one + &one));
+        let refusal = refused(&rig);
+        assert!(refusal.starts_with(&format!("{added}: it has only grown: its first ")), "{refusal}");
+        assert!(refusal.contains("resume with allow_grown=true"), "{refusal}");
+
+        rig.options.sink.allow_grown = true;
+        check_finished(&rig, &rig.run(), ROWS + 2);
+        assert_eq!(Some(ROWS + 2), status(&rig.out()).unwrap().rows);
+        rig.options.sink.allow_grown = false;
+        check_finished(&rig, &rig.run(), ROWS + 2);
+    }
+}
+
+#[test]
+fn a_job_that_was_allowed_to_grow_and_was_stopped_goes_on_without_asking_again() {
+    let mut rig = finished();
+    let held = Held::new();
+    let one = one(&rig);
+    put(&rig, &(text(&rig) + &one + &held.url() + "\n" + &one + &one + &one));
+    rig.options.sink.allow_grown = true;
+    rig.options.run.grace = Duration::ZERO;
+    let job = rig.start();
+    eventually("all rows but one are done", || status(&rig.out()).is_ok_and(|status| status.done == ROWS + 4));
+    job.stop();
+    assert!(!figures(&Rig::end(&job)).finished);
+    drop(job);
+    assert_eq!((false, Some(ROWS + 5)), status(&rig.out()).map(|status| (status.finished, status.rows)).unwrap());
+
+    held.release();
+    rig.options.sink.allow_grown = false;
+    rig.options.run.grace = PATIENCE;
+    check_finished(&rig, &rig.run(), ROWS + 5);
+}
+
+#[test]
+fn failed_rows_are_asked_again_of_an_input_that_has_grown_but_of_no_other() {
+    let failing = Server::start(Config { status: 503, ..Config::default() }).unwrap();
+    let url = format!("http://{}/row", failing.address());
+    let rig = Rig::new(Config::default(), ROWS, |row| (row % 10 == 5).then(|| url.clone()));
+    rig.run();
+    let retry = || {
+        let job = JobOptions { engine: rig.options.engine.clone(), ..JobOptions::default() };
+        let options = RetryOptions { output: rig.out(), job, ..RetryOptions::default() };
+        let job = Run::retry_with(options, Recorder::new()).unwrap();
+        assert!(job.wait(PATIENCE));
+        (job.summary().rows, job.summary().failure.map(|failure| failure.message.to_string()))
+    };
+    let whole = text(&rig);
+    put(&rig, &(whole.clone() + "http://127.0.0.1/\n"));
+    assert_eq!((4, None), retry());
+    assert_eq!(8, failing.statistics().requests);
+
+    // Row 6 is not asked again: but who knows what the file is?
+    put(&rig, &whole.replacen("/6\n", "/six\n", 1));
+    let (rows, failure) = retry();
+    assert!(failure.is_some_and(|failure| failure.contains(": row 6 is not what it was when it was read")));
+    assert_eq!((0, 8), (rows, failing.statistics().requests));
+}
+
+/// A commit as the version before wrote it, which knew an input by its size and its time.
+fn as_before(bytes: &[u8]) -> Vec<u8> {
+    let mut envelope: Value = serde_json::from_slice(bytes).unwrap();
+    envelope["record"].as_object_mut().unwrap().remove("input").expect("what was read");
+    let version = envelope["format_version"].as_u64().unwrap() as u32;
+    let record = envelope["record"].to_string();
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&version.to_le_bytes());
+    hasher.update(record.as_bytes());
+    let envelope = json!({ "format_version": version, "crc32": hasher.finalize(), "record": envelope["record"] });
+    format!("{envelope}\n").into_bytes()
+}
+
+#[test]
+fn a_job_of_the_version_before_goes_on_by_the_time_of_its_input_and_is_then_known_by_its_rows() {
+    let held = Held::new();
+    let rig = stopped(&held);
+    for commit in files_below(&rig.out().join("_headgate/log")) {
+        fs::write(&commit, as_before(&fs::read(&commit).unwrap())).unwrap();
+    }
+    let then = input(&rig).metadata().unwrap().modified().unwrap();
+    touch(&input(&rig));
+    let error = Run::job_with(&rig.options, Recorder::new()).expect_err("another time");
+    assert!(error.to_string().contains("put the time back: touch -d @"), "{error}");
+
+    File::options().append(true).open(input(&rig)).unwrap().set_modified(then).unwrap();
+    check_finished(&rig, &rig.run(), ROWS);
+    touch(&input(&rig));
+    check_finished(&rig, &rig.run(), ROWS);
+}
