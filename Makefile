@@ -112,6 +112,6 @@ $(STAMPS)/build $(STAMPS)/runtime $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench:
 
 $(STAMPS)/wheel: $(SOURCES) $(STAMPS)/build $(STAMPS)/runtime | prerequisites
 	rm -f target/wheels/headgate-*.whl
-	$(BIN)/maturin build --release --locked --quiet --interpreter $(BIN)/python --out target/wheels
+	$(BIN)/maturin build --release --locked --interpreter $(BIN)/python --out target/wheels
 	$(PIP_INSTALL) --force-reinstall --no-deps target/wheels/headgate-*.whl
 	@touch $@

@@ -31,12 +31,12 @@ def test_it_answers_at_once(arguments: list[str]) -> None:
     assert min(seconds() for _ in range(7)) < PROMISED_S
 
 
-def test_a_closed_pipe_is_no_error() -> None:
+def test_a_closed_pipe_ends_it_as_sigpipe_ends_other_programs_without_a_word() -> None:
     with subprocess.Popen([HEADGATE, "fetch", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        assert process.wait(LONGEST_S) == 0
+        assert process.wait(LONGEST_S) == 141
         assert process.stderr.read() == b""
 
 
@@ -147,7 +147,7 @@ def test_show_says_alike_of_all_formats_that_these_are_all_rows(form: str, serve
 def test_show_prints_the_failed_rows_alone_and_why_they_failed(form: str, server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     urls = f"{server}/{{a,status/503,b,status/404,c,status/500}}"
-    headgate("fetch", urls, "-o", out, "--format", form, check=3)
+    headgate("fetch", urls, "-o", out, "--format", form, "-c", "1", check=3)
     header, _, *lines = headgate("show", out, "--failed", check=0).stdout.splitlines()
     assert ["row", "status", "error", "error_message", "url"] == header.split()
     assert [["1", "503"], ["5", "500"]] == [line.split()[:2] for line in lines[:2]]

@@ -39,8 +39,9 @@ class Console:
 
     def _printed(self, step: Command, *, interrupt: bool) -> str:
         path = f"{HEADGATE.parent}{os.pathsep}{os.environ['PATH']}"
-        # As wide as what is shown, so that nothing is cut.
-        environment = {**os.environ, "PATH": path, "COLUMNS": "150"}
+        # As wide as what is shown, so that nothing is cut; of proxies there would be a note.
+        environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        environment |= {"PATH": path, "COLUMNS": "150"}
         before = stats(self._server)["requests"]
         with subprocess.Popen(
             ["bash", "-c", f"exec {self._here(step.typed)}" if interrupt else self._here(step.typed)],  # noqa: S607 - any bash

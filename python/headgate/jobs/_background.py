@@ -1,4 +1,4 @@
-"""A run in the background, as whoever started it sees it."""
+"""A run in the background, as its caller sees it."""
 
 import asyncio
 import os
@@ -23,13 +23,13 @@ _TIMEOUT: Final = number(lambda seconds: seconds >= 0, f"{SECONDS} that is not b
 
 
 class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
-    """A run of a job in the background, from `headgate.start`. It may be used from any thread.
+    """A run of a job in the background, from `headgate.start`. It can be used from any thread.
 
-    Leaving its block waits for the end; an exception that leaves the block stops the run first. In asyncio the block is
-    an `async with`, and `await run` is what `wait` is elsewhere.
+    Leaving its `with` block waits for the end; if an exception leaves the block, the run is stopped first. In asyncio,
+    use `async with`, and `await run` instead of `wait`.
 
     Attributes:
-        output: Where its results go.
+        output: Where the results go.
     """
 
     def __init__(self, job: RunningJob, options: FetchOptions) -> None:
@@ -62,17 +62,17 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         return self._at_the_end() if self._job.wait(0) else None
 
     def snapshot(self) -> Snapshot:
-        """How far it is."""
+        """How far it has got."""
         return Snapshot.from_json(self._job.snapshot())
 
     def stop(self, *, now: bool = False) -> None:
-        """Ends the run before its input does. It returns at once: `wait` says when all has been written.
+        """Stops the run before the end of its input. It returns at once; `wait` returns when everything is written.
 
-        What is in flight gets `grace_s` seconds, and all results are committed. The same call of `headgate.start` goes
-        on with the job. Stopping again ends it without waiting for what is in flight.
+        Requests in flight get `grace_s` seconds, and all results are committed. The same call of `headgate.start`
+        resumes the job. Stopping again ends it without waiting for requests in flight.
 
         Args:
-            now: End it without waiting at the first time already.
+            now: End it without waiting the first time already.
         """
         if now or self._is_stopped:
             self._job.abort()
@@ -81,19 +81,19 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         self._is_stopped = True
 
     def wait(self, timeout_s: float | None = None) -> Summary:
-        """Waits for the end. Ctrl-C ends the wait, not the run, unless this is a `with` block of it.
+        """Waits for the end. Ctrl-C ends the wait, not the run, unless this happens in its `with` block.
 
         Args:
-            timeout_s: For so many seconds at the most; the run goes on after them.
+            timeout_s: Longest time to wait, in seconds; the run continues afterwards.
 
         Returns:
-            What was done; of a run that `stop` has stopped, too: `interrupted` is true of it.
+            What was done, also if `stop` has stopped the run; its `interrupted` is then true.
 
         Raises:
             TimeoutError: It has not ended.
             HeadgateError: As `headgate.fetch`.
-            Interrupted: A signal or the end of the program has stopped it.
-            RuntimeError: This thread runs an event loop, which it would block: `await` the run.
+            Interrupted: A signal or the end of the program stopped it.
+            RuntimeError: This thread runs an event loop, which `wait` would block: `await` the run.
         """
         refuse_to_block_a_loop("wait", "await the run itself")
         if timeout_s is not None:

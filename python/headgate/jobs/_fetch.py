@@ -25,40 +25,42 @@ def fetch(
     output: StrPath | None = None,
     **options: Unpack[FetchKeywords],
 ) -> Summary:
-    """Makes one request for each row of the input and writes what became of each.
+    """Makes one request for each row of the input and writes the results.
 
-    A job in a directory is durable: after an interrupt, a crash or a full disk the same call goes on where it stopped,
-    and every row of the input ends as one row of the result. Of a finished job nothing is done again.
+    A job in a directory is durable: after an interrupt, a crash or a full disk, the same call continues where the job
+    stopped, and every row of the input becomes one row of the results. If the job is finished, nothing is done.
 
-    Blocks until all is done; `headgate.start` does not, and is for asyncio, too. Memory does not grow with the input. A
-    request that fails is a row of the result with its `error` or a status in `fail_on`, not an exception.
+    It blocks until the job is done; `headgate.start` doesn't, and works in asyncio, too. Memory doesn't grow with the
+    input. A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception.
 
-    Names are those of the flags of `headgate fetch`, except where Python has a better way: a repeated `--header` is
-    `headers`, which takes all at once, as `keep` does; `-q` is `progress=False`; and there is no `--summary`, because
-    the summary is what is returned. Sizes are whole numbers of bytes, as `16 * 1024**2`.
+    Names are those of the flags of `headgate fetch`, with these exceptions: `headers` takes all headers at once, and
+    `keep` all columns; `-q` is `progress=False`; there is no `--header-env`, because a program can read its
+    environment, and no `--summary`, because the summary is returned. Sizes are whole numbers of bytes, such as
+    `16 * 1024**2`.
 
     Args:
-        input: A file (`.txt` with a URL on each line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
+        input: A file (`.txt` with one URL per line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
             `.parquet`), `-` for lines on standard input, or a URL with ranges as in curl: `http://host/[1-1000]`.
         output: A directory for the results, or `-` for NDJSON on standard output.
         **options: `help(headgate.fetch)` describes each with its default.
 
     Returns:
-        What was done: rows, errors by kind, latencies, and what held the job back.
+        What was done: rows, errors by kind, latencies, and what limited the speed.
 
     Raises:
-        UsageError: An argument cannot be; all mistakes are named.
-        InputError: The input cannot be read, or not to its end; `summary` says what was done before.
-        OutputError: The results cannot be written; another process writes to `output`; it holds another job (what was
-            asked, or the input, was different), a damaged one, or what headgate has not made; or it holds a job and
-            `resume` is `False`.
-        Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
-            `summary` says what was done; the same call goes on. A second Ctrl-C ends it without waiting. SIGTERM stops
-            the job in the same way and then ends the process, as it does without headgate, unless the program handles
-            it. Signals reach the main thread only: a call in another one is stopped when Ctrl-C has ended the main
-            thread, and when the program ends.
-        RuntimeError: This thread runs an event loop, which it would block: use `headgate.start`. In a notebook, where a
-            cell may block, it is allowed.
+        UsageError: An argument is wrong; all mistakes are named.
+        InputError: The input can't be read, or not to its end, or rows that an earlier run read have changed;
+            `summary` says what was done before.
+        OutputError: The results can't be written; another process writes to `output`; it holds another job (the
+            requests or the input were different), a damaged one, or something that headgate hasn't made; it holds a job
+            and `resume` is `False`; or the reader of standard output has gone.
+        Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
+            `summary` says what was done; the same call resumes the job. A second Ctrl-C ends it without waiting.
+            SIGTERM stops the job in the same way and then ends the process, as it does without headgate, unless the
+            program handles it. Signals reach only the main thread: a call in another thread is stopped when Ctrl-C has
+            ended the main thread, and when the program ends.
+        RuntimeError: This thread runs an event loop, which `fetch` would block: use `headgate.start`. In a notebook,
+            whose cells may block, it is allowed.
     """
     refuse_to_block_a_loop("fetch", "`await headgate.start(...)`, or give the call to asyncio.to_thread")
     asked = _asked(FETCH, input, output, options)
@@ -71,7 +73,7 @@ def start(
     output: StrPath | None = None,
     **options: Unpack[StartKeywords],
 ) -> Run:
-    """Begins the job of `headgate.fetch` in the background.
+    """Starts the job of `headgate.fetch` in the background.
 
         with headgate.start("urls.txt", "results") as run:
             while run.summary is None:
@@ -81,20 +83,21 @@ def start(
 
     In asyncio: `summary = await headgate.start("urls.txt", "results")`. Cancelling that stops the run.
 
-    The run goes on by itself until it has ended or is stopped; several may go on at once. When the program ends, it is
-    stopped as by `Run.stop`, and the program waits for that. SIGTERM does the same and then ends the process, if the
-    program has no handler of its own for it and this is called in the main thread; it is left alone after the last run.
+    The run continues by itself until it has ended or is stopped. Several runs can go on at once. When the program ends,
+    it is stopped as with `Run.stop`, and the program waits for that. SIGTERM does the same and then ends the process,
+    if the program has no handler of its own and `start` is called in the main thread. After the last run, SIGTERM does
+    what it did before.
 
     Args:
-        input: As of `headgate.fetch`.
-        output: As of `headgate.fetch`.
+        input: As for `headgate.fetch`.
+        output: As for `headgate.fetch`.
         **options: `help(headgate.start)` describes each with its default.
 
     Returns:
         The run, as soon as its input and its output are open.
 
     Raises:
-        HeadgateError: As `headgate.fetch`, if the job cannot start. How it ends is raised by `Run.wait`.
+        HeadgateError: As `headgate.fetch`, if the job can't start. Later errors are raised by `Run.wait`.
     """
     asked = _asked(START, input, output, options)
     # A signal while it is being started is put off until the run is known, and can be stopped.

@@ -1,4 +1,4 @@
-"""`headgate.Job`: a job that was begun, known by its directory."""
+"""`headgate.Job`: the job in a directory."""
 
 import os
 from pathlib import Path
@@ -21,15 +21,15 @@ __all__ = ["Job", "RowStream", "preview", "status_of"]
 
 
 class Job:
-    """A job in a directory of results: how far it is, its rows, and another try for those that failed.
+    """A job in a directory of results: how far it has got, its rows, and a retry of the failed ones.
 
         job = headgate.Job.open("results")
         print(job.status().failed)
         job.retry(only=["timeout", "status:5xx"])
         table = pyarrow.table(job.rows())
 
-    It holds nothing open, and a job that runs in another process may be looked at. To begin one or to go on with it,
-    see `headgate.fetch`.
+    It keeps nothing open, and works while the job runs in another process. To start or resume a job, use
+    `headgate.fetch`.
 
     Attributes:
         output: Its directory.
@@ -65,13 +65,13 @@ class Job:
         return self.status()._repr_html_()
 
     def status(self, *, check_all: bool = False) -> JobStatus:
-        """How far it is, as of its newest commit, and whether its results are those that were committed.
+        """How far it has got, as of its newest commit, and whether its results are as they were committed.
 
-        Every file of results is looked for by its name and length. Contents are compared with their checksums too, if
-        the job does not run and has at most 1 GiB of results (which takes some 0.1 s).
+        The name and length of every file of results are checked. The contents are compared with their checksums, too,
+        if the job isn't running and has at most 1 GiB of results (which takes about 0.1 s).
 
         Args:
-            check_all: Compare all contents, whatever their size.
+            check_all: Check all contents, whatever their size.
 
         Raises:
             OutputError: There is no job any more, or it is damaged: the message names the file.
@@ -79,36 +79,38 @@ class Job:
         return status_of(self.output, check_all=check_all)
 
     def rows(self) -> RowStream:
-        """The rows of all parts there are now: those that were answered first, then those that failed.
+        """The rows of all current parts: first those that were answered, then those that failed.
 
-        Within each, they are in no order of the input. The list of files is taken now, and they are read when
-        rows are asked for, one batch after another, so that memory does not grow with the results. Before a row of a
-        file is given, the whole file is compared with the checksum that it was committed with. Where a retry or the end
-        of the job replaces one of them meanwhile, reading ends with an error: call `rows()` again.
+        Within each group, they are not in the order of the input. The list of files is taken now; the files are read
+        when rows are needed, one batch after another, so that memory doesn't grow with the results. Before a row of a
+        file is returned, the whole file is compared with its checksum. If a retry or the end of the job replaces one of
+        them meanwhile, reading ends with an error: call `rows()` again.
 
         Returns:
             Rows with the columns of the results. It has the Arrow PyCapsule interface (`__arrow_c_stream__`), so that
-            `pyarrow.table(rows)` or `polars.DataFrame(rows)` take it as it is, and gives batches of rows
-            with `__arrow_c_array__` when iterated. Each time it is read from the beginning. For pandas:
-            `pyarrow.table(rows).to_pandas()`; `pandas.DataFrame(rows)`, which knows nothing of Arrow, is refused.
+            `pyarrow.table(rows)` and `polars.DataFrame(rows)` accept it. When iterated, it gives batches of rows with
+            `__arrow_c_array__`. Each time, it is read from the beginning. For pandas, use
+            `pyarrow.table(rows).to_pandas()`; `pandas.DataFrame(rows)`, which doesn't know Arrow, raises `TypeError`.
 
         Raises:
-            OutputError: There is no job any more, or a file of results is missing, is damaged or does not belong to
-                it; when iterated: a file cannot be read, is damaged, or was replaced.
-                Who reads through the Arrow stream gets what their library raises then: an `OSError` from pyarrow.
+            OutputError: There is no job any more, or a file of results is missing, is damaged or doesn't belong to it;
+                while iterating: a file can't be read, is damaged, or was replaced. When a library reads the Arrow
+                stream, the library's own exception is raised: an `OSError` from pyarrow.
         """
         return job_rows(self.output)
 
     @RETRY.shown_by
     def retry(self, **options: Unpack[RetryKeywords]) -> Summary:
-        """Asks failed rows again and replaces their results.
+        """Makes the requests of failed rows again and replaces their results.
 
-        Blocks until all are done. Rows that are answered now move to `part-*`; the others stay in `failed-*`, and their
-        `attempts` add up. Files of failed rows are replaced by commits, one every 10 s: killed at any instant, the
-        job is as it was before or after one of them, and the same call asks the rest.
+        An `invalid_request` is left out, unless `only` names that kind.
 
-        What to ask is the job's own. Values of headers and bodies are not stored in it: a job that was begun with
-        `headers` or `data` needs the same ones here.
+        It blocks until they are done. Rows that are answered this time move to `part-*`; the others stay in `failed-*`,
+        and their `attempts` add up. Files of failed rows are replaced by commits, one every 10 s: if it is killed, the
+        job is as it was before or after one of them, and the same call continues.
+
+        The requests are those of the job. The values of headers and bodies are not stored in it: if it was started with
+        `headers` or `data`, give the same ones here. Credentials are needed again too, and can have new values.
 
         Args:
             **options: `help(headgate.Job.retry)` describes each with its default.
@@ -117,14 +119,14 @@ class Job:
             What was done this time; `summary.job` has the figures of the whole job.
 
         Raises:
-            UsageError: An argument cannot be; all mistakes are named.
-            InputError: The input cannot be read again.
-            OutputError: The results cannot be read or written; another process writes to them; or the input, the
+            UsageError: An argument is wrong; all mistakes are named.
+            InputError: The input can't be read again, or rows that the job read have changed.
+            OutputError: The results can't be read or written; another process writes to them; or the input, the
                 headers or the data are not those of the job.
-            Interrupted: Ctrl-C was pressed. What was in flight got `grace_s` seconds, all results are written, and
-                `summary` says what was done; the same call asks the rest. A second Ctrl-C ends it without waiting.
-                SIGTERM and calls in other threads: as of `headgate.fetch`.
-            RuntimeError: This thread runs an event loop, which it would block: use `asyncio.to_thread`.
+            Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
+                `summary` says what was done; the same call continues. A second Ctrl-C ends it without waiting.
+                For SIGTERM and calls in other threads, see `headgate.fetch`.
+            RuntimeError: This thread runs an event loop, which `retry` would block: use `asyncio.to_thread`.
         """
         refuse_to_block_a_loop("retry", "give the call to asyncio.to_thread")
         given = Arguments()
@@ -134,7 +136,7 @@ class Job:
 
 
 def status_of(output: str, *, check_all: bool) -> JobStatus:
-    """How far the job in a directory is.
+    """How far the job in a directory has got.
 
     Raises:
         OutputError: There is no job, or it is damaged.

@@ -7,12 +7,13 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use arrow_schema::Schema;
+use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::asked_headers::AskedHeaders;
 use super::salted_hash::salted_hash;
+use crate::columns::schema::as_begun;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
@@ -115,6 +116,11 @@ impl Manifest {
             *text = without_user(text).into_owned();
         }
         self
+    }
+
+    /// The columns of its results, which have been these since it began.
+    pub(super) fn columns(&self, now: &SchemaRef) -> SchemaRef {
+        as_begun(now, &self.schema)
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -288,7 +294,7 @@ mod tests {
             let input = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: false };
             manifest.check(&now, &input, Path::new("out")).map_err(|error| error.to_string())
         };
-        assert!(refusal(None).expect_err("nobody asks").contains("it was begun with the header authorization"));
+        assert!(refusal(None).expect_err("nobody asks").contains("the header authorization is missing"));
         assert_eq!(Ok(()), refusal(Some("me:secret")));
     }
 
