@@ -45,13 +45,15 @@ class ErrorExample:
     Attributes:
         row: Its ordinal.
         url: What it asked.
-        message: What went wrong.
+        message: What went wrong, in the same words for each row with this cause.
+        detail: What of it is this row's alone: an address, a time, a line of the input.
         option: The keyword of the option that can help, if one can.
     """
 
     row: int
     url: str
     message: str
+    detail: str | None = None
     option: str | None = None
 
 
@@ -184,6 +186,7 @@ class Summary:
         bound_by: What held the job back.
         output: The directory of the results; `-` for standard output; empty if they were not kept.
         interrupted: Whether it was stopped before the end of its input.
+        reader_gone: Whether it was stopped because whoever read standard output went away.
         notes: What the user should know besides.
         failure: Why it ended before its input did, if it did.
         job: The job over all of its runs; `None` where none is remembered: standard output, or the format `none`.
@@ -208,6 +211,7 @@ class Summary:
     failure: Failure | None
     rows_known: int | None = None
     abandoned: int = 0
+    reader_gone: bool = False
     job: JobFigures | None = None
 
     @property

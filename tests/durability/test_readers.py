@@ -38,6 +38,12 @@ def duckdb_rows(directory: Path) -> list[int]:
         return [row for row, _, _ in found.fetchall()]
 
 
+def duckdb_rows_of_all_directories(directory: Path) -> list[int]:
+    # It looks into the job's own directory, too.
+    with duckdb.connect() as connection:
+        return [row for (row,) in connection.execute("SELECT row FROM read_parquet(?)", [str(directory)]).fetchall()]
+
+
 def polars_rows(directory: Path) -> list[int]:
     rows: list[int] = pl.scan_parquet(f"{directory}/*.parquet").collect()["row"].to_list()
     return rows
@@ -85,7 +91,7 @@ class Reader(threading.Thread):
 def test_readers_see_a_running_job_without_errors_doubles_or_losses(server: str, tmp_path: Path) -> None:
     expected = mixture(server, ROWS)
     out, source = tmp_path / "out", write_urls(tmp_path / "urls.txt", expected)
-    readers = [Reader(out, read) for read in (pyarrow_rows, duckdb_rows, polars_rows)]
+    readers = [Reader(out, read) for read in (pyarrow_rows, duckdb_rows, duckdb_rows_of_all_directories, polars_rows)]
     with started("fetch", source, "-o", out, "-c", "16", "--commit-every-s", "0.1", "-q") as fetch:
         commits.wait_for(2, out, fetch)  # the files of the first are in place by then
         for reader in readers:

@@ -1,6 +1,7 @@
 """Whatever a server does ends as one outcome of the right kind, within its timeout."""
 
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,18 @@ def test_a_fault_ends_as_one_outcome_of_its_kind(
 def test_a_connection_that_nobody_accepts_is_connect(tmp_path: Path) -> None:
     headgate("fetch", "http://127.0.0.1:1/", "-o", tmp_path / "out", check=3)
     assert ["connect"] == [row["error"] for row in rows(tmp_path / "out")]
+
+
+def test_a_server_that_does_not_answer_a_handshake_is_connect_timeout_which_only_timeout_asks_again(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "out"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/"
+        headgate("fetch", url, "-o", out, "--connect-timeout-s", "0.2", check=3)
+        for only, attempts in [("connect", 1), ("connect_timeout", 2), ("timeout", 3)]:
+            headgate("retry", out, "--only", only, "--connect-timeout-s", "0.2", check=3)
+            assert [("connect_timeout", attempts)] == [(row["error"], row["attempts"]) for row in rows(out)]
 
 
 def test_a_name_that_does_not_exist_is_resolve(tmp_path: Path) -> None:

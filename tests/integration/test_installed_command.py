@@ -31,12 +31,12 @@ def test_it_answers_at_once(arguments: list[str]) -> None:
     assert min(seconds() for _ in range(7)) < PROMISED_S
 
 
-def test_a_closed_pipe_is_no_error() -> None:
+def test_a_closed_pipe_ends_it_as_sigpipe_ends_other_programs_without_a_word() -> None:
     with subprocess.Popen([HEADGATE, "fetch", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        assert process.wait(LONGEST_S) == 0
+        assert process.wait(LONGEST_S) == 141
         assert process.stderr.read() == b""
 
 

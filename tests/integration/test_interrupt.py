@@ -3,8 +3,10 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +14,8 @@ import pytest
 
 from support.results import table
 from support.run import HEADGATE, LONGEST_S, serving, started, stats, wait_for_requests
+
+READER_GONE = r"stopped: whoever read standard output has gone; [\d,]+ rows were done, and no more will be\n"
 
 
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM), (129, signal.SIGHUP)])
@@ -117,19 +121,49 @@ def test_a_terminal_that_goes_away_costs_no_results(tmp_path: Path) -> None:
     assert 100 <= summary["rows"] == table(out).num_rows
 
 
-def test_a_closed_pipe_ends_the_job_quietly() -> None:
+@pytest.mark.parametrize(("said", "flags"), [(READER_GONE, []), ("", ["-q"])])
+def test_a_reader_that_goes_away_ends_the_job_as_an_interrupt_does(said: str, flags: list[str], tmp_path: Path) -> None:
+    summary_file = tmp_path / "s.json"
     with (
         serving() as server,
-        subprocess.Popen(
-            [HEADGATE, "fetch", f"{server}/[1-100000000]", "-o", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process,
+        started("fetch", f"{server}/[1-100000000]", "-o", "-", "--summary", summary_file, *flags) as process,
     ):
         assert process.stdout is not None
         assert process.stderr is not None
         assert json.loads(process.stdout.readline())["status"] == 200
         process.stdout.close()
+        assert process.wait(LONGEST_S) == 141
+        assert re.fullmatch(said, process.stderr.read())
+    summary = json.loads(summary_file.read_text())
+    assert (True, True, None) == (summary["interrupted"], summary["reader_gone"], summary["failure"])
+
+
+def test_a_reader_that_goes_away_after_the_last_row_has_missed_nothing() -> None:
+    with serving() as server, started("fetch", f"{server}/[1-3]", "-o", "-", "-q") as process:
+        assert process.stdout is not None
+        assert 3 == len([process.stdout.readline() for _ in range(3)])
+        process.stdout.close()
         assert process.wait(LONGEST_S) == 0
-        assert process.stderr.read() == b""
+
+
+def test_in_python_a_reader_that_goes_away_is_an_error_of_the_output() -> None:
+    with serving() as server:
+        program = f"""
+import headgate, sys
+try:
+    headgate.fetch("{server}/[1-100000000]", "-")
+except headgate.OutputError as error:
+    print(error, error.summary.reader_gone, file=sys.stderr)
+"""
+        with subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr is not None
+            assert re.fullmatch(f"{READER_GONE[:-1]} True\n", process.stderr.read())
+            assert process.wait(LONGEST_S) == 0
 
 
 def test_a_full_disk_is_told_with_the_right_exit_code() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -65,6 +66,15 @@ def test_headers_are_kept_as_they_came(results: Path) -> None:
 def test_duckdb_reads_the_results(results: Path) -> None:
     query = f"select count(*), sum(body_bytes), min(status), max(row) from '{results}/*.parquet'"  # noqa: S608 - ours
     assert [(ROWS, 13 * ROWS, 200, ROWS - 1)] == duckdb.execute(query).fetchall()
+
+
+def test_readers_that_take_a_directory_find_no_file_that_is_not_of_results(results: Path) -> None:
+    assert ROWS == pq.read_table(results).num_rows
+    assert ROWS == ds.dataset(results).count_rows()
+    for place in (results, f"{results}/**/*.parquet"):
+        assert [(ROWS,)] == duckdb.execute("select count(*) from read_parquet(?)", [str(place)]).fetchall()
+    assert ROWS == pl.read_parquet(results, use_pyarrow=True).height
+    assert ROWS == pl.scan_parquet(results / "**/*.parquet").select(pl.len()).collect().item()
 
 
 def test_polars_reads_the_results(results: Path) -> None:

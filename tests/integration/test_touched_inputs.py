@@ -42,10 +42,10 @@ def test_a_touched_or_copied_input_is_the_same(name: str, server: str) -> None:
     headgate("fetch", name, "-o", "out", check=0)
     touch(name)
     again = headgate("fetch", name, "-o", "out", check=0)
-    assert "finished already: 30 rows done: start over with --fresh" == again.stderr.splitlines()[0]
+    assert "finished already: 30 rows done" in again.stderr
     shutil.copy(name, f"copy-of-{name}")
     again = headgate("fetch", f"copy-of-{name}", "-o", "out", check=0)
-    assert again.stderr.startswith("finished already: ")
+    assert "finished already: 30 rows done" in again.stderr
 
 
 @pytest.mark.parametrize("name", ["urls.txt", "urls.parquet"])
@@ -63,11 +63,11 @@ def test_an_input_that_only_grew_is_refused_with_the_flag_that_allows_it(name: s
     assert json.loads(headgate("status", "out", "--json", check=0).stdout)["finished"]
     grown = headgate(*command, "--allow-grown", check=0)
     assert "done: 10 rows in " in grown.stderr
-    assert "in all 40 of 40 rows done, 0 failed" in grown.stderr
+    assert "in total 40 of 40 rows done, 0 failed" in grown.stderr
     assert [f"{server}/{row}" for row in range(ROWS + 10)] == sorted(
         table(Path("out"))["url"].to_pylist(), key=lambda url: int(url.rsplit("/", 1)[1])
     )
-    assert headgate(*command, check=0).stderr.startswith("finished already: 40 rows done")
+    assert "finished already: 40 rows done" in headgate(*command, check=0).stderr
 
 
 def test_a_refusal_is_short_and_names_the_first_row_that_differs(server: str) -> None:

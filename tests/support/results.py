@@ -13,6 +13,7 @@ COLUMNS = {
     "status": "int16",
     "error": "string",
     "error_message": "string",
+    "error_detail": "string",
     "attempts": "int16",
     "final_url": "string",
     "headers": "list",

@@ -167,6 +167,8 @@ def test_an_error_of_the_job_is_one_line_and_an_exit_code(
         (130, {"failed": 1, "interrupted": True}, signal.SIGINT),
         (143, {"failed": 0, "interrupted": True}, signal.SIGTERM),
         (129, {"failed": 0, "interrupted": True}, signal.SIGHUP),
+        (141, {"failed": 1, "interrupted": True, "reader_gone": True}, None),
+        (130, {"failed": 1, "interrupted": True, "reader_gone": True}, signal.SIGINT),
         (2, {"failure": {"kind": "input", "message": "cut short"}}, None),
         (2, {"failure": {"kind": "usage", "message": "too many"}}, None),
         (1, {"failure": {"kind": "output", "message": "disk full"}}, None),

@@ -12,7 +12,7 @@ from typing import Final
 from headgate._errors import HeadgateError, InternalError
 from headgate._message import spelled
 from headgate._nearest import nearest
-from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, EXIT_USAGE
 from headgate.cli._parser import CommandLineError
 from headgate.cli._verbs import HELP, VERBS
 from headgate.cli._wrapping import help_width, wrapped
@@ -28,7 +28,7 @@ def main() -> int:
     except BrokenPipeError:
         # Whoever read our output has seen enough. Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        return EXIT_READER_GONE
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED

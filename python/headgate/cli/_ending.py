@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headgate.cli._exit_codes import EXIT_ERROR, EXIT_FAILED_ROWS, EXIT_OK, EXIT_SIGNALLED, EXIT_USAGE
+from headgate.cli._exit_codes import EXIT_ERROR, EXIT_FAILED_ROWS, EXIT_OK, EXIT_READER_GONE, EXIT_SIGNALLED, EXIT_USAGE
 from headgate.cli._wrapping import fitted
 
 if TYPE_CHECKING:
@@ -66,4 +66,6 @@ def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:
         return EXIT_USAGE if summary.failure.kind in ("usage", "input") else EXIT_ERROR
     if stopped_by is not None:
         return EXIT_SIGNALLED + stopped_by
+    if summary.reader_gone:
+        return EXIT_READER_GONE
     return EXIT_FAILED_ROWS if summary.has_failed_rows else EXIT_OK

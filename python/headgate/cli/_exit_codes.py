@@ -1,7 +1,7 @@
 """The exit codes of `headgate fetch` and `headgate retry`: the code, the help and the documents take them from here."""
 
 from collections.abc import Mapping
-from signal import SIGHUP, SIGINT, SIGTERM
+from signal import SIGHUP, SIGINT, SIGPIPE, SIGTERM
 from textwrap import fill
 from typing import Final
 
@@ -13,6 +13,8 @@ EXIT_SIGNALLED: Final = 128
 """What a shell adds to the number of a signal."""
 
 EXIT_INTERRUPTED: Final = EXIT_SIGNALLED + SIGINT
+EXIT_READER_GONE: Final = EXIT_SIGNALLED + SIGPIPE
+"""As of a program that SIGPIPE has killed."""
 
 MEANINGS: Final[Mapping[int, str]] = {
     EXIT_OK: "every row of the job was answered",
@@ -21,6 +23,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     EXIT_INTERRUPTED: "interrupted by Ctrl-C; the same command continues",
     EXIT_SIGNALLED + SIGTERM: "stopped by SIGTERM; the same command continues",
     EXIT_SIGNALLED + SIGHUP: "stopped because the terminal was closed (SIGHUP); the same command continues",
+    EXIT_READER_GONE: "stopped because the reader of standard output has gone, as in -o - | head",
     EXIT_ERROR: "anything else, such as a full disk; the same command continues once the cause is gone",
 }
 

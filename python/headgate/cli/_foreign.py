@@ -19,7 +19,8 @@ _NOT_NEEDED: Final = "not needed"
 _NOT_YET: Final = "not supported yet"
 
 MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
-    "-A": {"curl": "--user-agent", "oha": "-H 'Accept: ...'"},
+    "-A": {"curl": "--user-agent", "oha": "-H 'Accept: ...'", "ab": "-u"},
+    "-a": {"oha": "-u"},
     "-b": {"curl": "-H 'Cookie: ...'"},
     "--body-data": {"wget": "-d"},
     "--body-file": {"wget": "-d @FILE"},
@@ -42,6 +43,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--fail": {"curl": "--fail-on 4xx,5xx"},
     "-G": {"curl": "-X GET"},
     "--get": {"curl": "-X GET"},
+    "--http-user": {"wget": "-u"},
     "-I": {"curl": "-X HEAD"},
     "-i": {"wget": _INPUT, "aria2": _INPUT, "curl": _HEADERS},
     "--include": {"curl": _HEADERS},
@@ -61,6 +63,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "-n": {"oha": _COUNT, "ab": _COUNT},
     "--no-check-certificate": {"wget": "--insecure"},
     "-O": {"curl": "-o", "wget": "-o"},
+    "--oauth2-bearer": {"curl": "--bearer @FILE"},
     "-P": {"wget": "-o", "xargs": "-c"},
     "-p": {"ab": "-d @FILE"},
     "--parallel": {"curl": _NOT_NEEDED},

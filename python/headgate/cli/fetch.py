@@ -1,19 +1,12 @@
 """`headgate fetch`: the main job."""
 
-import select
-import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from headgate.cli import _ending, _fetch_flags, _replace
 from headgate.cli._fetch_flags import parser
 from headgate.cli._flags import as_flag
-from headgate.jobs._option_entry import STANDARD_STREAM
 
 __all__ = ["main", "parser"]
-
-if TYPE_CHECKING:
-    from headgate.jobs._job_options import FetchOptions
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,14 +24,5 @@ def main(arguments: Sequence[str]) -> int:
     _run.in_own_process()
     display = _display.display_for(show=not command.quiet, output=options.output)
     summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS, spell=as_flag)
-    report = None if command.quiet or _reader_is_gone(options) else _report.report(summary, as_flag)
+    report = None if command.quiet else _report.report(summary, as_flag)
     return _ending.end(summary, stopped_by, report=report, summary_file=command.summary)
-
-
-def _reader_is_gone(options: "FetchOptions") -> bool:
-    """Whether the pipe that took the results is closed: then the job has ended quietly."""
-    if options.output != STANDARD_STREAM:
-        return False
-    poll = select.poll()
-    poll.register(sys.stdout.fileno(), 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))

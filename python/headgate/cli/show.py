@@ -25,7 +25,17 @@ _NULL: Final = "-"
 
 # What people look at first. The input's own columns, which are not known here, come after the URL.
 _FIRST: Final = ("row", "status", "error", "url")
-_LATER: Final = ("elapsed_us", "body_bytes", "body", "body_base64", "error_message", "final_url", "method", "attempts")
+_LATER: Final = (
+    "elapsed_us",
+    "body_bytes",
+    "body",
+    "body_base64",
+    "error_message",
+    "error_detail",
+    "final_url",
+    "method",
+    "attempts",
+)
 _ALWAYS: Final = ("row", "status", "url")
 _LAST: Final = ("ttfb_us", "started_at", "http_version", "remote_addr", "headers")
 

@@ -52,8 +52,8 @@ def fetch(
         InputError: The input can't be read, or not to its end, or rows that an earlier run read have changed;
             `summary` says what was done before.
         OutputError: The results can't be written; another process writes to `output`; it holds another job (the
-            requests or the input were different), a damaged one, or something that headgate hasn't made; or it holds a
-            job and `resume` is `False`.
+            requests or the input were different), a damaged one, or something that headgate hasn't made; it holds a job
+            and `resume` is `False`; or the reader of standard output has gone.
         Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
             `summary` says what was done; the same call resumes the job. A second Ctrl-C ends it without waiting.
             SIGTERM stops the job in the same way and then ends the process, as it does without headgate, unless the

@@ -56,7 +56,7 @@ class OnlyOption(TypedDict, total=False):
         JobOption(
             help=(
                 "Kinds of errors, as in the column `error`, and statuses:"
-                ' `"timeout,status:503"` or `["timeout", "status:5xx"]`.'
+                ' `"timeout,status:503"` or `["timeout", "status:5xx"]`. `timeout` includes `connect_timeout`.'
             ),
             default=None,
             default_means="all but `invalid_request`",

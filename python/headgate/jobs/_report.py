@@ -44,9 +44,17 @@ def finished_already(summary: Summary) -> bool:
 
 def report(summary: Summary, spell: Spell = as_keyword) -> str:
     """The summary as aligned lines, without a line end after the last; options are spelled so."""
+    if summary.reader_gone:
+        return reader_gone(summary)
     if summary.job is not None and finished_already(summary):
         return "\n".join(map(_format.printable, (_finished(summary.job, summary.output, spell), *_place(summary))))
     return _lines(summary, _headline(summary), spell, again="")
+
+
+def reader_gone(summary: Summary) -> str:
+    """That a run has stopped because nobody reads its results any more."""
+    rows = _format.plural(summary.rows, "row")
+    return f"stopped: whoever read standard output has gone; {rows} were done, and no more will be"
 
 
 def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:
@@ -192,8 +200,9 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
 
 
 def _reason(example: ErrorExample, spell: Spell) -> str:
+    detail = "" if example.detail is None else f" ({example.detail})"
     advice = "" if example.option is None else f"; see {spell(Mention(example.option))}"
-    return f"row {example.row}: {_short(example.url)}: {example.message}{advice}"
+    return f"row {example.row}: {_short(example.url)}: {example.message}{detail}{advice}"
 
 
 def _short(url: str) -> str:

@@ -53,6 +53,7 @@ struct Columns {
     status: Int16Builder,
     error: RepeatedText,
     error_message: RepeatedText,
+    error_detail: RepeatedText,
     attempts: Int16Builder,
     final_url: RepeatedText,
     headers: HeadersBuilder,
@@ -75,6 +76,7 @@ impl Columns {
             status: Int16Builder::new(),
             error: RepeatedText::default(),
             error_message: RepeatedText::default(),
+            error_detail: RepeatedText::default(),
             attempts: Int16Builder::new(),
             final_url: RepeatedText::default(),
             headers: HeadersBuilder::default(),
@@ -94,7 +96,9 @@ impl Columns {
         self.url.append_value(without_user(&outcome.row.url));
         self.method.push(Some(outcome.method));
         self.error.push(outcome.failure.map(|failure| failure.kind.name()));
-        self.error_message.push(outcome.failure.map(|failure| &failure.message[..]));
+        let reason = outcome.failure.map(|failure| &failure.reason);
+        self.error_message.push(reason.map(|reason| &reason.message[..]));
+        self.error_detail.push(reason.and_then(|reason| reason.detail.as_deref()));
         self.attempts.append_value(outcome.attempts as i16);
         self.final_url.push(None);
         self.headers.push(outcome.answer.map(|answer| answer.headers));
@@ -124,6 +128,7 @@ impl Columns {
             take_numbers(&mut self.status),
             self.error.take(),
             self.error_message.take(),
+            self.error_detail.take(),
             take_numbers(&mut self.attempts),
             self.final_url.take(),
             self.headers.take()?,

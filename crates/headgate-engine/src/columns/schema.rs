@@ -15,6 +15,18 @@ pub(super) fn headers_item() -> Field {
     Field::new("item", DataType::Struct(header_fields()), false)
 }
 
+/// The column that jobs of older versions don't have.
+const ERROR_DETAIL: &str = "error_detail";
+
+/// These columns as a job has them that began with those: all parts of a job have the same.
+pub(crate) fn as_begun(columns: &SchemaRef, begun: &Schema) -> SchemaRef {
+    if begun.column_with_name(ERROR_DETAIL).is_some() {
+        return columns.clone();
+    }
+    let fields = columns.fields().iter().filter(|field| field.name() != ERROR_DETAIL).cloned();
+    Arc::new(Schema::new(fields.collect::<Fields>()))
+}
+
 /// The columns of a result, the kept ones last.
 pub fn schema(kept: &Fields) -> SchemaRef {
     let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
@@ -25,6 +37,7 @@ pub fn schema(kept: &Fields) -> SchemaRef {
         Arc::new(Field::new("status", DataType::Int16, true)),
         Arc::new(Field::new("error", DataType::Utf8, true)),
         Arc::new(Field::new("error_message", DataType::Utf8, true)),
+        Arc::new(Field::new(ERROR_DETAIL, DataType::Utf8, true)),
         Arc::new(Field::new("attempts", DataType::Int16, false)),
         Arc::new(Field::new("final_url", DataType::Utf8, true)),
         Arc::new(Field::new("headers", DataType::List(Arc::new(headers_item())), true)),

@@ -95,7 +95,7 @@ fn shown(batch: &OutcomeBatch) -> Vec<String> {
     let body = |row| column("body").is_valid(row).then(|| column("body").as_binary::<i32>().value(row));
     let started_at = column("started_at").as_primitive::<TimestampMicrosecondType>();
     let failed = |row| batch.failed.as_ref().is_some_and(|failed| failed.value(row));
-    let texts = ["url", "method", "error", "error_message", "final_url", "http_version", "remote_addr"];
+    let texts = ["url", "method", "error", "error_message", "error_detail", "final_url", "http_version", "remote_addr"];
     let shown = |row| {
         format!(
             "{:?} {:?} {:?} {:?} {:?} {} {}",
@@ -121,7 +121,8 @@ fn expected(outcome: &Outcome, chosen: &Chosen) -> String {
         Some(outcome.row.url.to_string()),
         Some(outcome.method.to_string()),
         failure.map(|failure| failure.kind.name().to_owned()),
-        failure.map(|failure| failure.message.clone()),
+        failure.map(|failure| failure.reason.message.to_string()),
+        failure.and_then(|failure| failure.reason.detail.as_ref()).map(ToString::to_string),
         None,
         answer.map(version).map(str::to_owned),
         answer.map(|answer| answer.remote_addr.to_string()),

@@ -12,17 +12,16 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::time::timeout_at;
 
 use crate::http::deadline::Deadline;
 use crate::http::decode::Decoder;
 use crate::http::decode::pool::Pool as DecoderPool;
-use crate::http::dial::connect::Connector;
+use crate::http::dial::connect::{ConnectBy, Connector};
 use crate::http::h1::allowance::{Allowance, READ_BYTES};
 use crate::http::h1::exchange::{Exchange, Means, NoReply, Reply, ResponseLimits, Scratch};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::pool::{Lease, Pool, Route};
-use crate::model::error::{ErrorKind, Failure};
+use crate::model::error::Failure;
 use crate::model::message::OptionName;
 
 /// What bounds the attempts of a run.
@@ -160,28 +159,24 @@ impl Client {
     /// Has the lane hold a new connection of this route.
     ///
     /// # Errors
-    /// `resolve`, `connect`, `tls`, `timeout`.
+    /// `resolve`, `connect`, `connect_timeout`, `tls`.
     ///
     /// Cancelling it gives up the connection.
     pub async fn open(&self, route: &Rc<Route>, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
         lane.held = None;
         let permit = self.pool.borrow_mut().make_room();
         let connect_by = Instant::now() + limits.connect_timeout;
-        let (by, option) = if connect_by < lane.deadline.at() {
-            (connect_by, OptionName::ConnectTimeoutS)
+        let by = if connect_by < lane.deadline.at() {
+            ConnectBy { time: connect_by, option: OptionName::ConnectTimeoutS }
         } else {
-            (lane.deadline.at(), OptionName::TimeoutS)
+            ConnectBy { time: lane.deadline.at(), option: OptionName::TimeoutS }
         };
         let begun = Instant::now();
-        let addresses = self.connector.resolver.resolve(&route.key.origin, by).await;
+        let addresses = self.connector.resolver.resolve(&route.key.origin, by.time).await;
         lane.waited_for_names += begun.elapsed();
         // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
-        let connecting = Box::pin(self.connector.connect(&route.key, &route.host, addresses?));
-        let connection = timeout_at(by.into(), connecting).await.map_err(|_| {
-            let message = format!("no connection to {} in time", route.key.origin.authority());
-            Failure::new(ErrorKind::Timeout, message).with_option(option)
-        })?;
-        lane.held = Some(Pool::lease(route.clone(), connection?, permit));
+        let connection = Box::pin(self.connector.connect(&route.key, &route.host, addresses?, by)).await?;
+        lane.held = Some(Pool::lease(route.clone(), connection, permit));
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use http::Method;
 
+use crate::model::reason::{Reason, shown};
 use crate::model::row::{Row, RowExtra};
 
 /// The methods of rows that name none.
@@ -17,7 +18,7 @@ impl Methods {
     ///
     /// # Errors
     /// Why it is no method, for a person.
-    pub fn new(asked: Option<&str>, run_has_body: bool) -> Result<Self, String> {
+    pub fn new(asked: Option<&str>, run_has_body: bool) -> Result<Self, Reason> {
         Ok(if let Some(asked) = asked {
             let asked = parse(asked)?;
             Self { of_run: asked.clone(), with_body: asked }
@@ -46,11 +47,11 @@ impl Methods {
 
 /// # Errors
 /// Why it is no method that can be sent, for a person.
-pub fn parse(text: &str) -> Result<Method, String> {
+pub fn parse(text: &str) -> Result<Method, Reason> {
     match Method::from_bytes(text.as_bytes()) {
         Ok(Method::CONNECT) => Err("CONNECT asks for a tunnel, which has no result".into()),
         Ok(method) => Ok(method),
-        Err(_) => Err(format!("`{}` is no HTTP method", text.escape_default())),
+        Err(_) => Err(Reason::new("this is not an HTTP method").with(shown(text.as_bytes()))),
     }
 }
 

@@ -201,7 +201,8 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr, TcpListener as Listener};
 
     use super::*;
-    use crate::http::dial::connect::Connector;
+    use crate::http::dial::connect::{ConnectBy, Connector};
+    use crate::model::message::OptionName;
     use crate::model::origin::HostName;
 
     fn key(port: u16) -> RouteKey {
@@ -229,7 +230,8 @@ mod tests {
             let route = self.route(host);
             let permit = self.pool.make_room();
             let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), route.key.origin.port);
-            let connected = Connector::default().connect(&route.key, &route.host, vec![address]).await;
+            let by = ConnectBy { time: Instant::now() + Duration::from_mins(1), option: OptionName::TimeoutS };
+            let connected = Connector::default().connect(&route.key, &route.host, vec![address], by).await;
             Pool::lease(route, connected.expect("somebody listens"), permit)
         }
 

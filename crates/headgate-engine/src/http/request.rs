@@ -22,6 +22,7 @@ use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::message::OptionName;
 use crate::model::options::RequestOptions;
 use crate::model::origin::Origin;
+use crate::model::reason::{Reason, shown};
 use crate::model::row::Row;
 
 /// Headers that are not for others to set.
@@ -206,13 +207,13 @@ impl Preparer {
     }
 
     fn prepare(&mut self, row: &Row) -> Result<Prepared, Failure> {
-        self.try_prepare(row).map_err(|message| Failure::new(ErrorKind::InvalidRequest, message))
+        self.try_prepare(row).map_err(|reason| Failure::new(ErrorKind::InvalidRequest, reason))
     }
 
-    fn try_prepare(&mut self, row: &Row) -> Result<Prepared, String> {
+    fn try_prepare(&mut self, row: &Row) -> Result<Prepared, Reason> {
         let extra = row.extra.as_deref();
-        if let Some(defect) = extra.and_then(|extra| extra.defect.as_deref()) {
-            return Err(defect.to_owned());
+        if let Some(defect) = extra.and_then(|extra| extra.defect.as_ref()) {
+            return Err(defect.clone());
         }
         let Found { site, path, authorization } =
             self.sites.find(&row.url, |origin| self.defaults.lines_to(origin).into())?;
@@ -270,16 +271,18 @@ fn write_lines(headers: &HeaderMap, wire: &mut Vec<u8>) {
 /// What of these pairs is sent, as far as all of them can be.
 fn checked_headers<'a>(
     pairs: impl Iterator<Item = (&'a str, &'a [u8])>,
-) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+) -> Result<Vec<(HeaderName, HeaderValue)>, Reason> {
     let mut checked = Vec::new();
     for (name, value) in pairs {
         if checked.len() == MAX_OWN_HEADERS {
-            return Err(format!("it has more than {MAX_OWN_HEADERS} headers"));
+            return Err(format!("it has more than {MAX_OWN_HEADERS} headers").into());
         }
-        let shown = name.escape_default();
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("`{shown}` is no header name"))?;
-        let value = HeaderValue::from_bytes(value)
-            .map_err(|_| format!("header `{shown}` has a character that cannot be sent, such as a line break"))?;
+        let given = name.as_bytes();
+        let name = HeaderName::from_bytes(given)
+            .map_err(|_| Reason::new("a header has a name that cannot be sent").with(shown(given)))?;
+        let value = HeaderValue::from_bytes(value).map_err(|_| {
+            Reason::new("a header has a character that cannot be sent, such as a line break").with(shown(given))
+        })?;
         // How the body is delimited and how long the connection lives is decided here: a header that contradicts it would
         // let a request be smuggled. Tables of recorded requests have them, so they are left out and not refused.
         if !OURS.contains(&name) {

@@ -17,6 +17,7 @@ use crate::http::dial::route::RouteKey;
 use crate::http::pool::{Pool, Route};
 use crate::http::target::{self, Target};
 use crate::model::origin::Origin;
+use crate::model::reason::Reason;
 use crate::schedule::hosts::HostTable;
 #[cfg(test)]
 use crate::{http::dial::tls::TlsConfigs, model::options::RequestOptions};
@@ -94,7 +95,7 @@ impl Sites {
     ///
     /// # Errors
     /// Why the text is no URL that can be fetched, for a person.
-    pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> Box<[u8]>) -> Result<Found, String> {
+    pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> Box<[u8]>) -> Result<Found, Reason> {
         if let Some((site, path)) = self.known(url)
             && let Ok(path) = PathAndQuery::try_from(path)
         {

@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::http::authorization::basic;
 use crate::model::origin::{HostName, Origin};
+use crate::model::reason::Reason;
 
 /// The longest name that there can be (RFC 1035 section 2.3.4), the dot at its end included.
 const MAX_NAME_BYTES: usize = 254;
@@ -84,19 +85,21 @@ pub fn is_plain_path(path: &str) -> bool {
 ///
 /// # Errors
 /// Why the text is no URL that can be fetched, for a person.
-pub fn parse(text: &str) -> Result<Target, String> {
+pub fn parse(text: &str) -> Result<Target, Reason> {
     let url = Url::parse(text).map_err(|error| match error {
-        url::ParseError::RelativeUrlWithoutBase => "no absolute URL: it must begin with http:// or https://".to_owned(),
-        other => format!("not a URL: {other}"),
+        url::ParseError::RelativeUrlWithoutBase => {
+            Reason::new("no absolute URL: it must begin with http:// or https://")
+        }
+        other => Reason::new(format!("not a URL: {other}")),
     })?;
     let https = match url.scheme() {
         "http" => false,
         "https" => true,
-        other => return Err(format!("scheme `{other}` is not supported: only http and https are")),
+        other => return Err(Reason::new("only URLs of http and https are supported").with(format!("not {other}"))),
     };
     let name = match url.host() {
         Some(url::Host::Domain(name)) if name.len() > MAX_NAME_BYTES => {
-            return Err(format!("the host name is longer than {MAX_NAME_BYTES} bytes"));
+            return Err(format!("the host name is longer than {MAX_NAME_BYTES} bytes").into());
         }
         Some(url::Host::Domain(name)) => HostName::Domain(name.into()),
         Some(url::Host::Ipv4(address)) => HostName::V4(address),
@@ -155,13 +158,13 @@ mod tests {
         for (reason, text) in [
             ("no absolute URL: it must begin with http:// or https://", "example.com/x"),
             ("no absolute URL: it must begin with http:// or https://", ""),
-            ("scheme `ftp` is not supported: only http and https are", "ftp://example.com/"),
+            ("only URLs of http and https are supported (not ftp)", "ftp://example.com/"),
             ("not a URL: invalid port number", "http://example.com:99999/"),
             ("not a URL: empty host", "http:///"),
             ("port 0 cannot be connected to", "http://example.com:0/"),
             ("the host name is longer than 254 bytes", &format!("http://{}/", "a".repeat(255))),
         ] {
-            assert_eq!(Err(reason.to_owned()), parse(text), "{text}");
+            assert_eq!(Err(reason.to_owned()), parse(text).map_err(|reason| reason.to_string()), "{text}");
         }
     }
 

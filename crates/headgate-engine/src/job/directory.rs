@@ -23,8 +23,9 @@ use super::commit::{Commit, PartRecord};
 use super::lock::{self, Lock};
 use super::log::CommitLog;
 use super::manifest::Manifest;
+use super::place::check_new;
 use super::record;
-use super::results::{OWN_DIRECTORY, Results, part_files};
+use super::results::{OWN_DIRECTORY, Results, part_files, unplaced};
 use super::storage::{Storage, remove_if_there, write_file};
 use crate::message;
 use crate::model::error::{JobError, cause};
@@ -59,6 +60,7 @@ impl JobDirectory {
             }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                check_new(root)?;
                 create_with_parents(root, storage.as_ref()).map_err(|error| {
                     JobError::output(format!("cannot create the directory {shown}: {}", cause(&error)))
                 })?;
@@ -152,17 +154,17 @@ impl JobDirectory {
 
     /// A new file for the part, where no reader looks.
     pub(super) fn create_part(&self, name: &str) -> io::Result<File> {
-        self.storage.create(&self.tmp().join(name))
+        self.storage.create(&unplaced(&self.root, name))
     }
 
     /// Makes a part durable that a commit is to name.
     pub(super) fn sync_part(&self, file: &File, name: &str) -> io::Result<()> {
-        self.storage.sync_file(file, &self.tmp().join(name))
+        self.storage.sync_file(file, &unplaced(&self.root, name))
     }
 
     /// Removes a part that no commit will name. What stays behind is swept when the job is opened again.
     pub(super) fn discard(&self, name: &str) {
-        let _ = self.storage.remove(&self.tmp().join(name));
+        let _ = self.storage.remove(&unplaced(&self.root, name));
     }
 
     pub(super) fn path_of(&self, name: &str) -> PathBuf {
@@ -190,7 +192,7 @@ impl JobDirectory {
             }
             for part in &commit.adds {
                 let placed = self.root.join(&part.name);
-                match self.storage.rename(&self.tmp().join(&part.name), &placed) {
+                match self.storage.rename(&unplaced(&self.root, &part.name), &placed) {
                     // It was renamed before.
                     Err(error) if error.kind() == io::ErrorKind::NotFound && is_whole(&placed, part) => {}
                     result => result?,

@@ -7,12 +7,13 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use arrow_schema::Schema;
+use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::asked_headers::AskedHeaders;
 use super::salted_hash::salted_hash;
+use crate::columns::schema::as_begun;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
@@ -115,6 +116,11 @@ impl Manifest {
             *text = without_user(text).into_owned();
         }
         self
+    }
+
+    /// The columns of its results, which have been these since it began.
+    pub(super) fn columns(&self, now: &SchemaRef) -> SchemaRef {
+        as_begun(now, &self.schema)
     }
 
     pub(crate) fn format(&self) -> Format {

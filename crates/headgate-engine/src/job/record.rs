@@ -16,7 +16,8 @@ use crate::parts::read::ways_on;
 
 /// Rises when an older headgate could misread a job.
 const FORMAT_VERSION: u32 = 4;
-/// The oldest that is still understood. Of version 2 the log had no checkpoints.
+/// The oldest that is still understood. Version 2 had no checkpoints in its log; version 3 had no column `error_detail`,
+/// and no hashes of its input's rows.
 const OLDEST_VERSION: u32 = 2;
 /// Far beyond any record of ours: the largest is a checkpoint, which lists a million parts at the most, 120 bytes each.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;

@@ -18,7 +18,7 @@ use super::log::{CommitLog, Gap, Logged};
 use super::parts::PartList;
 use crate::message;
 use crate::model::error::{JobError, cause};
-use crate::parts::name::PartName;
+use crate::parts::name::{PartName, UNPLACED};
 use crate::parts::read::{describe_part, open_committed, ways_on};
 
 /// Where a job keeps what is not results.
@@ -158,6 +158,15 @@ impl ResultFile {
     }
 }
 
+/// Where a part is written before it gets its place. Its name is none that readers of results take, some of which look into
+/// every directory.
+pub(super) fn unplaced(root: &Path, name: &str) -> PathBuf {
+    let tmp = root.join(OWN_DIRECTORY).join("tmp");
+    // As an older headgate has left it.
+    let older = tmp.join(name);
+    if older.exists() { older } else { tmp.join(format!("{name}{UNPLACED}")) }
+}
+
 fn log_of(root: &Path) -> CommitLog {
     CommitLog::new(root.join(OWN_DIRECTORY).join("log"))
 }
@@ -169,7 +178,7 @@ fn locate(root: &Path, newest: &Commit, record: &PartRecord, found: Option<u64>)
     if found == Some(record.bytes) {
         return file(place, true);
     }
-    let written = root.join(OWN_DIRECTORY).join("tmp").join(&record.name);
+    let written = unplaced(root, &record.name);
     let is_whole = |path: &Path| {
         fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == record.bytes)
     };
@@ -193,10 +202,9 @@ fn locate(root: &Path, newest: &Commit, record: &PartRecord, found: Option<u64>)
 /// `Output`: it is not; names that commit.
 fn rebuilt(root: &Path, newest: &Commit, there: &BTreeMap<String, u64>, gap: &Gap) -> Result<PartList, JobError> {
     let place = |name: &String| (name.clone(), root.join(name));
-    let tmp = root.join(OWN_DIRECTORY).join("tmp");
     let mut paths: BTreeMap<String, PathBuf> = there.keys().map(place).collect();
     for part in &newest.adds {
-        paths.entry(part.name.clone()).or_insert_with(|| tmp.join(&part.name));
+        paths.entry(part.name.clone()).or_insert_with(|| unplaced(root, &part.name));
     }
     let found = paths.len();
     let record = |(name, path): (String, PathBuf)| match gap.known.get(&name) {

@@ -20,10 +20,11 @@ use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::manifest::{InputNow, Manifest};
 use super::open::{RunningJob, done_rows_of};
+use super::part_format::PartFormat;
 use super::records::{attempts_of, kinds, rows};
 use super::status;
 use super::storage::Storage;
-use super::writer::{JobWriter, MonotonicClock, PartFormat, Standing};
+use super::writer::{JobWriter, MonotonicClock, Standing};
 use crate::columns::schema::schema;
 use crate::message;
 use crate::model::error::{ErrorKind, JobError};
@@ -104,7 +105,7 @@ impl OpenRetry {
             first = Box::new(Compared::new(first, &job.source, then, Beyond::Anything));
         }
         let kept = first.kept_fields();
-        let schema = schema(&kept);
+        let schema = manifest.columns(&schema(&kept));
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
         let parts: Vec<_> = results.parts.iter().filter(|part| part.is_failed()).cloned().collect();

@@ -2,30 +2,26 @@
 
 mod merge;
 
-use std::fs::File;
 use std::io;
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{BooleanArray, RecordBatch};
-use arrow_schema::SchemaRef;
 
 use super::commit::{Commit, PartRecord, RunRecord, Totals};
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::log::CHECKPOINT_EVERY;
+use super::part_format::PartFormat;
 use super::parts::PartList;
 use super::records::{kinds, select};
 use super::results::Results;
 use super::watched::Watched;
 use crate::model::error::{JobError, cause};
-use crate::model::options::{Format, SinkOptions};
+use crate::model::options::SinkOptions;
 use crate::parts::checksum::FinishedPart;
 use crate::parts::name::{PartKind, PartName};
-use crate::parts::ndjson::encode::LineEncoder;
-use crate::parts::ndjson::write::NdjsonPart;
-use crate::parts::parquet::write::ParquetPart;
 use crate::parts::time::now_text;
 use crate::parts::writer::PartWriter;
 use crate::source::compared::InputThen;
@@ -72,12 +68,6 @@ pub struct TrackedInput {
     /// Where they are known.
     pub rows: Option<u64>,
     pub read: Tracked,
-}
-
-/// How results are written.
-pub(super) enum PartFormat {
-    Parquet(SchemaRef),
-    Ndjson(Arc<LineEncoder>),
 }
 
 /// The parts of one kind.
@@ -182,10 +172,12 @@ impl JobWriter {
 
     /// Rows with an outcome; `failed`: which of them were given up, `None`: no row was.
     pub(super) fn write(&mut self, records: &RecordBatch, failed: Option<&BooleanArray>) -> Result<(), JobError> {
-        let Some(failed) = failed else { return self.write_answered(records) };
+        let records = self.part_format.fit(records);
+        let records = records.map_err(|error| JobError::internal(format!("the columns of a job: {error}")))?;
+        let Some(failed) = failed else { return self.write_answered(&records) };
         let answered = BooleanArray::new(!failed.values(), None);
-        self.write_answered(&select(records, &answered)?)?;
-        self.write_failed(&select(records, failed)?)
+        self.write_answered(&select(&records, &answered)?)?;
+        self.write_failed(&select(&records, failed)?)
     }
 
     fn write_answered(&mut self, records: &RecordBatch) -> Result<(), JobError> {
@@ -357,30 +349,5 @@ fn cannot_write(directory: &JobDirectory, name: &str, error: &io::Error) -> JobE
 impl Series {
     fn new(next_number: u64) -> Self {
         Self { next_number, open: None }
-    }
-}
-
-impl PartFormat {
-    /// # Errors
-    /// `Usage`: an input column to keep cannot be held.
-    pub(super) fn new(format: Format, schema: &SchemaRef) -> Result<Self, JobError> {
-        Ok(match format {
-            Format::Ndjson => PartFormat::Ndjson(NdjsonPart::checked_encoder(schema)?),
-            Format::Parquet | Format::None => PartFormat::Parquet(ParquetPart::checked_schema(schema)?),
-        })
-    }
-
-    fn format(&self) -> Format {
-        match self {
-            PartFormat::Parquet(_) => Format::Parquet,
-            PartFormat::Ndjson(_) => Format::Ndjson,
-        }
-    }
-
-    fn writer(&self, file: File) -> io::Result<Box<dyn PartWriter>> {
-        Ok(match self {
-            PartFormat::Parquet(schema) => Box::new(ParquetPart::new(file, schema)?),
-            PartFormat::Ndjson(encoder) => Box::new(NdjsonPart::new(file, encoder.clone())),
-        })
     }
 }

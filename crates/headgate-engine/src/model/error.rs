@@ -3,6 +3,7 @@
 use std::{fmt, io};
 
 use crate::model::message::{Message, OptionName};
+use crate::model::reason::Reason;
 
 /// Defines [`ErrorKind`] and everything that must name each kind, so that a new kind is one line.
 macro_rules! error_kinds {
@@ -40,7 +41,8 @@ error_kinds! {
     Resolve = "resolve": "the host name has no address, or no name server could tell it in time",
     Connect = "connect": "no TCP connection could be made to any address of the host",
     Tls = "tls": "the TLS handshake failed: certificate, name, version or cipher",
-    Timeout = "timeout": "the attempt did not end within its time, connecting and reading included",
+    ConnectTimeout = "connect_timeout": "no connection was made in time, TCP and TLS included; nothing was sent",
+    Timeout = "timeout": "the attempt did not end in time: the request was not sent, or not answered to its end",
     Closed = "closed": "the server closed or reset the connection before the answer was complete",
     Protocol = "protocol": "what the server sent is not HTTP, or breaks its framing rules",
     BodyTooLarge = "body_too_large": "the body passed the limit of bytes, as received or while decoding it",
@@ -58,15 +60,29 @@ impl fmt::Display for ErrorKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub kind: ErrorKind,
-    /// For a person; its wording is no part of any contract. It is stored, and so it names no option.
-    pub message: String,
+    /// Its wording is no part of any contract. It is stored, and so it names no option.
+    pub reason: Reason,
     /// The option that can help.
     pub option: Option<OptionName>,
 }
 
 impl Failure {
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), option: None }
+    pub fn new(kind: ErrorKind, reason: impl Into<Reason>) -> Self {
+        Self { kind, reason: reason.into(), option: None }
+    }
+
+    /// With what of the reason varies.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<Box<str>>) -> Self {
+        self.reason = self.reason.with(detail);
+        self
+    }
+
+    /// With where it was, before what else varies.
+    #[must_use]
+    pub fn at(mut self, place: impl fmt::Display) -> Self {
+        self.reason = self.reason.at(place);
+        self
     }
 
     #[must_use]
@@ -78,7 +94,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.kind, self.message)
+        write!(f, "{}: {}", self.kind, self.reason)
     }
 }
 

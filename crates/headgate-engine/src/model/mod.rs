@@ -13,6 +13,7 @@ pub mod message;
 pub mod options;
 pub mod origin;
 pub mod outcome;
+pub mod reason;
 pub mod row;
 pub mod source_size;
 pub mod status_set;

@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::model::reason::Reason;
+
 /// Rows in one [`RowBatch`] at the most.
 pub const MAX_BATCH_ROWS: usize = 1024;
 /// Bytes of rows (URLs, headers, bodies, kept columns) after which a source ends a batch early.
@@ -41,8 +43,8 @@ pub struct RowExtra {
     /// The columns to carry into the result, encoded by [`crate::columns::kept::KeptCodec::encode`].
     pub kept: Option<Box<[u8]>>,
     /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are
-    /// no object): the row becomes an `invalid_request` with this message, the job goes on.
-    pub defect: Option<Box<str>>,
+    /// no object): the row becomes an `invalid_request` for this reason, the job goes on.
+    pub defect: Option<Reason>,
     /// Whoever asked for it wants it no more: it fails as `cancelled`.
     pub cancelled: bool,
 }

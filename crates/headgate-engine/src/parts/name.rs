@@ -19,6 +19,9 @@ pub(crate) struct PartName {
     extension: &'static str,
 }
 
+/// What follows the name of a part as long as it is not in its place.
+pub(crate) const UNPLACED: &str = ".tmp";
+
 const EXTENSIONS: [&str; 2] = ["parquet", "ndjson"];
 
 impl PartName {

@@ -11,6 +11,7 @@ use arrow_schema::{Fields, SchemaRef};
 use memchr::memchr_iter;
 
 use super::checksum::{open_summed, open_verified};
+use super::name::UNPLACED;
 use super::ndjson::decode::LineDecoder;
 use super::ndjson::read::NdjsonBatches;
 use super::parquet::read::{self as parquet, ParquetBatches};
@@ -200,8 +201,10 @@ pub(crate) fn open_committed(path: &Path, crc32: u32) -> Result<File, JobError> 
     })
 }
 
-fn is_parquet(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "parquet")
+/// By its name, which one that is not in its place has, too.
+pub(crate) fn is_parquet(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.strip_suffix(UNPLACED).unwrap_or(name).ends_with(".parquet")
 }
 
 /// Of a trouble that may quote what was found, of any length and content, the beginning.

@@ -12,7 +12,7 @@ use crate::message;
 use crate::model::error::{JobError, cause};
 use crate::model::message::OptionName;
 use crate::parts::name::{PartKind, PartName};
-use crate::parts::read::{PartFile, open_committed};
+use crate::parts::read::{PartFile, is_parquet, open_committed};
 
 /// Reads the first `rows` rows of an output directory (answered ones first, or failed ones alone), or of one file of results.
 /// Memory is bounded by `rows` short texts and one batch of a file. Of a job, only what was committed is shown.
@@ -33,7 +33,7 @@ pub fn preview(path: &Path, rows: usize, only_failed: bool) -> Result<Preview, J
             Some(crc32) => open_committed(&file, crc32)?,
             None => File::open(&file).map_err(|error| unreadable(&file, &cause(&error)))?,
         };
-        if extension(&file) == Some("parquet") {
+        if is_parquet(&file) {
             let total = parquet::read(opened, wanted, &mut preview).map_err(|error| unreadable(&file, &error))?;
             preview.total_rows = preview.total_rows.map(|before| before + total);
         } else {

@@ -26,6 +26,8 @@ pub struct Run {
     pub(super) grace: Duration,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
+    /// Set if nobody takes the results any more.
+    pub(super) reader_gone: Arc<OnceLock<()>>,
     /// When it was asked to end at once.
     pub(super) aborted: OnceLock<Instant>,
     /// The workers' part in it; `None`: there was nothing to do.
@@ -85,6 +87,7 @@ impl Run {
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
         summary.output.clone_from(&self.output);
         summary.interrupted = interrupted;
+        summary.reader_gone = self.reader_gone.get().is_some();
         summary.notes.clone_from(&self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         summary.failure = self.failure.get().as_ref().map(Into::into);
         summary

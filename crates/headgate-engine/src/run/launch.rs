@@ -86,6 +86,7 @@ impl Launch {
         let (stop, phase) = Stop::new(rows.clone());
         let failure = Arc::<FirstFailure>::default();
         let done = Arc::<Done>::default();
+        let reader_gone = Arc::<OnceLock<()>>::default();
         let notes = Arc::new(Mutex::new(self.notes));
         let clock = Clock::start();
         let started = clock.started();
@@ -144,6 +145,7 @@ impl Launch {
                     window: window.clone(),
                     failure: failure.clone(),
                     done: done.clone(),
+                    reader_gone: reader_gone.clone(),
                     _room: room,
                     engine: engine.clone(),
                     own_engine: self.own_engine,
@@ -158,6 +160,7 @@ impl Launch {
             grace: self.run.grace,
             failure,
             done,
+            reader_gone,
             aborted: OnceLock::new(),
             assigned,
             monitor: Mutex::new(Monitor::new(started, setting, workers, size, window)),

@@ -73,6 +73,8 @@ pub(super) struct SinkThread {
     pub(super) window: Arc<Window>,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
+    /// Set if nobody takes what the sink writes any more.
+    pub(super) reader_gone: Arc<OnceLock<()>>,
     /// What the run takes of the engine, given back with its end.
     pub(super) _room: Room,
     pub(super) engine: Engine,
@@ -90,7 +92,8 @@ pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
         let threads = thread.own_engine.then(|| thread.engine.threads_ended());
         let mut thread = Stopping { thread, all_is_written: false };
         match thread.thread.run() {
-            Ok(flow) => thread.all_is_written = flow.is_continue(),
+            Ok(ControlFlow::Continue(())) => thread.all_is_written = true,
+            Ok(ControlFlow::Break(())) => thread.thread.reader_gone.set(()).unwrap_or_default(),
             Err(error) => failure.set(error),
         }
         drop(thread);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::model::reason::Reason;
 use crate::model::row::{MAX_URL_BYTES, Row, RowHeaders};
 
 /// Of a URL that is too long, so much is shown.
@@ -35,7 +36,7 @@ pub(super) fn url_row(ordinal: u64, place: Place, url: &[u8]) -> Row {
         Ok(url) => Row::new(ordinal, url),
         Err(error) => {
             let row = Row::new(ordinal, String::from_utf8_lossy(url));
-            with_defect(row, place, &not_utf8("the URL is", url, error))
+            with_defect(row, place, not_utf8("the URL is", url, error))
         }
     }
 }
@@ -49,23 +50,23 @@ pub(super) fn long_url_row(ordinal: u64, place: Place, url: &[u8]) -> Row {
         _ => shown,
     };
     let row = Row::new(ordinal, String::from_utf8_lossy(shown));
-    with_defect(row, place, &format!("the URL is longer than {MAX_URL_BYTES} bytes"))
+    with_defect(row, place, format!("the URL is longer than {MAX_URL_BYTES} bytes"))
 }
 
 /// The row of a line in which no URL could be found.
-pub(super) fn defect_row(ordinal: u64, place: Place, trouble: &str) -> Row {
+pub(super) fn defect_row(ordinal: u64, place: Place, trouble: impl Into<Reason>) -> Row {
     with_defect(Row::new(ordinal, ""), place, trouble)
 }
 
-pub(super) fn with_defect(mut row: Row, place: Place, trouble: &str) -> Row {
+pub(super) fn with_defect(mut row: Row, place: Place, trouble: impl Into<Reason>) -> Row {
     add_defect(&mut row, place, trouble);
     row
 }
 
 /// Of several defects the first is told.
-pub(super) fn add_defect(row: &mut Row, place: Place, trouble: &str) {
+pub(super) fn add_defect(row: &mut Row, place: Place, trouble: impl Into<Reason>) {
     let defect = &mut row.extra.get_or_insert_default().defect;
-    defect.get_or_insert_with(|| format!("{place}: {trouble}").into());
+    defect.get_or_insert_with(|| trouble.into().at(place));
 }
 
 /// Empty: the job's default.
@@ -75,21 +76,21 @@ pub(super) fn set_method(row: &mut Row, place: Place, method: &[u8]) {
     }
     match std::str::from_utf8(method) {
         Ok(method) => row.extra.get_or_insert_default().method = Some(method.into()),
-        Err(error) => add_defect(row, place, &not_utf8("the method is", method, error)),
+        Err(error) => add_defect(row, place, not_utf8("the method is", method, error)),
     }
 }
 
-pub(super) fn set_headers(row: &mut Row, place: Place, headers: Result<RowHeaders, String>) {
+pub(super) fn set_headers(row: &mut Row, place: Place, headers: Result<RowHeaders, Reason>) {
     match headers {
         Ok(headers) if headers.is_empty() => {}
         Ok(headers) => row.extra.get_or_insert_default().headers = headers,
-        Err(trouble) => add_defect(row, place, &trouble),
+        Err(trouble) => add_defect(row, place, trouble),
     }
 }
 
 /// `what` ("the URL is") not UTF-8, with the byte that breaks it.
-pub(super) fn not_utf8(what: &str, bytes: &[u8], error: std::str::Utf8Error) -> String {
+pub(super) fn not_utf8(what: &str, bytes: &[u8], error: std::str::Utf8Error) -> Reason {
     let at = error.valid_up_to();
     let byte = bytes.get(at).copied().unwrap_or_default();
-    format!("{what} not UTF-8: byte 0x{byte:02X} after {at} good ones")
+    Reason::new(format!("{what} not UTF-8")).with(format!("byte 0x{byte:02X} after {at} good ones"))
 }

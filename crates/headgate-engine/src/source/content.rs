@@ -29,7 +29,7 @@ pub struct Content {
     /// What says which columns there are; of forms without columns 0.
     header: u128,
     rows: u64,
-    /// Of a block; the last one may have fewer.
+    /// Of a block, a power of two; the last one may have fewer.
     block_rows: u64,
     blocks: Vec<u128>,
 }
@@ -68,7 +68,7 @@ impl Content {
     }
 
     fn push(&mut self, row: u128) {
-        if self.rows.is_multiple_of(self.block_rows) {
+        if self.is_block_end(self.rows) {
             if self.blocks.len() == MAX_BLOCKS {
                 self.join_blocks();
             }
@@ -78,6 +78,11 @@ impl Content {
             *last = with_row(*last, row);
         }
         self.rows += 1;
+    }
+
+    /// A division for each row would cost as much as its hash.
+    fn is_block_end(&self, rows: u64) -> bool {
+        rows & (self.block_rows - 1) == 0
     }
 
     /// All blocks are full.
@@ -211,7 +216,7 @@ impl Passing {
     }
 
     fn is_at_block_end(&self) -> bool {
-        self.passed.is_multiple_of(self.content.block_rows) || self.passed == self.content.rows
+        self.content.is_block_end(self.passed) || self.passed == self.content.rows
     }
 
     fn end_block(&mut self) {

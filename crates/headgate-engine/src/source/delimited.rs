@@ -16,6 +16,7 @@ use super::records::{Fields, Record, Records};
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::options::SourceOptions;
+use crate::model::reason::Reason;
 use crate::model::row::{Row, RowBatch};
 use crate::model::source_size::SourceSize;
 
@@ -70,7 +71,7 @@ impl Rows for Delimited {
             Ok(Some((line, Record::Fields(fields)))) => row(ordinal, Place::Line(line), header, fields, &mut self.kept),
             Ok(Some((line, Record::Broken(trouble)))) => {
                 self.kept.push_nulls();
-                defect_row(ordinal, Place::Line(line), &trouble)
+                defect_row(ordinal, Place::Line(line), trouble)
             }
             Ok(None) => return Ok(None),
             Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
@@ -134,7 +135,8 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
     if fields.len() != names.len() {
         kept.push_nulls();
         let mut row = Row::new(ordinal, String::from_utf8_lossy(url.unwrap_or_default()));
-        add_defect(&mut row, place, &format!("the header has {} fields, this line {}", names.len(), fields.len()));
+        let reason = Reason::new("the line has more or fewer fields than the first line names columns");
+        add_defect(&mut row, place, reason.with(format!("{}, not {}", fields.len(), names.len())));
         return row;
     }
     let mut row = url_row(ordinal, place, url.unwrap_or_default());
@@ -148,7 +150,7 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
     for (index, column) in columns.kept.iter().enumerate() {
         let bytes = cell(Some(*column));
         if let Err(error) = std::str::from_utf8(bytes) {
-            add_defect(&mut row, place, &not_utf8(&format!("the column {:?} is", names[*column]), bytes, error));
+            add_defect(&mut row, place, not_utf8(&format!("the column {:?} is", names[*column]), bytes, error));
         }
         kept.push(index, Some(&String::from_utf8_lossy(bytes)));
     }

@@ -18,12 +18,30 @@ pub(super) enum Form {
 
 const KNOWN: &str = ".txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
 
+/// The schemes of URLs that can be asked.
+const ASKED: [&str; 2] = ["http", "https"];
+
+/// The scheme that a text begins with, if it is one (RFC 3986 section 3.1) and no set or range of several.
+pub(crate) fn scheme_of(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    is_scheme.then_some(scheme)
+}
+
 impl Form {
     /// # Errors
-    /// No such file, a directory, or an extension that we do not know.
+    /// No such file, a directory, a URL of another scheme, or an extension that we do not know.
     pub(super) fn of(input: &str) -> Result<Self, JobError> {
         if input == "-" {
             return Ok(Self::Stdin);
+        }
+        if let Some(scheme) =
+            scheme_of(input).filter(|scheme| !ASKED.iter().any(|asked| asked.eq_ignore_ascii_case(scheme)))
+        {
+            return Err(JobError::input(format!(
+                "{input}: {scheme}:// is neither http:// nor https://; a list of URLs is a local file, by its path: copy it here, or pipe its lines into -"
+            )));
         }
         if input.contains("://") {
             return Ok(Self::Pattern);

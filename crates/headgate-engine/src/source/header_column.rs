@@ -9,6 +9,7 @@ use arrow_cast::cast;
 use arrow_schema::DataType;
 
 use super::header_json;
+use crate::model::reason::Reason;
 use crate::model::row::RowHeaders;
 
 pub(super) enum HeaderColumn {
@@ -61,7 +62,7 @@ impl HeaderColumn {
 
     /// # Errors
     /// What is wrong with the row's headers.
-    pub(super) fn get(&self, row: usize) -> Result<RowHeaders, String> {
+    pub(super) fn get(&self, row: usize) -> Result<RowHeaders, Reason> {
         let mut headers = RowHeaders::new();
         match self {
             Self::Json(json) if json.is_null(row) => {}
@@ -73,7 +74,7 @@ impl HeaderColumn {
                         return Err("a header has no name".into());
                     }
                     let name = str::from_utf8(names.value(index));
-                    let name = name.map_err(|_| "the name of a header is not UTF-8".to_owned())?;
+                    let name = name.map_err(|_| "the name of a header is not UTF-8")?;
                     values.push(name, index, &mut headers);
                 }
             }

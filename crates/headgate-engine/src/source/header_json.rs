@@ -9,6 +9,7 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::cells::not_utf8;
+use crate::model::reason::{Reason, shown};
 use crate::model::row::RowHeaders;
 
 /// The headers in the order of the text; the items of a list are repeats, null is absent, numbers and booleans
@@ -16,19 +17,20 @@ use crate::model::row::RowHeaders;
 ///
 /// # Errors
 /// What is wrong, for the message of a row's defect.
-pub(super) fn parse(text: &[u8]) -> Result<RowHeaders, String> {
+pub(super) fn parse(text: &[u8]) -> Result<RowHeaders, Reason> {
     if text.is_empty() {
         return Ok(RowHeaders::new());
     }
     let text = std::str::from_utf8(text).map_err(|error| not_utf8("the headers are", text, error))?;
     let mut json = serde_json::Deserializer::from_str(text);
     let pairs = json.deserialize_map(Pairs).and_then(|pairs| json.end().map(|()| pairs));
-    let pairs = pairs.map_err(|error| format!("the headers are {}", no_object(&error)))?;
+    let pairs = pairs.map_err(|error| no_object("the headers are ", &error))?;
 
     let mut headers = RowHeaders::with_capacity(pairs.len());
     for (name, value) in pairs {
         let values = if value.get().starts_with('[') {
-            serde_json::from_str::<Vec<&RawValue>>(value.get()).map_err(|error| reason(&error))?
+            serde_json::from_str::<Vec<&RawValue>>(value.get())
+                .map_err(|error| reason("the values of a header: ", &error))?
         } else {
             vec![value]
         };
@@ -41,35 +43,34 @@ pub(super) fn parse(text: &[u8]) -> Result<RowHeaders, String> {
     Ok(headers)
 }
 
-fn scalar(name: &str, json: &str) -> Result<Option<Box<[u8]>>, String> {
+fn scalar(name: &str, json: &str) -> Result<Option<Box<[u8]>>, Reason> {
+    let of_this = |reason: Reason| Err(reason.at(shown(name.as_bytes())));
     match json.as_bytes().first() {
-        Some(b'{') => Err(format!("the header {name:?} is an object: a value is a string or a list of strings")),
-        Some(b'[') => Err(format!("the header {name:?} is a list in a list")),
+        Some(b'{') => of_this("a header is an object: a value is a string or a list of strings".into()),
+        Some(b'[') => of_this("a header is a list in a list".into()),
         Some(b'n') => Ok(None),
         Some(b'"') => match serde_json::from_str::<Cow<str>>(json) {
             Ok(value) => Ok(Some(value.as_bytes().into())),
-            Err(error) => Err(format!("the header {name:?} is no string: {}", reason(&error))),
+            Err(error) => of_this(reason("a header is no string: ", &error)),
         },
         _ => Ok(Some(json.as_bytes().into())),
     }
 }
 
-/// Why a text is no JSON object.
-pub(super) fn no_object(error: &serde_json::Error) -> String {
+/// Why a text is no JSON object; `what` begins the sentence.
+pub(super) fn no_object(what: &str, error: &serde_json::Error) -> Reason {
     match error.classify() {
-        Category::Data => "no JSON object".to_owned(),
-        Category::Syntax | Category::Eof | Category::Io => format!("not JSON: {}", reason(error)),
+        Category::Data => Reason::new(format!("{what}no JSON object")),
+        Category::Syntax | Category::Eof | Category::Io => reason(&format!("{what}not JSON: "), error),
     }
 }
 
-/// `serde_json`'s words without its line, which is always the first, and with the column where there is one.
-pub(super) fn reason(error: &serde_json::Error) -> String {
+/// `serde_json`'s words without its line, which is always the first; its column, where there is one, is what varies.
+pub(super) fn reason(what: &str, error: &serde_json::Error) -> Reason {
     let text = error.to_string();
-    match text.rsplit_once(" at line ") {
-        Some((reason, _)) if error.column() > 0 => format!("{reason} at column {}", error.column()),
-        Some((reason, _)) => reason.to_owned(),
-        None => text,
-    }
+    let words = text.rsplit_once(" at line ").map_or(&*text, |(words, _)| words);
+    let reason = Reason::new(format!("{what}{words}"));
+    if error.column() > 0 { reason.with(format!("column {}", error.column())) } else { reason }
 }
 
 /// A map in its order and with its repeats, which a map type would lose.

@@ -23,6 +23,7 @@ use super::lines::{Line, Lines};
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::options::SourceOptions;
+use crate::model::reason::Reason;
 use crate::model::row::{Row, RowBatch};
 use crate::model::source_size::SourceSize;
 
@@ -78,14 +79,14 @@ impl Rows for Ndjson {
                 (place, row(ordinal, place, line, &self.used, &mut self.kept))
             }
             Ok(Some((number, Line::TooLong(_)))) => {
-                (Place::Line(number), Err(format!("longer than {MAX_RECORD_BYTES} bytes")))
+                (Place::Line(number), Err(format!("longer than {MAX_RECORD_BYTES} bytes").into()))
             }
             Ok(None) => return Ok(None),
             Err(error) => return self.input.ended_by(&error, ordinal).map(|()| None),
         };
         Ok(Some(row.unwrap_or_else(|trouble| {
             self.kept.push_nulls();
-            defect_row(ordinal, place, &trouble)
+            defect_row(ordinal, place, trouble)
         })))
     }
 
@@ -121,11 +122,11 @@ impl Rows for Ndjson {
 }
 
 /// The row of a line, or why it has none.
-fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, String> {
+fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, Reason> {
     let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line is", line, error))?;
     let mut json = serde_json::Deserializer::from_str(text);
     let values = json.deserialize_map(Object { names: &used.names }).and_then(|values| json.end().map(|()| values));
-    let values = values.map_err(|error| no_object(&error))?;
+    let values = values.map_err(|error| no_object("", &error))?;
     let cell = |column: usize| values[column].map(|json| Cell { name: &used.names[column], json });
     let columns = &used.columns;
 
@@ -134,7 +135,7 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
     if let Some(method) = columns.method.and_then(cell) {
         match method.string() {
             Ok(method) => set_method(&mut row, place, method.as_bytes()),
-            Err(trouble) => add_defect(&mut row, place, &trouble),
+            Err(trouble) => add_defect(&mut row, place, trouble),
         }
     }
     // An object, or a string that holds the text of one.
@@ -144,7 +145,7 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
     if let Some(body) = columns.body.and_then(cell) {
         match body.text() {
             Ok(body) => row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body.as_bytes())),
-            Err(trouble) => add_defect(&mut row, place, &trouble),
+            Err(trouble) => add_defect(&mut row, place, trouble),
         }
     }
     for (index, column) in columns.kept.iter().enumerate() {
@@ -152,7 +153,7 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
             Ok(text) => kept.push(index, text.as_deref()),
             Err(trouble) => {
                 kept.push(index, None);
-                add_defect(&mut row, place, &trouble);
+                add_defect(&mut row, place, trouble);
             }
         }
     }
@@ -167,7 +168,7 @@ struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    fn string(self) -> Result<Cow<'a, str>, String> {
+    fn string(self) -> Result<Cow<'a, str>, Reason> {
         let kind = match self.json.get().as_bytes().first() {
             Some(b'"') => return self.text(),
             Some(b'{') => "an object",
@@ -175,18 +176,18 @@ impl<'a> Cell<'a> {
             Some(b't' | b'f') => "a boolean",
             _ => "a number",
         };
-        Err(format!("{:?} is {kind} and no string", self.name))
+        Err(format!("{:?} is {kind} and no string", self.name).into())
     }
 
     /// Strings as they are, other values as their JSON text.
-    fn text(self) -> Result<Cow<'a, str>, String> {
+    fn text(self) -> Result<Cow<'a, str>, Reason> {
         let json = self.json.get();
         match json.strip_prefix('"').and_then(|json| json.strip_suffix('"')) {
             None => Ok(json.into()),
             Some(plain) if !plain.contains('\\') && !plain.bytes().any(|byte| byte < b' ') => Ok(plain.into()),
             Some(_) => serde_json::from_str::<String>(json)
                 .map(Cow::Owned)
-                .map_err(|error| format!("{:?} is no JSON string: {}", self.name, reason(&error))),
+                .map_err(|error| reason(&format!("{:?} is no JSON string: ", self.name), &error)),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::model::error::{ErrorKind, Failure};
 use crate::model::failed_by::status_key;
 use crate::model::message::OptionName;
 use crate::model::outcome::{AnswerRef, OutcomeRef};
+use crate::model::reason::Reason;
 use crate::model::url_user::without_user;
 
 /// Status codes there can be: three digits.
@@ -21,15 +22,19 @@ pub struct FailureExample {
     pub row: u64,
     pub url: Box<str>,
     pub message: Box<str>,
+    /// What of it is this row's alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Box<str>>,
     /// The option that can help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub option: Option<OptionName>,
 }
 
 impl FailureExample {
-    fn new(outcome: OutcomeRef<'_>, message: &str, option: Option<OptionName>) -> Self {
+    fn new(outcome: OutcomeRef<'_>, reason: &Reason, option: Option<OptionName>) -> Self {
+        let Reason { message, detail } = reason;
         let url = without_user(&outcome.row.url).into();
-        Self { row: outcome.row.ordinal, url, message: message.into(), option }
+        Self { row: outcome.row.ordinal, url, message: (&**message).into(), detail: detail.clone(), option }
     }
 }
 
@@ -66,7 +71,7 @@ impl Failures {
     fn record_kind(&mut self, outcome: OutcomeRef<'_>, failure: &Failure) {
         self.kinds[failure.kind as usize] += 1;
         self.kind_examples[failure.kind as usize]
-            .get_or_insert_with(|| FailureExample::new(outcome, &failure.message, failure.option));
+            .get_or_insert_with(|| FailureExample::new(outcome, &failure.reason, failure.option));
     }
 
     fn record_status(&mut self, outcome: OutcomeRef<'_>, answer: AnswerRef<'_>) {
@@ -75,7 +80,8 @@ impl Failures {
         if self.wants_example_of(status) {
             let reason = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
             let message = format!("the server answered {status} {}", reason.unwrap_or_default());
-            self.status_examples.insert(status, FailureExample::new(outcome, message.trim_end(), None));
+            self.status_examples
+                .insert(status, FailureExample::new(outcome, &message.trim_end().to_owned().into(), None));
         }
     }
 
@@ -158,7 +164,7 @@ mod tests {
         ];
         let example = |row, message: &str, option| {
             let (url, message) = ("http://127.0.0.1/".into(), message.into());
-            FailureExample { row, url, message, option }
+            FailureExample { row, url, message, detail: None, option }
         };
         let examples = examples.map(|(key, row, message, option)| (key.to_owned(), example(row, message, option)));
         assert_eq!(BTreeMap::from(examples), all.examples());

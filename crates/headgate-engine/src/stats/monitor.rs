@@ -116,6 +116,7 @@ impl Monitor {
             bound_by: bound_by(&self.stretch(&self.start(), &sample)),
             output: String::new(),
             interrupted: false,
+            reader_gone: false,
             notes: Vec::new(),
             failure: None,
             job: None,

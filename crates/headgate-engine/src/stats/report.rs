@@ -65,6 +65,8 @@ pub struct Summary {
     pub output: String,
     /// It was stopped before the input was done.
     pub interrupted: bool,
+    /// Whoever read the results went away before the end.
+    pub reader_gone: bool,
     /// What the user should know, a sentence each.
     pub notes: Vec<Message>,
     /// Why it could not go on, if it could not.

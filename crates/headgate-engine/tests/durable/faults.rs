@@ -101,7 +101,7 @@ fn check_names_the_file(message: &str, path: &Path) {
         "commit.json" => "_headgate/log/0000",
         // The directory is named, in which no job has begun.
         "job.json" => "",
-        part => part,
+        part => part.trim_end_matches(".tmp"),
     };
     assert!(message.contains(named), "{}: {message}", path.display());
 }

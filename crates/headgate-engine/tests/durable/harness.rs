@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrow_schema::Fields;
+use arrow_schema::{Fields, SchemaRef};
 use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use headgate_engine::columns::schema::schema;
 use headgate_engine::job::MonotonicClock;
@@ -81,6 +81,8 @@ pub struct Bench {
     pub options: JobOptions,
     /// Stands in the bodies.
     pub edition: &'static str,
+    /// Of the results.
+    pub columns: SchemaRef,
 }
 
 /// What one run came to.
@@ -97,7 +99,12 @@ impl Bench {
         let output = Output::Directory(parent.path().join("out"));
         let sink = SinkOptions { output, format, commit_every: Duration::ZERO, ..SinkOptions::default() };
         let source = SourceOptions { input: "http://127.0.0.1/[0-14]".into(), ..SourceOptions::default() };
-        Self { parent, options: JobOptions { sink, source, ..JobOptions::default() }, edition: "first" }
+        Self {
+            parent,
+            options: JobOptions { sink, source, ..JobOptions::default() },
+            edition: "first",
+            columns: schema(&Fields::empty()),
+        }
     }
 
     pub fn out(&self) -> PathBuf {
@@ -106,7 +113,7 @@ impl Bench {
 
     pub fn open(&self, storage: Arc<dyn Storage>) -> Result<OpenJob, JobError> {
         let fingerprint = Fingerprint::of(&self.options.source)?;
-        OpenJob::open(&self.out(), &self.options, &schema(&Fields::empty()), fingerprint, Some(ROWS), storage)
+        OpenJob::open(&self.out(), &self.options, &self.columns, fingerprint, Some(ROWS), storage)
     }
 
     pub fn start(&self, job: OpenJob, clock: MonotonicClock) -> Result<RunningJob, JobError> {

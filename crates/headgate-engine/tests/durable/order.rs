@@ -52,7 +52,7 @@ fn no_commit_is_there_before_what_it_names_is_durable_and_none_is_applied_before
 
             let mut synced = applied;
             for part in &commit.adds {
-                let step = Step::SyncFile(tmp.join(&part.name), part.bytes);
+                let step = Step::SyncFile(tmp.join(format!("{}.tmp", part.name)), part.bytes);
                 synced = synced.max(between(&steps, &step, applied, link));
             }
             if !commit.adds.is_empty() {
@@ -69,7 +69,7 @@ fn no_commit_is_there_before_what_it_names_is_durable_and_none_is_applied_before
                 changed = between(&steps, &Step::SyncDirectory(out.clone()), changed, end);
             }
             for part in &commit.adds {
-                let step = Step::Rename(tmp.join(&part.name), out.join(&part.name));
+                let step = Step::Rename(tmp.join(format!("{}.tmp", part.name)), out.join(&part.name));
                 changed = changed.max(between(&steps, &step, changed, end));
             }
             applied = (changed + 1..=end)
@@ -91,7 +91,7 @@ fn what_was_asked_is_durable_before_the_first_result() {
     let (out, steps) = (bench.out(), disk.steps());
     let own = out.join("_headgate");
     let first_part =
-        steps.iter().position(|step| *step == Step::Create(own.join("tmp/part-00000001.parquet"))).unwrap();
+        steps.iter().position(|step| *step == Step::Create(own.join("tmp/part-00000001.parquet.tmp"))).unwrap();
     let named = (0..first_part)
         .rfind(|index| steps[*index] == Step::Rename(own.join("tmp/job.json"), own.join("job.json")))
         .unwrap();

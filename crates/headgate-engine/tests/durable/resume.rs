@@ -223,7 +223,10 @@ fn a_user_in_the_url_with_ranges_is_stored_nowhere_and_has_to_be_given_again() {
     };
     let without = rig.refusal(|options| options.source.input = at("", &rig.server));
     for refusal in [without, retry(None).map(drop).expect_err("nobody asks").to_string()] {
-        assert!(refusal.contains("header authorization, whose value is not stored: give one with user"), "{refusal}");
+        assert!(
+            refusal.contains("the header authorization is missing, whose value is not stored: give one with user"),
+            "{refusal}"
+        );
     }
     assert_eq!(3, Rig::end(&retry(Some("me:renewed")).unwrap()).rows);
     rig.options.source.input = at("me:renewed@", &rig.server);

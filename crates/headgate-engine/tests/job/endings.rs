@@ -94,7 +94,7 @@ fn what_was_committed_before_an_output_error_is_kept() {
     let job = fifo.rig.start();
     let tmp = fifo.rig.path("out/_headgate/tmp");
     // Where the first part of answered rows would be written, there is something else.
-    fs::create_dir(tmp.join("part-00000001.ndjson")).unwrap();
+    fs::create_dir(tmp.join("part-00000001.ndjson.tmp")).unwrap();
     fifo.write("no url\n");
     eventually("the part of rows given up is there", || !fifo.rig.results().is_empty());
     fifo.write(&format!("{}\n", url(server.address(), "/row")));

@@ -32,6 +32,7 @@ pub struct ResultRow {
     pub status: Option<u16>,
     pub error: Option<String>,
     pub error_message: Option<String>,
+    pub error_detail: Option<String>,
     pub attempts: u16,
     pub final_url: Option<String>,
     headers: Option<Vec<Header>>,
@@ -73,6 +74,10 @@ impl ResultRow {
 
     pub fn message(&self) -> &str {
         self.error_message.as_deref().unwrap_or_default()
+    }
+
+    pub fn detail(&self) -> &str {
+        self.error_detail.as_deref().unwrap_or_default()
     }
 
     /// Whether it belongs to the rows given up.

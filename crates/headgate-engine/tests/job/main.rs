@@ -13,6 +13,7 @@ mod engine_memory;
 mod fail_on;
 mod faults;
 mod figures;
+mod grouping;
 mod harness;
 mod keep_alive;
 mod memory;

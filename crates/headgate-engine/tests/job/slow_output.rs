@@ -27,7 +27,7 @@ struct HeldPart {
 impl HeldPart {
     /// For a job that has not been given any row yet.
     fn new(output: &Path) -> Self {
-        let path = output.join("_headgate/tmp/part-00000001.ndjson");
+        let path = output.join("_headgate/tmp/part-00000001.ndjson.tmp");
         mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).expect("a FIFO");
         let (go, wait) = mpsc::channel();
         let text = thread::spawn(move || {

@@ -6,27 +6,29 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::PrivatePkcs8KeyDer;
+use url::Url;
 
 use crate::harness::{ResultRow, Rig, server};
 use crate::scripted::{Scripted, read_head, response};
 
-type TlsStream = StreamOwned<ServerConnection, TcpStream>;
+pub type TlsStream = StreamOwned<ServerConnection, TcpStream>;
 
 /// An authority of our own, and the certificates it gives out.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, "an authority of tests");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    fn certify(&self, name: &str, until_year: i32) -> (Certificate, KeyPair) {
+    pub fn certify(&self, name: &str, until_year: i32) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.not_after = date_time_ymd(until_year, 1, 1);
@@ -40,7 +42,10 @@ impl Authority {
 
     /// A job that trusts this authority and no other.
     fn trusted(&self, input: String) -> Rig {
-        let mut rig = Rig::new(input);
+        self.trusted_by(Rig::new(input))
+    }
+
+    pub fn trusted_by(&self, mut rig: Rig) -> Rig {
         let path: PathBuf = rig.path("authority.pem");
         fs::write(&path, self.0.pem()).unwrap();
         rig.options.request.cacert = Some(path);
@@ -48,7 +53,7 @@ impl Authority {
     }
 }
 
-fn start(
+pub fn start(
     (certificate, key): (Certificate, KeyPair),
     serve: impl Fn(&mut TlsStream) + Send + Sync + 'static,
 ) -> Scripted {
@@ -66,7 +71,7 @@ fn start(
 }
 
 /// Answers every request with its own head.
-fn echo(stream: &mut TlsStream) {
+pub fn echo(stream: &mut TlsStream) {
     while let Some(head) = read_head(stream) {
         if stream.write_all(response(&head).as_bytes()).is_err() {
             return;
@@ -79,7 +84,7 @@ fn say_goodbye(stream: &mut TlsStream) {
     stream.flush().unwrap();
 }
 
-fn localhost(server: &Scripted, path: &str) -> String {
+pub fn localhost(server: &Scripted, path: &str) -> String {
     format!("https://localhost:{}{path}", server.address.port())
 }
 
@@ -89,10 +94,20 @@ fn insecure(input: String) -> ResultRow {
     rig.row()
 }
 
-fn assert_tls(row: &ResultRow, says: &str) {
+/// `detail` follows the address.
+fn assert_tls(row: &ResultRow, message: &str, detail: &str) {
     assert_eq!((Some("tls"), None, 1), (row.kind(), row.status, row.attempts), "{}", row.message());
-    assert!(row.message().contains(says), "{}", row.message());
+    assert_eq!(message, row.message());
+    let address = Url::parse(&row.url).unwrap();
+    let (_, after) = row.detail().split_once(&format!(":{}", address.port().unwrap())).expect("an address");
+    assert_eq!(detail, after);
 }
+
+const EXPIRED: &str = "the server's certificate has expired";
+const ANOTHER_NAME: &str = "the server's certificate is for another name";
+const NO_NAME: &str =
+    "the server's certificate names no host (it has no subjectAltName; its common name does not count)";
+const UNTRUSTED: &str = "the server's certificate is not trusted: it is self-signed, or of an unknown authority";
 
 #[test]
 fn a_trusted_server_is_asked_over_one_connection() {
@@ -110,7 +125,7 @@ fn a_trusted_server_is_asked_over_one_connection() {
 #[test]
 fn an_authority_that_nobody_knows_is_not_trusted() {
     let server = Authority::new().server(echo);
-    assert_tls(&Rig::new(localhost(&server, "/")).row(), "UnknownIssuer");
+    assert_tls(&Rig::new(localhost(&server, "/")).row(), UNTRUSTED, "");
     assert_eq!(Some(200), insecure(localhost(&server, "/")).status);
 }
 
@@ -118,7 +133,7 @@ fn an_authority_that_nobody_knows_is_not_trusted() {
 fn a_certificate_for_another_name_is_not_trusted() {
     let authority = Authority::new();
     let server = start(authority.certify("other.example", 4000), echo);
-    assert_tls(&authority.trusted(localhost(&server, "/")).row(), "other.example");
+    assert_tls(&authority.trusted(localhost(&server, "/")).row(), ANOTHER_NAME, ": for other.example");
     assert_eq!(Some(200), insecure(localhost(&server, "/")).status);
 }
 
@@ -126,8 +141,72 @@ fn a_certificate_for_another_name_is_not_trusted() {
 fn a_certificate_that_has_expired_is_not_trusted() {
     let authority = Authority::new();
     let server = start(authority.certify("localhost", 2020), echo);
-    assert_tls(&authority.trusted(localhost(&server, "/")).row(), "expired");
+    assert_tls(&authority.trusted(localhost(&server, "/")).row(), EXPIRED, ": it was valid until 2020-01-01T00:00:00Z");
     assert_eq!(Some(200), insecure(localhost(&server, "/")).status);
+}
+
+/// What `openssl req -x509` makes: a certificate that is an authority's and a server's, signed by itself.
+fn own_certificate(names: &[&str], until_year: i32) -> (Certificate, KeyPair) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.not_after = date_time_ymd(until_year, 1, 1);
+    (params.self_signed(&key).unwrap(), key)
+}
+
+/// A job that trusts this certificate and no other, at a server that has it or another one.
+fn trusting(trusted: &Certificate, has: (Certificate, KeyPair)) -> ResultRow {
+    let server = start(has, echo);
+    let mut rig = Rig::new(localhost(&server, "/"));
+    let path = rig.path("trusted.pem");
+    fs::write(&path, trusted.pem()).unwrap();
+    rig.options.request.cacert = Some(path);
+    rig.row()
+}
+
+#[test]
+fn a_certificate_that_is_itself_trusted_is_accepted_for_its_names_and_in_its_time() {
+    let own = own_certificate(&["localhost"], 4000);
+    let row = trusting(&own.0.clone(), own);
+    assert_eq!(Some(200), row.status, "{}", row.message());
+
+    let unnamed = own_certificate(&[], 4000);
+    assert_tls(&trusting(&unnamed.0.clone(), unnamed), NO_NAME, "");
+    let other = own_certificate(&["other.example"], 4000);
+    assert_tls(&trusting(&other.0.clone(), other), ANOTHER_NAME, ": for other.example");
+    let expired = own_certificate(&["localhost"], 2020);
+    assert_tls(&trusting(&expired.0.clone(), expired), EXPIRED, ": it was valid until 2020-01-01T00:00:00Z");
+}
+
+#[test]
+fn a_certificate_whose_authority_was_not_given_is_accepted_if_it_is_itself() {
+    let authority = Authority::new();
+    let leaf = authority.certify("localhost", 4000);
+    let row = trusting(&leaf.0.clone(), leaf);
+    assert_eq!(Some(200), row.status, "{}", row.message());
+    let expired = authority.certify("localhost", 2020);
+    assert_tls(&trusting(&expired.0.clone(), expired), EXPIRED, ": it was valid until 2020-01-01T00:00:00Z");
+}
+
+#[test]
+fn a_certificate_like_the_trusted_one_is_not_trusted() {
+    let trusted = own_certificate(&["localhost"], 4000);
+    let row = trusting(&trusted.0, own_certificate(&["localhost"], 4000));
+    assert_tls(
+        &row,
+        "the server's certificate is not trusted: it is that of an authority, as self-signed ones are",
+        "",
+    );
+    let authority = Authority::new();
+    let (trusted, other) = (authority.certify("localhost", 4000), authority.certify("localhost", 4000));
+    assert_tls(&trusting(&trusted.0, other), UNTRUSTED, "");
+}
+
+#[test]
+fn an_authority_with_the_name_of_the_trusted_one_is_not_trusted() {
+    let server = Authority::new().server(echo);
+    let row = Authority::new().trusted(localhost(&server, "/")).row();
+    assert_tls(&row, "the server's certificate is not signed by the authority whose name it bears", "");
 }
 
 #[test]
@@ -141,8 +220,11 @@ fn a_certificate_may_be_for_an_address() {
 #[test]
 fn a_server_that_speaks_no_tls_is_tls() {
     let server = server();
-    assert_tls(&Rig::new(format!("https://{}/", server.address())).row(), &server.address().to_string());
-    assert_tls(&insecure(format!("https://{}/", server.address())), &server.address().to_string());
+    for row in
+        [Rig::new(format!("https://{}/", server.address())).row(), insecure(format!("https://{}/", server.address()))]
+    {
+        assert_tls(&row, "what the server sent is not TLS, or is broken", ": invalid content type");
+    }
 }
 
 #[test]
@@ -193,6 +275,22 @@ fn large_bodies_go_both_ways() {
         assert!(Some(&body) == row.body().as_ref(), "{}", row.message());
     }
     assert_eq!(1, server.connections());
+}
+
+#[test]
+fn a_file_without_whole_certificates_is_refused_in_plain_words() {
+    for (expected, text) in [
+        ("has no certificate in PEM form", ""),
+        ("has a certificate that is broken", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+        ("is not whole PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n"),
+    ] {
+        let mut rig = Rig::new("https://127.0.0.1:1/");
+        let path = rig.path("authority.pem");
+        fs::write(&path, text).unwrap();
+        rig.options.request.cacert = Some(path.clone());
+        let error = headgate_engine::run::Run::job(&rig.options).expect_err("nobody can be trusted");
+        assert_eq!(format!("cacert={}: {expected}", path.display()), error.message.to_string());
+    }
 }
 
 #[test]

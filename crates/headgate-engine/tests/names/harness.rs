@@ -62,7 +62,7 @@ pub async fn resolve_by(resolver: &Resolver, name: &str, by: Instant) -> Result<
         Ok(addresses) => Ok(addresses.into_iter().map(|address| address.ip()).collect()),
         Err(failure) => {
             assert_eq!(ErrorKind::Resolve, failure.kind);
-            Err(failure.message)
+            Err(failure.reason.to_string())
         }
     }
 }

@@ -35,7 +35,7 @@ async fn where_nobody_listens_or_a_server_fails_the_next_is_asked_at_once() {
         assert_eq!(Ok(loopback()), resolve(&Resolver::with_config(config), "www.example").await);
     }
     let failure = resolve(&Resolver::with_config(config([nobody])), "www.example").await.unwrap_err();
-    assert!(failure.starts_with(&format!("www.example: name server {nobody}: ")), "{failure}");
+    assert_eq!(format!("the name server cannot be asked: connection refused ({nobody})"), failure);
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn a_packet_that_is_lost_is_sent_again() {
     let mut config = config([dead.address()]);
     (config.timeout, config.attempts) = (Duration::from_millis(50), 3);
     let failure = resolve(&Resolver::with_config(config), "www.example").await.unwrap_err();
-    assert_eq!(format!("www.example: no answer from the name server ({})", dead.address()), failure);
+    assert_eq!(format!("no answer from the name server ({})", dead.address()), failure);
     assert_eq!(6, dead.heard(), "three attempts for each family");
 }
 

@@ -14,7 +14,7 @@ fn a_full_disk_is_named_and_what_was_published_stays() {
         let mut sink = open(&options).unwrap();
         let _ = sink.write(batch([answered(0, b"")])).unwrap();
         let second = format!("part-00000002.{extension}");
-        symlink("/dev/full", out.path().join("_headgate/tmp").join(&second)).unwrap();
+        symlink("/dev/full", out.path().join(format!("_headgate/tmp/{second}.tmp"))).unwrap();
 
         let error = sink.write(batch([answered(1, b""), failed(2)])).unwrap_err();
 
@@ -44,7 +44,7 @@ fn a_part_that_cannot_be_begun_is_named() {
 fn nothing_counts_of_a_commit_that_cannot_be_made() {
     let out = tempfile::tempdir().unwrap();
     let mut sink = open(&options(out.path(), Format::Ndjson)).unwrap();
-    symlink("/dev/full", out.path().join("_headgate/tmp/part-00000001.ndjson")).unwrap();
+    symlink("/dev/full", out.path().join("_headgate/tmp/part-00000001.ndjson.tmp")).unwrap();
     let _ = sink.write(batch([answered(0, b""), failed(1)])).unwrap();
 
     let error = end(sink.as_mut()).unwrap_err();

@@ -57,15 +57,23 @@ fn columns_may_have_other_names() {
 fn a_bad_line_is_a_defect_of_its_row_and_the_job_goes_on() {
     let good = "x,http://good/,";
     let cases: [(&[u8], &str, &str); 9] = [
-        (b"x,http://a/", "http://a/", "line 3: the header has 3 fields, this line 2"),
-        (b"x", "", "line 3: the header has 3 fields, this line 1"),
-        (b"x,http://a/,,y", "http://a/", "line 3: the header has 3 fields, this line 4"),
-        (b"x,,", "", "line 3: the URL is empty"),
-        (b"x,http://\xE9/,", "http://\u{fffd}/", "line 3: the URL is not UTF-8: byte 0xE9 after 7 good ones"),
-        (b"x,http://a/,\xE9", "http://a/", "line 3: the headers are not UTF-8: byte 0xE9 after 0 good ones"),
-        (b"x,http://a/,hello", "http://a/", "line 3: the headers are not JSON: expected value at column 1"),
-        (b"x,http://a/,[1]", "http://a/", "line 3: the headers are no JSON object"),
-        (b"x,\"http://a/,", "", "line 3: a quote is opened and never closed"),
+        (
+            b"x,http://a/",
+            "http://a/",
+            "the line has more or fewer fields than the first line names columns (line 3: 2, not 3)",
+        ),
+        (b"x", "", "the line has more or fewer fields than the first line names columns (line 3: 1, not 3)"),
+        (
+            b"x,http://a/,,y",
+            "http://a/",
+            "the line has more or fewer fields than the first line names columns (line 3: 4, not 3)",
+        ),
+        (b"x,,", "", "the URL is empty (line 3)"),
+        (b"x,http://\xE9/,", "http://\u{fffd}/", "the URL is not UTF-8 (line 3: byte 0xE9 after 7 good ones)"),
+        (b"x,http://a/,\xE9", "http://a/", "the headers are not UTF-8 (line 3: byte 0xE9 after 0 good ones)"),
+        (b"x,http://a/,hello", "http://a/", "the headers are not JSON: expected value (line 3: column 1)"),
+        (b"x,http://a/,[1]", "http://a/", "the headers are no JSON object (line 3)"),
+        (b"x,\"http://a/,", "", "a quote is opened and never closed (line 3)"),
     ];
     let files = Files::new();
     for (line, url, defect) in cases {
@@ -87,7 +95,7 @@ fn a_quote_that_is_never_closed_costs_its_line_and_not_the_rest_of_the_file() {
     }
     let rows = rows(&files.write("urls.csv", text));
     assert_eq!(1_000_001, rows.len());
-    assert_eq!(Some("line 2: a quote is opened and not closed within 16777216 bytes"), defects(&rows[..1])[0]);
+    assert_eq!(Some("a quote is opened and not closed within 16777216 bytes (line 2)"), defects(&rows[..1])[0]);
     assert_eq!("http://host/0000000", rows[1].url.as_ref());
     assert!(defects(&rows[1..]).iter().all(Option::is_none));
 }
@@ -97,7 +105,7 @@ fn a_line_of_20_mb_is_a_defect() {
     let files = Files::new();
     let text = format!("url\n{}\nhttp://a/\n", "x".repeat(20_000_000));
     let rows = rows(&files.write("urls.csv", text));
-    assert_eq!([Some("line 2: longer than 16777216 bytes"), None].as_slice(), defects(&rows));
+    assert_eq!([Some("longer than 16777216 bytes (line 2)"), None].as_slice(), defects(&rows));
 }
 
 #[test]

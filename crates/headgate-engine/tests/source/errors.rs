@@ -1,8 +1,11 @@
 //! Every mistake that ends a job before its first row, word for word.
 
+use std::path::Path;
+
+use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::SourceOptions;
 
-use crate::{Files, drain, open, open_error, options};
+use crate::{Files, drain, open, open_error, options, rows};
 
 const KNOWN: &str =
     "unknown extension: known are .txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
@@ -30,6 +33,23 @@ fn an_input_that_cannot_be_read_at_all_is_named_with_the_reason() {
     ];
     for (name, expected) in cases {
         assert_eq!(expected, files.message(&open_error(&options(&files.path(name)))));
+    }
+}
+
+#[test]
+fn a_url_that_is_not_http_is_refused_before_anything_is_read() {
+    for (scheme, rest) in
+        [("s3", "bucket/urls.txt"), ("ftp", "a.example/[1-3]"), ("file", "/tmp/urls.txt"), ("htps", "a/")]
+    {
+        let input = format!("{scheme}://{rest}");
+        let expected = format!(
+            "{input}: {scheme}:// is neither http:// nor https://; a list of URLs is a local file, by its path: copy it here, or pipe its lines into -"
+        );
+        let error = open_error(&options(Path::new(&input)));
+        assert_eq!((JobErrorKind::Input, expected), (error.kind, error.to_string()));
+    }
+    for input in ["HTTP://a/[1-2]", "{http,https}://a/", "htt{p,ps}://a/"] {
+        assert_eq!(2, rows(&options(Path::new(input))).len(), "{input}");
     }
 }
 
@@ -71,7 +91,7 @@ fn a_file_without_a_column_that_is_needed_is_refused_with_those_it_has() {
         (
             "id,url",
             |options| options.keep = vec!["status".into()],
-            "urls.csv: the column \"status\" cannot be kept: the result has one of its own by that name (taken are row, url, method, status, error, error_message, attempts, final_url, headers, body, body_bytes, started_at, elapsed_us, ttfb_us, http_version, remote_addr)",
+            "urls.csv: the column \"status\" cannot be kept: the result has one of its own by that name (taken are row, url, method, status, error, error_message, error_detail, attempts, final_url, headers, body, body_bytes, started_at, elapsed_us, ttfb_us, http_version, remote_addr)",
         ),
     ];
     let files = Files::new();

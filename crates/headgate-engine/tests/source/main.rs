@@ -98,8 +98,9 @@ fn urls(rows: &[Row]) -> Vec<&str> {
     rows.iter().map(|row| row.url.as_ref()).collect()
 }
 
-fn defects(rows: &[Row]) -> Vec<Option<&str>> {
-    rows.iter().map(|row| row.extra.as_ref().and_then(|extra| extra.defect.as_deref())).collect()
+fn defects(rows: &[Row]) -> Vec<Option<&'static str>> {
+    let defect = |row: &Row| Some(&*row.extra.as_ref()?.defect.as_ref()?.to_string().leak());
+    rows.iter().map(defect).collect()
 }
 
 fn headers(row: &Row) -> Vec<(&str, &str)> {

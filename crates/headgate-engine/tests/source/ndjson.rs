@@ -52,23 +52,23 @@ fn headers_are_an_object_or_the_text_of_one() {
 #[test]
 fn a_bad_line_is_a_defect_of_its_row_and_the_job_goes_on() {
     let cases: [(&[u8], &str, &str); 14] = [
-        (b"{", "", "line 3: not JSON: EOF while parsing an object at column 1"),
-        (b"http://a/", "", "line 3: not JSON: expected value at column 1"),
-        (b"{\"url\":\"http://a/\"} x", "", "line 3: not JSON: trailing characters at column 21"),
-        (b"[\"http://a/\"]", "", "line 3: no JSON object"),
-        (b"\"http://a/\"", "", "line 3: no JSON object"),
-        (b"17", "", "line 3: no JSON object"),
-        (b"{\"uri\":\"http://a/\"}", "", "line 3: there is no \"url\""),
-        (b"{\"url\":null}", "", "line 3: there is no \"url\""),
-        (b"{\"url\":17}", "", "line 3: \"url\" is a number and no string"),
-        (b"{\"url\":[]}", "", "line 3: \"url\" is a list and no string"),
-        (b"{\"url\":\"\"}", "", "line 3: the URL is empty"),
-        (b"{\"url\":\"http://\xFF/\"}", "", "line 3: the line is not UTF-8: byte 0xFF after 15 good ones"),
-        (b"{\"url\":\"http://a/\",\"method\":{}}", "http://a/", "line 3: \"method\" is an object and no string"),
+        (b"{", "", "not JSON: EOF while parsing an object (line 3: column 1)"),
+        (b"http://a/", "", "not JSON: expected value (line 3: column 1)"),
+        (b"{\"url\":\"http://a/\"} x", "", "not JSON: trailing characters (line 3: column 21)"),
+        (b"[\"http://a/\"]", "", "no JSON object (line 3)"),
+        (b"\"http://a/\"", "", "no JSON object (line 3)"),
+        (b"17", "", "no JSON object (line 3)"),
+        (b"{\"uri\":\"http://a/\"}", "", "there is no \"url\" (line 3)"),
+        (b"{\"url\":null}", "", "there is no \"url\" (line 3)"),
+        (b"{\"url\":17}", "", "\"url\" is a number and no string (line 3)"),
+        (b"{\"url\":[]}", "", "\"url\" is a list and no string (line 3)"),
+        (b"{\"url\":\"\"}", "", "the URL is empty (line 3)"),
+        (b"{\"url\":\"http://\xFF/\"}", "", "the line is not UTF-8 (line 3: byte 0xFF after 15 good ones)"),
+        (b"{\"url\":\"http://a/\",\"method\":{}}", "http://a/", "\"method\" is an object and no string (line 3)"),
         (
             b"{\"url\":\"http://a/\",\"headers\":{\"A\":{}}}",
             "http://a/",
-            "line 3: the header \"A\" is an object: a value is a string or a list of strings",
+            "a header is an object: a value is a string or a list of strings (line 3: `A`)",
         ),
     ];
     let good = b"{\"url\":\"http://good/\"}\n";
@@ -86,7 +86,7 @@ fn a_line_of_20_mb_is_a_defect() {
     let files = Files::new();
     let text = format!("{{\"url\":\"{}\"}}\n{{\"url\":\"http://a/\"}}\n", "x".repeat(20_000_000));
     let rows = rows(&files.write("urls.ndjson", text));
-    assert_eq!([Some("line 1: longer than 16777216 bytes"), None].as_slice(), defects(&rows));
+    assert_eq!([Some("longer than 16777216 bytes (line 1)"), None].as_slice(), defects(&rows));
 }
 
 #[test]

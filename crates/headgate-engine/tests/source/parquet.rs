@@ -56,7 +56,7 @@ fn urls_may_have_any_type_of_text_or_bytes() {
         let data_type = column.data_type().clone();
         let rows = rows(&write(&files, &batch(vec![("url", column)]), 100));
         assert_eq!(["http://a/", "", "http://b/"].as_slice(), urls(&rows), "{data_type}");
-        assert_eq!([None, Some("row 1: the URL is null"), None].as_slice(), defects(&rows), "{data_type}");
+        assert_eq!([None, Some("the URL is null (row 1)"), None].as_slice(), defects(&rows), "{data_type}");
     }
 }
 
@@ -66,7 +66,8 @@ fn a_url_of_bytes_that_are_not_utf_8_is_a_defect() {
     let column = Arc::new(BinaryArray::from(vec![&b"http://a/\xFF"[..], b""]));
     let rows = rows(&write(&files, &batch(vec![("url", column)]), 100));
     assert_eq!(
-        [Some("row 0: the URL is not UTF-8: byte 0xFF after 9 good ones"), Some("row 1: the URL is empty")].as_slice(),
+        [Some("the URL is not UTF-8 (row 0: byte 0xFF after 9 good ones)"), Some("the URL is empty (row 1)")]
+            .as_slice(),
         defects(&rows)
     );
 }

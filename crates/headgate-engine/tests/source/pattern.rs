@@ -84,7 +84,7 @@ fn a_bad_pattern_is_refused_with_the_place() {
 #[test]
 fn a_pattern_of_urls_that_are_too_long_gives_defects() {
     let rows = rows(&pattern(&format!("http://h/{}[1-1]", "x".repeat(70_000))));
-    assert_eq!([Some("row 0: the URL is longer than 65536 bytes")].as_slice(), defects(&rows));
+    assert_eq!([Some("the URL is longer than 65536 bytes (row 0)")].as_slice(), defects(&rows));
 }
 
 /// A part of a pattern and what it stands for.

@@ -34,7 +34,7 @@ fn a_line_that_is_not_utf_8_is_a_defect_of_its_row_and_the_job_goes_on() {
     let rows = rows(&files.write("urls.txt", b"http://a/\n\nhttp://b/\xFFx\nhttp://c/"));
     assert_eq!(["http://a/", "http://b/\u{fffd}x", "http://c/"].as_slice(), urls(&rows));
     assert_eq!(
-        [None, Some("line 3: the URL is not UTF-8: byte 0xFF after 9 good ones"), None].as_slice(),
+        [None, Some("the URL is not UTF-8 (line 3: byte 0xFF after 9 good ones)"), None].as_slice(),
         defects(&rows)
     );
 }
@@ -44,7 +44,7 @@ fn a_line_of_10_mb_is_a_defect_that_shows_only_its_beginning() {
     let files = Files::new();
     let long = format!("http://a/{}", "é".repeat(5_000_000));
     let rows = rows(&files.write("urls.txt", format!("{long}\nhttp://b/\n")));
-    assert_eq!([Some("line 1: the URL is longer than 65536 bytes"), None].as_slice(), defects(&rows));
+    assert_eq!([Some("the URL is longer than 65536 bytes (line 1)"), None].as_slice(), defects(&rows));
     // 9 bytes and then characters of 2: the last one that fits into 256 bytes ends at 255.
     assert_eq!([&long[..255], "http://b/"].as_slice(), urls(&rows));
 }
@@ -59,7 +59,7 @@ fn the_longest_url_that_is_allowed_is_read_whole() {
         assert_eq!([None].as_slice(), defects(&read));
 
         let read = rows(&files.write("urls.txt", format!("{longest}u{line_end}")));
-        assert_eq!([Some("line 1: the URL is longer than 65536 bytes")].as_slice(), defects(&read));
+        assert_eq!([Some("the URL is longer than 65536 bytes (line 1)")].as_slice(), defects(&read));
     }
 }
 

@@ -38,6 +38,7 @@ use crate::model::headers::Headers;
 use crate::model::memory::Reservation;
 use crate::model::message::OptionName;
 use crate::model::outcome::Body;
+use crate::model::reason::Reason;
 
 /// What may pass the layers of a body that its worker decodes at once.
 const AT_ONCE_BYTES: u64 = 256 * 1024;
@@ -239,8 +240,9 @@ impl Encoded {
                 Undone::Failed(Failure::new(ErrorKind::Decode, message))
             }
             (Some(Stop::TooLarge), _) => {
-                let message = format!("the body is larger than {} bytes when decoded", self.max_bytes);
-                let failure = Failure::new(ErrorKind::BodyTooLarge, message);
+                let reason = Reason::new("the body is larger than it may be when it is decoded");
+                let detail = format!("more, where {} bytes are allowed", self.max_bytes);
+                let failure = Failure::new(ErrorKind::BodyTooLarge, reason.with(detail));
                 Undone::Failed(failure.with_option(OptionName::MaxBodyBytes))
             }
             (Some(Stop::TimedOut), _) => Undone::Failed(timed_out()),

@@ -1,5 +1,6 @@
 //! A connection to an origin: name, TCP by the rules of Happy Eyeballs, TLS.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -11,13 +12,14 @@ use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::http::dial::resolve::Resolver;
 use crate::http::dial::route::RouteKey;
-use crate::model::error::{ErrorKind, Failure};
+use crate::http::dial::trouble::handshake_failure;
+use crate::model::error::{ErrorKind, Failure, cause};
 use crate::model::message::OptionName;
 use crate::model::origin::{HostName, Origin};
 use crate::schedule::hosts::Host;
@@ -36,6 +38,14 @@ pub struct Connection {
     pub remote_addr: Arc<str>,
 }
 
+/// Until when a connection must stand.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectBy {
+    pub time: Instant,
+    /// The option that says so.
+    pub option: OptionName,
+}
+
 /// Makes connections; shared by all workers.
 #[derive(Debug, Default)]
 pub struct Connector {
@@ -46,7 +56,7 @@ impl Connector {
     /// Connects to one of an origin's addresses.
     ///
     /// # Errors
-    /// `connect` or `tls`, naming the address.
+    /// `connect`, `connect_timeout` or `tls`, with the addresses as its detail.
     ///
     /// Cancelling it closes what was opened so far.
     pub async fn connect(
@@ -54,14 +64,21 @@ impl Connector {
         route: &RouteKey,
         host: &Host,
         addresses: Vec<SocketAddr>,
+        by: ConnectBy,
     ) -> Result<Connection, Failure> {
         let mut addresses = interleaved(addresses);
         let preferred = addresses.first().copied();
         put_first(&mut addresses, host.address(Instant::now()));
-        let (stream, address) = connect_any(&addresses).await?;
+        let (stream, address) = match timeout_at(by.time.into(), connect_any(&addresses)).await {
+            Ok(connected) => connected.map_err(refused)?,
+            Err(_) => return Err(too_late("no TCP connection in time", &by).with_detail(listed(&addresses))),
+        };
         host.connected_to(address.ip(), Some(address) == preferred, Instant::now());
         let stream = match &route.tls {
-            Some(tls) => handshake(&route.origin, tls.clone(), stream).await?,
+            Some(tls) => timeout_at(by.time.into(), handshake(&route.origin, tls.clone(), stream))
+                .await
+                .unwrap_or_else(|_| Err(too_late("the TLS handshake did not end in time", &by)))
+                .map_err(|failure| failure.at(address))?,
             None => Stream::Plain(stream),
         };
         Ok(Connection { stream, remote_addr: address.to_string().into() })
@@ -69,14 +86,19 @@ impl Connector {
 }
 
 async fn handshake(origin: &Origin, tls: Arc<ClientConfig>, stream: TcpStream) -> Result<Stream, Failure> {
-    let failed = |message: String| Failure::new(ErrorKind::Tls, format!("{}: {message}", origin.authority()));
     let name = match &origin.name {
-        HostName::Domain(name) => ServerName::try_from(name.to_string()).map_err(|error| failed(error.to_string()))?,
+        HostName::Domain(name) => ServerName::try_from(name.to_string())
+            .map_err(|error| Failure::new(ErrorKind::Tls, format!("no certificate can be for this name: {error}")))?,
         HostName::V4(address) => ServerName::from(std::net::IpAddr::from(*address)),
         HostName::V6(address) => ServerName::from(std::net::IpAddr::from(*address)),
     };
-    let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(|error| failed(error.to_string()))?;
+    let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(|error| handshake_failure(&error))?;
     Ok(Stream::Tls(Box::new(stream)))
+}
+
+/// What did not come about in time.
+fn too_late(message: &'static str, by: &ConnectBy) -> Failure {
+    Failure::new(ErrorKind::ConnectTimeout, message).with_option(by.option)
 }
 
 /// Moves the address that worked the last time to the front: those before it would only take their time to fail again.
@@ -97,51 +119,72 @@ fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     mixed
 }
 
+/// Why an address could not be connected to.
+#[derive(Debug)]
+struct Refused {
+    address: SocketAddr,
+    error: io::Error,
+}
+
 /// The first connection that stands; each address gets a head start of [`ATTEMPT_DELAY`] on the next.
-async fn connect_any(addresses: &[SocketAddr]) -> Result<(TcpStream, SocketAddr), Failure> {
-    let Some((first, rest)) = addresses.split_first() else {
-        return Err(Failure::new(ErrorKind::Resolve, "the name has no address"));
-    };
+async fn connect_any(addresses: &[SocketAddr]) -> Result<(TcpStream, SocketAddr), Vec<Refused>> {
+    let Some((first, rest)) = addresses.split_first() else { return Err(Vec::new()) };
     let attempt = connect_one(*first);
     if rest.is_empty() {
-        return attempt.await;
+        return attempt.await.map_err(|refused| vec![refused]);
     }
     let mut attempt = std::pin::pin!(attempt);
+    let both = |refused: Refused, mut others: Vec<Refused>| {
+        others.push(refused);
+        others
+    };
     match timeout(ATTEMPT_DELAY, &mut attempt).await {
         Ok(Ok(connected)) => Ok(connected),
-        Ok(Err(failure)) => Box::pin(connect_any(rest)).await.map_err(|later| both(&failure, &later)),
+        Ok(Err(refused)) => Box::pin(connect_any(rest)).await.map_err(|others| both(refused, others)),
         Err(_) => {
             let mut later = Box::pin(connect_any(rest));
             tokio::select! {
                 connected = &mut attempt => match connected {
                     Ok(connected) => Ok(connected),
-                    Err(failure) => later.await.map_err(|later| both(&failure, &later)),
+                    Err(refused) => later.await.map_err(|others| both(refused, others)),
                 },
                 connected = &mut later => match connected {
                     Ok(connected) => Ok(connected),
-                    Err(failure) => attempt.await.map_err(|first| both(&first, &failure)),
+                    Err(others) => attempt.await.map_err(|refused| both(refused, others)),
                 },
             }
         }
     }
 }
 
-fn both(first: &Failure, later: &Failure) -> Failure {
-    let message = format!("{}; {}", first.message, later.message);
-    Failure { kind: ErrorKind::Connect, message, option: first.option.or(later.option) }
+/// Why no address could be connected to: each cause once and in order, so that those of many hosts are the same.
+fn refused(mut refused: Vec<Refused>) -> Failure {
+    refused.sort_by_key(|refused| refused.address);
+    let causes: BTreeSet<String> = refused.iter().map(|refused| cause(&refused.error)).collect();
+    let details: Vec<String> = match causes.len() {
+        0 => return Failure::new(ErrorKind::Resolve, "the name has no address"),
+        1 => refused.iter().map(|refused| refused.address.to_string()).collect(),
+        _ => refused.iter().map(|refused| format!("{}: {}", refused.address, cause(&refused.error))).collect(),
+    };
+    let is = |kind: io::ErrorKind| move |refused: &Refused| refused.error.kind() == kind;
+    let all_too_late = refused.iter().all(is(io::ErrorKind::TimedOut));
+    let kind = if all_too_late { ErrorKind::ConnectTimeout } else { ErrorKind::Connect };
+    let message = Vec::from_iter(causes).join("; ");
+    let no_port_left = refused.iter().any(is(io::ErrorKind::AddrNotAvailable));
+    let message = if no_port_left { format!("{message}{NO_PORT_LEFT}") } else { message };
+    let failure = Failure::new(kind, message).with_detail(details.join(", "));
+    if no_port_left { failure.with_option(OptionName::Concurrency) } else { failure }
 }
 
-async fn connect_one(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Failure> {
-    let failed = |error: io::Error| {
-        let failure = |why| Failure::new(ErrorKind::Connect, format!("{address}: {error}{why}"));
-        match error.kind() {
-            io::ErrorKind::AddrNotAvailable => failure(NO_PORT_LEFT).with_option(OptionName::Concurrency),
-            _ => failure(""),
-        }
-    };
-    let stream = TcpStream::connect(address).await.map_err(failed)?;
+fn listed(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
+}
+
+async fn connect_one(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Refused> {
+    let refused = |error| Refused { address, error };
+    let stream = TcpStream::connect(address).await.map_err(refused)?;
     // A request is one write; waiting to gather more of it (Nagle) would only add to the latency.
-    stream.set_nodelay(true).map_err(failed)?;
+    stream.set_nodelay(true).map_err(refused)?;
     Ok((stream, address))
 }
 
@@ -199,7 +242,7 @@ mod tests {
     }
 
     /// An address where nobody listens.
-    fn refused() -> SocketAddr {
+    fn closed() -> SocketAddr {
         listener().local_addr().expect("a bound address")
     }
 
@@ -223,20 +266,40 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_refuses_gives_way_to_the_next() {
-        let (refused, listener) = (refused(), listener());
+        let (closed, listener) = (closed(), listener());
         let good = listener.local_addr().expect("a bound address");
-        for addresses in [vec![refused, good], vec![refused, refused, good], vec![good, refused]] {
+        for addresses in [vec![closed, good], vec![closed, closed, good], vec![good, closed]] {
             let (_, connected) = connect_any(&addresses).await.expect("one address is good");
             assert_eq!(good, connected, "{addresses:?}");
         }
     }
 
     #[tokio::test]
-    async fn when_all_addresses_refuse_the_failure_names_each() {
-        let addresses = [refused(), refused()];
-        let failure = connect_any(&addresses).await.expect_err("nobody listens");
-        assert_eq!(ErrorKind::Connect, failure.kind);
-        assert!(addresses.iter().all(|address| failure.message.contains(&address.to_string())), "{failure}");
+    async fn when_all_addresses_refuse_the_failure_says_so_once_and_names_each() {
+        let mut addresses = [closed(), closed()];
+        let failure = refused(connect_any(&addresses).await.expect_err("nobody listens"));
+        addresses.sort();
+        let detail = format!("{}, {}", addresses[0], addresses[1]);
+        assert_eq!(Failure::new(ErrorKind::Connect, "connection refused").with_detail(detail), failure);
+    }
+
+    #[test]
+    fn several_causes_are_the_same_message_whichever_came_first() {
+        let of = |address: &str, error: io::ErrorKind| Refused {
+            address: address.parse().expect("an address"),
+            error: error.into(),
+        };
+        let (refuses, hangs) =
+            (of("1.1.1.1:1", io::ErrorKind::ConnectionRefused), of("[::1]:1", io::ErrorKind::TimedOut));
+        let expected = Failure::new(ErrorKind::Connect, "connection refused; timed out")
+            .with_detail("1.1.1.1:1: connection refused, [::1]:1: timed out");
+        assert_eq!(expected, refused(vec![hangs, refuses]));
+    }
+
+    #[test]
+    fn an_address_that_the_kernel_waited_for_in_vain_is_a_connection_that_came_too_late() {
+        let hangs = Refused { address: address("1.1.1.1:1"), error: io::ErrorKind::TimedOut.into() };
+        assert_eq!(ErrorKind::ConnectTimeout, refused(vec![hangs]).kind);
     }
 
     #[tokio::test]
@@ -247,18 +310,19 @@ mod tests {
         let name = HostName::Domain("two.example".into());
         let route = RouteKey { origin: Origin { https: false, name, port: good.port() }, tls: None };
         let (connector, host) = (Connector::default(), Host::default());
-        connector.connect(&route, &host, vec![refused, good]).await.expect("the second is good");
+        let by = ConnectBy { time: Instant::now() + Duration::from_mins(1), option: OptionName::TimeoutS };
+        connector.connect(&route, &host, vec![refused, good], by).await.expect("the second is good");
         assert_eq!(Some(good.ip()), host.address(Instant::now()));
         let mut addresses = vec![refused, good];
         put_first(&mut addresses, host.address(Instant::now()));
         assert_eq!(vec![good, refused], addresses);
         // What the resolver prefers is preferred again, once it answers.
-        connector.connect(&route, &host, vec![good, refused]).await.expect("the first is good");
+        connector.connect(&route, &host, vec![good, refused], by).await.expect("the first is good");
         assert_eq!(None, host.address(Instant::now()));
     }
 
     #[tokio::test]
     async fn a_name_without_addresses_is_resolve() {
-        assert_eq!(ErrorKind::Resolve, connect_any(&[]).await.expect_err("nothing to connect to").kind);
+        assert_eq!(ErrorKind::Resolve, refused(connect_any(&[]).await.expect_err("nothing to connect to")).kind);
     }
 }

@@ -5,3 +5,5 @@ pub mod names;
 pub mod resolve;
 pub mod route;
 pub mod tls;
+pub mod trouble;
+mod verifier;

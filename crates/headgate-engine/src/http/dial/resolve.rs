@@ -14,6 +14,7 @@ use crate::http::dial::names::files::Files;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::options::Dns;
 use crate::model::origin::{HostName, Origin};
+use crate::model::reason::Reason;
 
 /// Looks names up for all workers.
 #[derive(Debug)]
@@ -65,13 +66,14 @@ impl Resolver {
         };
         match self.look_up(name, by).await {
             Ok(addresses) => Ok(addresses.iter().map(|address| SocketAddr::new(*address, origin.port)).collect()),
-            Err(message) => Err(Failure::new(ErrorKind::Resolve, format!("{name}: {message}"))),
+            Err(reason) => Err(Failure::new(ErrorKind::Resolve, Reason::clone(&reason))),
         }
     }
 
     async fn look_up(&self, name: &str, by: Instant) -> Answer {
         let now = Instant::now();
-        let names = self.names.get_or_init(|| self.dns.start(now)).as_ref().map_err(String::as_str)?;
+        let names = self.names.get_or_init(|| self.dns.start(now)).as_ref();
+        let names = names.map_err(|trouble| Arc::new(trouble.clone().into()))?;
         if let Some(answer) = names.known(name, now) {
             return answer;
         }
@@ -84,7 +86,7 @@ impl Resolver {
             }
         };
         let answer = timeout_at(by.into(), waiting.answer()).await;
-        answer.unwrap_or_else(|_| Err("nobody could tell its address in time".into()))
+        answer.unwrap_or_else(|_| Err(Arc::new("nobody could tell its address in time".into())))
     }
 
     /// Names that are remembered, and names that are being asked for.

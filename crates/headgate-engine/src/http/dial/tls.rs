@@ -13,6 +13,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
+use super::verifier::GivenCertificates;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
@@ -76,14 +77,14 @@ fn client_config(trust: &Trust, options: &RequestOptions) -> Result<Arc<ClientCo
         let verifier = Arc::new(NoVerification { provider });
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     } else {
-        let roots = match (trust, &options.cacert) {
-            (Trust::Only(pem), Some(path)) => certificates(pem).map_err(|error| cacert_trouble(path, &error))?,
-            _ => known_roots(),
+        let verifier: Arc<dyn ServerCertVerifier> = if let (Trust::Only(pem), Some(path)) = (trust, &options.cacert) {
+            let given = certificates(pem).and_then(|given| GivenCertificates::new(given, provider));
+            Arc::new(given.map_err(|error| cacert_trouble(path, &error))?)
+        } else {
+            let roots = Arc::new(known_roots());
+            WebPkiServerVerifier::builder_with_provider(roots, provider).build().map_err(|error| failed(&error))?
         };
-        let roots = Arc::new(roots);
-        let verifier =
-            WebPkiServerVerifier::builder_with_provider(roots, provider).build().map_err(|error| failed(&error))?;
-        builder.with_webpki_verifier(verifier).with_no_client_auth()
+        builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     };
     config.resumption = Resumption::in_memory_sessions(MAX_SESSIONS);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -91,13 +92,13 @@ fn client_config(trust: &Trust, options: &RequestOptions) -> Result<Arc<ClientCo
 }
 
 /// The certificates in the text of a file.
-fn certificates(pem: &[u8]) -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(certificates) if certificates.is_empty() => Err("has no certificate in PEM form".into()),
+        Ok(certificates) => Ok(certificates),
+        Err(_) => Err("is not whole PEM".into()),
     }
-    if roots.is_empty() { Err("has no certificate in PEM form".into()) } else { Ok(roots) }
 }
 
 /// The system's certificates and the bundled ones of Mozilla together: a container without certificates works, and so

@@ -10,6 +10,7 @@ use http::Version;
 
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
+use crate::model::reason::{Reason, shown};
 
 /// A head may be this long.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -107,22 +108,23 @@ pub fn parse_in_place<'a>(
 ) -> Result<Option<ParsedHead<'a>>, Failure> {
     let begin = &data[..data.len().min(PREFIX.len())];
     if *begin != PREFIX[..begin.len()] {
-        return Err(protocol("the answer is not HTTP/1: it begins with something else than a status line"));
+        let reason = Reason::new("the answer is not HTTP/1: it begins with something else than a status line");
+        return Err(protocol(reason.with(format!("with {}", shown(data)))));
     }
     let mut response = httparse::Response::new(&mut []);
     let config = httparse::ParserConfig::default();
     let length = match config.parse_response_with_uninit_headers(&mut response, data, room) {
         Ok(httparse::Status::Complete(length)) if length <= MAX_HEAD_BYTES => length,
         Ok(httparse::Status::Partial) if data.len() <= MAX_HEAD_BYTES => return Ok(None),
-        Ok(_) => return Err(protocol(&format!("the head of the response is longer than {MAX_HEAD_BYTES} bytes"))),
+        Ok(_) => return Err(protocol(format!("the head of the response is longer than {MAX_HEAD_BYTES} bytes"))),
         Err(httparse::Error::TooManyHeaders) => {
-            return Err(protocol(&format!("the response has more than {MAX_HEADERS} headers")));
+            return Err(protocol(format!("the response has more than {MAX_HEADERS} headers")));
         }
-        Err(error) => return Err(protocol(&format!("the head of the response is broken: {error}"))),
+        Err(error) => return Err(protocol(format!("the head of the response is broken: {error}"))),
     };
     let status = response.code.unwrap_or_default();
     if !(100..=999).contains(&status) {
-        return Err(protocol(&format!("the status {status} is out of range")));
+        return Err(protocol(Reason::new("the status is out of range").with(status.to_string())));
     }
     let headers = &*response.headers;
     let mut meaning = Meaning::default();
@@ -171,9 +173,12 @@ impl Meaning {
             }
             14 if header.name.eq_ignore_ascii_case("content-length") => {
                 for value in list(header.value) {
-                    let length = decimal(value).ok_or_else(|| protocol("the content-length is not a number"))?;
-                    if self.content_length.is_some_and(|other| other != length) {
-                        return Err(protocol("the response has several content-lengths that differ"));
+                    let length = decimal(value).ok_or_else(|| {
+                        protocol(Reason::new("the content-length is not a number").with(shown(header.value)))
+                    })?;
+                    if let Some(other) = self.content_length.filter(|other| *other != length) {
+                        let reason = Reason::new("the response has several content-lengths that differ");
+                        return Err(protocol(reason.with(format!("{other} and {length}"))));
                     }
                     self.content_length = Some(length);
                 }
@@ -182,7 +187,8 @@ impl Meaning {
             17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
                 // No other coding was asked for (there was no TE header), and chunked may be applied once only.
                 if self.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                    return Err(protocol("the transfer-encoding is something else than `chunked`"));
+                    let reason = Reason::new("the transfer-encoding is something else than `chunked`");
+                    return Err(protocol(reason.with(shown(header.value))));
                 }
                 self.chunked = true;
             }
@@ -204,8 +210,8 @@ fn decimal(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
 }
 
-fn protocol(message: &str) -> Failure {
-    Failure::new(ErrorKind::Protocol, message)
+fn protocol(reason: impl Into<Reason>) -> Failure {
+    Failure::new(ErrorKind::Protocol, reason)
 }
 
 #[cfg(test)]
@@ -216,7 +222,7 @@ mod tests {
         match parse(head.as_bytes(), false) {
             Ok(Some((head, _))) => Ok((head.status, head.framing, head.keep_alive)),
             Ok(None) => Err("not whole".into()),
-            Err(failure) => Err(failure.message),
+            Err(failure) => Err(failure.reason.to_string()),
         }
     }
 
@@ -252,24 +258,36 @@ mod tests {
         let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(MAX_HEADERS + 1));
         let long = format!("HTTP/1.1 200 OK\r\na: {}\r\n\r\n", "b".repeat(MAX_HEAD_BYTES));
         for (message, head) in [
-            ("the response has several content-lengths that differ", "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n"),
-            ("the content-length is not a number", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
-            ("the content-length is not a number", "HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n"),
-            ("the content-length is not a number", "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n"),
             (
-                "the transfer-encoding is something else than `chunked`",
+                "the response has several content-lengths that differ (1 and 2)",
+                "HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\n",
+            ),
+            ("the content-length is not a number (`-1`)", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"),
+            ("the content-length is not a number (`+1`)", "HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n"),
+            (
+                "the content-length is not a number (`18446744073709551616`)",
+                "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n",
+            ),
+            (
+                "the transfer-encoding is something else than `chunked` (`gzip, chunked`)",
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
             ),
             (
-                "the transfer-encoding is something else than `chunked`",
+                "the transfer-encoding is something else than `chunked` (`chunked`)",
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
             ),
             ("a response of HTTP/1.0 cannot be chunked", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
-            ("the answer is not HTTP/1: it begins with something else than a status line", "SSH-2.0-OpenSSH\r\n"),
-            ("the answer is not HTTP/1: it begins with something else than a status line", "HTTP/2 200\r\n\r\n"),
+            (
+                "the answer is not HTTP/1: it begins with something else than a status line (with `SSH-2.0-OpenSSH\\r\\n`)",
+                "SSH-2.0-OpenSSH\r\n",
+            ),
+            (
+                "the answer is not HTTP/1: it begins with something else than a status line (with `HTTP/2 200\\r\\n\\r\\n`)",
+                "HTTP/2 200\r\n\r\n",
+            ),
             ("the head of the response is broken: invalid header name", "HTTP/1.1 200 OK\r\na : b\r\n\r\n"),
             ("the head of the response is broken: invalid header name", "HTTP/1.1 200 OK\r\na: b\r\n folded\r\n\r\n"),
-            ("the status 99 is out of range", "HTTP/1.1 099 Low\r\n\r\n"),
+            ("the status is out of range (99)", "HTTP/1.1 099 Low\r\n\r\n"),
             ("the response has more than 128 headers", &many),
             ("the head of the response is longer than 65536 bytes", &long),
             ("not whole", "HTTP/1.1 200 OK\r\nContent-"),

@@ -8,6 +8,7 @@ use crate::http::h1::chunked;
 use crate::http::h1::head::{self, Framing, Head, HeaderRoom, MAX_HEAD_BYTES, ParsedHead};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
+use crate::model::reason::Reason;
 
 /// Interim responses (1xx) before the final one.
 const MAX_INTERIM: u32 = 100;
@@ -155,7 +156,9 @@ impl ResponseReader {
         self.head = Some(head);
         self.state = match framing {
             Framing::Empty => State::Done,
-            Framing::Length(length) if length > self.max_body_bytes => return Err(self.too_large()),
+            Framing::Length(length) if length > self.max_body_bytes => {
+                return Err(self.too_large(&format!("{length} bytes")));
+            }
             Framing::Length(left) => State::Length { left },
             Framing::Chunked => State::Chunked(chunked::Decoder::default()),
             Framing::UntilClose => State::UntilClose,
@@ -187,7 +190,7 @@ impl ResponseReader {
             }
             State::UntilClose => {
                 if self.body_bytes + data.len() as u64 > self.max_body_bytes {
-                    return Err(self.too_large());
+                    return Err(self.too_large("more"));
                 }
                 self.body.extend_from_slice(data);
                 self.body_bytes += data.len() as u64;
@@ -197,7 +200,7 @@ impl ResponseReader {
                 let progress = decoder.decode(data, &mut self.body, self.max_body_bytes);
                 self.body_bytes = self.body.len() as u64;
                 let progress = progress.map_err(|message| Failure::new(ErrorKind::Protocol, message))?;
-                let Some(progress) = progress else { return Err(self.too_large()) };
+                let Some(progress) = progress else { return Err(self.too_large("more")) };
                 if progress.done {
                     self.state = State::Done;
                     self.excess = progress.consumed < data.len();
@@ -219,9 +222,10 @@ impl ResponseReader {
         }
     }
 
-    fn too_large(&self) -> Failure {
-        let message = format!("the body is larger than {} bytes", self.max_body_bytes);
-        Failure::new(ErrorKind::BodyTooLarge, message).with_option(OptionName::MaxBodyBytes)
+    fn too_large(&self, bytes: &str) -> Failure {
+        let detail = format!("{bytes}, where {} bytes are allowed", self.max_body_bytes);
+        Failure::new(ErrorKind::BodyTooLarge, Reason::new("the body is larger than it may be").with(detail))
+            .with_option(OptionName::MaxBodyBytes)
     }
 }
 

@@ -10,7 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::unconstrained;
 
 use crate::http::dial::connect::{Connection, Stream};
-use crate::model::error::{ErrorKind, Failure};
+use crate::http::dial::trouble;
+use crate::model::error::{ErrorKind, Failure, cause};
 
 impl Connection {
     /// Whether an idle connection can take a request: the server has not closed it, nor sent something unasked.
@@ -136,12 +137,9 @@ impl Outgoing {
 }
 
 fn io_failure(error: &io::Error) -> Failure {
-    let kind = if error.get_ref().is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>) {
-        ErrorKind::Tls
-    } else if error.kind() == io::ErrorKind::TimedOut {
-        ErrorKind::Timeout
-    } else {
-        ErrorKind::Closed
-    };
-    Failure::new(kind, format!("the connection failed: {error}"))
+    if let Some(error) = trouble::in_io(error) {
+        return Failure::new(ErrorKind::Tls, trouble::reason(error));
+    }
+    let kind = if error.kind() == io::ErrorKind::TimedOut { ErrorKind::Timeout } else { ErrorKind::Closed };
+    Failure::new(kind, format!("the connection failed: {}", cause(error)))
 }

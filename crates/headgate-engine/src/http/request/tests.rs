@@ -69,11 +69,14 @@ fn what_cannot_be_sent_is_an_invalid_request_with_the_reason() {
         |name: &str, value: &[u8]| RowExtra { headers: vec![(name.into(), value.into())], ..RowExtra::default() };
     let method = |name: &str| RowExtra { method: Some(name.into()), ..RowExtra::default() };
     for (message, extra) in [
-        ("`GE T` is no HTTP method", method("GE T")),
-        ("`` is no HTTP method", method("")),
+        ("this is not an HTTP method (`GE T`)", method("GE T")),
+        ("this is not an HTTP method (``)", method("")),
         ("CONNECT asks for a tunnel, which has no result", method("CONNECT")),
-        ("header `x` has a character that cannot be sent, such as a line break", header("x", b"a\r\nInjected: yes")),
-        ("`a b\\r\\n` is no header name", header("a b\r\n", b"x")),
+        (
+            "a header has a character that cannot be sent, such as a line break (`x`)",
+            header("x", b"a\r\nInjected: yes"),
+        ),
+        ("a header has a name that cannot be sent (`a b\\r\\n`)", header("a b\r\n", b"x")),
         ("line 3 is broken", RowExtra { defect: Some("line 3 is broken".into()), ..RowExtra::default() }),
     ] {
         let failure = prepare(&RequestOptions::default(), &row_with(extra)).expect_err(message);
@@ -120,8 +123,8 @@ fn bad_defaults_name_their_option() {
     let messages = [bad_method, bad_header, ours].map(|options| Defaults::new(&options).expect_err("bad").to_string());
     assert_eq!(
         [
-            "method: `GET IT` is no HTTP method",
-            "headers: header `a` has a character that cannot be sent, such as a line break",
+            "method: this is not an HTTP method (`GET IT`)",
+            "headers: a header has a character that cannot be sent, such as a line break (`a`)",
             "headers: `content-Length` is set by headgate, which decides on bodies and connections",
         ],
         messages.each_ref().map(String::as_str)

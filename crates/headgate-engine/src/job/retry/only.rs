@@ -1,4 +1,4 @@
-//! Which failed rows are meant: `timeout`, `status:503`, `status:5xx`.
+//! Which failed rows are meant: `timeout`, `status:503`, `status:5xx`. `timeout` is `connect_timeout`, too.
 
 use std::str::FromStr;
 
@@ -26,6 +26,8 @@ impl Only {
     fn matches(self, kind: &str) -> bool {
         let status = || status_of(kind).and_then(|status| status.parse::<u16>().ok());
         match self {
+            // Who asks rows again that came too late means those, too.
+            Self::Error(ErrorKind::Timeout) if kind == ErrorKind::ConnectTimeout.name() => true,
             Self::Error(error) => error.name() == kind,
             Self::Status(wanted) => status() == Some(wanted),
             Self::StatusClass(class) => status().is_some_and(|status| status / 100 == class),
@@ -66,6 +68,9 @@ mod tests {
         assert_eq!([true, false, false], [timeout, unavailable, class].map(|only| only.matches("timeout")));
         assert_eq!([false, true, true], [timeout, unavailable, class].map(|only| only.matches("status:503")));
         assert_eq!([false, false, true], [timeout, unavailable, class].map(|only| only.matches("status:500")));
+        assert_eq!([true, false, false], [timeout, unavailable, class].map(|only| only.matches("connect_timeout")));
+        let connect_timeout: Only = "connect_timeout".parse().expect("a kind");
+        assert_eq!([true, false], ["connect_timeout", "timeout"].map(|kind| connect_timeout.matches(kind)));
         assert!(Only::any(&[], "anything"));
         assert!(!Only::any(&[], "invalid_request"));
         assert!(Only::any(&[Only::Error(ErrorKind::InvalidRequest)], "invalid_request"));

@@ -218,11 +218,11 @@ fn properties() -> io::Result<WriterProperties> {
     }
     // Text that hardly repeats: a dictionary would be built only to be given up.
     let header = |part: &str| ColumnPath::new(["headers", "list", "item", part].map(String::from).to_vec());
-    for column in ["url".into(), "error_message".into(), header("value")] {
+    for column in ["url".into(), "error_detail".into(), header("value")] {
         properties = properties.set_column_dictionary_enabled(column, false);
     }
     // Of which the smallest and the largest tell nothing: long text, and the same in all row groups.
-    let long = ["error_message".into(), header("value")];
+    let long = ["error_message".into(), "error_detail".into(), header("value")];
     for column in ["method".into(), header("name"), "http_version".into(), "remote_addr".into()].into_iter().chain(long)
     {
         properties = properties.set_column_statistics_enabled(column, EnabledStatistics::None);

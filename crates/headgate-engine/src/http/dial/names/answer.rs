@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::reason::Reason;
+
 /// Lifetimes are whole seconds, and 0 means "for this use only": but a name that many lanes connect to would be asked for a
 /// thousand times a second.
 const SHORTEST_LIFETIME: Duration = Duration::from_secs(1);
@@ -15,7 +17,7 @@ const LONGEST_NEGATIVE_LIFETIME: Duration = Duration::from_secs(300);
 const FAILED_FOR: Duration = Duration::from_secs(5);
 
 /// The addresses of a name, at least one, or why there are none, for a person.
-pub type Answer = Result<Arc<[IpAddr]>, Arc<str>>;
+pub type Answer = Result<Arc<[IpAddr]>, Arc<Reason>>;
 
 /// What a look-up came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,10 +32,10 @@ impl Settled {
     }
 
     /// Why there is no address, and for how long if a server said so.
-    pub fn none(why: impl Into<Arc<str>>, lifetime: Option<Duration>) -> Self {
+    pub fn none(why: impl Into<Reason>, lifetime: Option<Duration>) -> Self {
         let lifetime =
             lifetime.map_or(FAILED_FOR, |lifetime| lifetime.clamp(SHORTEST_LIFETIME, LONGEST_NEGATIVE_LIFETIME));
-        Self { answer: Err(why.into()), lifetime }
+        Self { answer: Err(Arc::new(why.into())), lifetime }
     }
 }
 

@@ -134,7 +134,7 @@ impl Drop for LookUp {
 }
 
 fn given_up() -> Answer {
-    Err("the look-up was given up".into())
+    Err(Arc::new("the look-up was given up".into()))
 }
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn an_answer_is_believed_for_its_lifetime_and_no_longer() {
         let (cache, now) = (cache(8), Instant::now());
-        for known in [Ok(addresses()), Err("no such name".into())] {
+        for known in [Ok(addresses()), Err(Arc::new("no such name".into()))] {
             let (look_up, _waiting) = ask(&cache, "a", now);
             settle(look_up, known.clone(), 5, now);
             let found = cache.find("a", now + Duration::from_millis(4999));

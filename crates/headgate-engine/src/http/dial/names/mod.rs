@@ -151,7 +151,7 @@ impl Names {
         // RFC 6761 section 6: no server is to be asked for these.
         match name.strip_suffix('.').unwrap_or(name).rsplit('.').next() {
             Some("localhost") => Some(Ok([Ipv4Addr::LOCALHOST.into(), IpAddr::from(Ipv6Addr::LOCALHOST)].into())),
-            Some("invalid") => Some(Err("there is no such name".into())),
+            Some("invalid") => Some(Err(Arc::new("there is no such name".into()))),
             _ => None,
         }
     }

@@ -7,7 +7,6 @@
 //! the others nothing.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,6 +21,8 @@ use tokio::time::{Instant, timeout_at};
 use crate::http::dial::names::config::Config;
 use crate::http::dial::names::message::{Question, Reply};
 use crate::http::dial::names::sockets::{Inbox, Sockets};
+use crate::model::error::cause;
+use crate::model::reason::Reason;
 
 /// How long the first server asked has before the next is asked, too: far beyond what one takes that has the answer.
 pub const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -39,8 +40,8 @@ pub struct Servers {
     connections: Semaphore,
 }
 
-/// Why a question has no answer, for a person.
-pub type Unanswered = String;
+/// Why a question has no answer.
+pub type Unanswered = Reason;
 
 impl Servers {
     pub fn new(config: &Config) -> Self {
@@ -72,7 +73,7 @@ impl Servers {
             match self.sockets[place].send(&question, &inbox).await {
                 Ok(sent) => under_way.push(sent),
                 Err(error) => {
-                    trouble = Some(self.said(place, &error));
+                    trouble = Some(self.said(place, unasked(&error)));
                     continue;
                 }
             }
@@ -89,7 +90,7 @@ impl Servers {
                     Ok(Reply::Failed(code)) => {
                         // It would say the same again.
                         tries.retain(|other| *other != place);
-                        trouble = Some(self.said(place, &name_of(code)));
+                        trouble = Some(self.said(place, meaning(code)));
                     }
                     Ok(reply) => {
                         if place != first {
@@ -97,7 +98,7 @@ impl Servers {
                         }
                         return Ok(reply);
                     }
-                    Err(error) => trouble = Some(self.said(place, &error)),
+                    Err(error) => trouble = Some(self.said(place, unasked(&error))),
                 }
                 if unanswered == 0 || !tries.is_empty() {
                     break;
@@ -106,7 +107,7 @@ impl Servers {
         }
         Err(trouble.unwrap_or_else(|| {
             let servers: Vec<String> = self.sockets.iter().map(|sockets| sockets.address().to_string()).collect();
-            format!("no answer from the name server ({})", servers.join(", "))
+            Reason::new("no answer from the name server").with(servers.join(", "))
         }))
     }
 
@@ -130,18 +131,22 @@ impl Servers {
         timeout_at(until, exchange).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    fn said(&self, place: usize, what: &dyn fmt::Display) -> Unanswered {
-        format!("name server {}: {what}", self.sockets[place].address())
+    fn said(&self, place: usize, what: Reason) -> Unanswered {
+        what.with(self.sockets[place].address().to_string())
     }
 }
 
+fn unasked(error: &io::Error) -> Reason {
+    format!("the name server cannot be asked: {}", cause(error)).into()
+}
+
 /// What a code means (RFC 1035 section 4.1.1).
-fn name_of(code: Option<ResponseCode>) -> String {
+fn meaning(code: Option<ResponseCode>) -> Reason {
     match code {
-        None => "its answer makes no sense".into(),
-        Some(ResponseCode::FormErr) => "it does not understand the question (FORMERR)".into(),
-        Some(ResponseCode::ServFail) => "it failed (SERVFAIL)".into(),
-        Some(ResponseCode::Refused) => "it refused (REFUSED)".into(),
-        Some(code) => format!("it answered with code {}", u16::from(code)),
+        None => "the answer of the name server makes no sense".into(),
+        Some(ResponseCode::FormErr) => "the name server does not understand the question (FORMERR)".into(),
+        Some(ResponseCode::ServFail) => "the name server failed (SERVFAIL)".into(),
+        Some(ResponseCode::Refused) => "the name server refused to answer (REFUSED)".into(),
+        Some(code) => format!("the name server answered with code {}", u16::from(code)).into(),
     }
 }

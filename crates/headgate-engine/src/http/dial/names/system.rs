@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use crate::http::dial::names::answer::Settled;
+use crate::model::reason::Reason;
 
 /// Look-ups that run at once, each on a thread; those beyond them wait in line.
 pub const MAX_THREADS: usize = 32;
@@ -49,7 +50,7 @@ impl System {
                 Settled::found(addresses, FOUND_FOR)
             }
             Ok(Err(error)) => Settled::none(error.to_string(), None),
-            Err(error) => Settled::none(format!("the look-up was given up: {error}"), None),
+            Err(error) => Settled::none(Reason::new("the look-up was given up").with(error.to_string()), None),
         }
     }
 }

@@ -25,7 +25,7 @@ fn addresses_of_both_families_hold_for_the_shorter_of_their_lifetimes() {
 
 #[test]
 fn one_family_is_enough_and_its_trouble_counts_where_the_other_has_nothing() {
-    let trouble = || Some(Err("no answer".to_owned()));
+    let trouble = || Some(Err("no answer".into()));
     let nothing = || Some(Ok(Reply::NoAddress { lifetime: None }));
     let no_name = || Some(Ok(Reply::NoName { lifetime: None }));
     let four = || Some(Ok(addresses(&["192.0.2.1"], SECOND)));

@@ -1,0 +1,167 @@
+//! What is wrong with TLS or a certificate, in words for a person.
+//!
+//! rustls tells its errors as the names of its types, and some of them with times that are others each second. The words
+//! here are the same for a cause; what varies is beside them. A kind of error that has no words of its own is told by what
+//! its standard or rustls calls it, taken apart into words.
+
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
+use rustls_pki_types::UnixTime;
+
+use crate::model::clock::second_text;
+use crate::model::error::{ErrorKind, Failure, cause};
+use crate::model::message::OptionName;
+use crate::model::reason::Reason;
+
+/// Names of a certificate that are shown.
+const SHOWN_NAMES: usize = 5;
+
+/// Why a handshake failed.
+pub(super) fn handshake_failure(error: &io::Error) -> Failure {
+    let Some(told) = in_io(error) else {
+        let reason = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "the server closed the connection during the TLS handshake".into(),
+            _ => Reason::new(format!("the connection failed during the TLS handshake: {}", cause(error))),
+        };
+        return Failure::new(ErrorKind::Tls, reason);
+    };
+    let failure = Failure::new(ErrorKind::Tls, reason(told));
+    match told {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => failure.with_option(OptionName::Cacert),
+        Error::InvalidCertificate(error) if is_authority(error) => failure.with_option(OptionName::Cacert),
+        _ => failure,
+    }
+}
+
+/// The error of TLS that an error of the connection is, if it is one.
+pub fn in_io(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// What happened.
+pub fn reason(error: &Error) -> Reason {
+    match error {
+        Error::InvalidCertificate(error) => of_certificate(error),
+        Error::NoCertificatesPresented => "the server sent no certificate".into(),
+        Error::InvalidMessage(what) => {
+            Reason::new("what the server sent is not TLS, or is broken").with(words(&format!("{what:?}")))
+        }
+        Error::AlertReceived(AlertDescription::HandshakeFailure) => {
+            "the server refused the TLS handshake, perhaps because it takes none of our ciphers".into()
+        }
+        Error::AlertReceived(AlertDescription::ProtocolVersion) => {
+            "the server refused the TLS handshake: it speaks neither TLS 1.2 nor 1.3".into()
+        }
+        Error::AlertReceived(AlertDescription::UnrecognisedName) => {
+            "the server refused the TLS handshake: it does not know this host name".into()
+        }
+        Error::AlertReceived(AlertDescription::CertificateRequired) => {
+            "the server asks for a client's certificate".into()
+        }
+        Error::AlertReceived(alert) => Reason::new(format!("the server ended TLS: {}", words(&format!("{alert:?}")))),
+        Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => {
+            "the server speaks neither TLS 1.2 nor 1.3".into()
+        }
+        Error::PeerIncompatible(why) => {
+            Reason::new(format!("the server's TLS does not go with ours: {}", words(&format!("{why:?}"))))
+        }
+        Error::PeerMisbehaved(why) => {
+            Reason::new(format!("the server broke the rules of TLS: {}", words(&format!("{why:?}"))))
+        }
+        Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => {
+            "the server sent a TLS message out of turn".into()
+        }
+        Error::DecryptError => "what the server sent cannot be decrypted".into(),
+        Error::PeerSentOversizedRecord => "the server sent a TLS record that is too large".into(),
+        Error::NoApplicationProtocol => "the server speaks no protocol of ours over TLS".into(),
+        Error::General(what) => Reason::new("TLS failed").with(what.as_str()),
+        other => Reason::new(format!("TLS failed: {}", words(&format!("{other:?}")))),
+    }
+}
+
+fn of_certificate(error: &CertificateError) -> Reason {
+    let expired = "the server's certificate has expired";
+    let not_yet = "the server's certificate is not valid yet";
+    let other_name = "the server's certificate is for another name";
+    #[expect(deprecated, reason = "who matches them all need not know which are still made")]
+    match error {
+        CertificateError::Expired => expired.into(),
+        CertificateError::ExpiredContext { not_after, .. } => {
+            Reason::new(expired).with(format!("it was valid until {}", moment(*not_after)))
+        }
+        CertificateError::NotValidYet => not_yet.into(),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            Reason::new(not_yet).with(format!("it is valid from {} on", moment(*not_before)))
+        }
+        CertificateError::NotValidForName => other_name.into(),
+        CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            "the server's certificate names no host (it has no subjectAltName; its common name does not count)".into()
+        }
+        CertificateError::NotValidForNameContext { presented, .. } => {
+            let names = presented.iter().take(SHOWN_NAMES).map(|name| name_of(name)).collect::<Vec<_>>().join(", ");
+            let more = if presented.len() > SHOWN_NAMES { ", …" } else { "" };
+            Reason::new(other_name).with(format!("for {names}{more}"))
+        }
+        CertificateError::UnknownIssuer => {
+            "the server's certificate is not trusted: it is self-signed, or of an unknown authority".into()
+        }
+        CertificateError::BadSignature => {
+            "the server's certificate is not signed by the authority whose name it bears".into()
+        }
+        CertificateError::BadEncoding => "the server's certificate is broken".into(),
+        CertificateError::Revoked => "the server's certificate has been revoked".into(),
+        CertificateError::UnhandledCriticalExtension => {
+            "the server's certificate has a critical extension that is not supported".into()
+        }
+        CertificateError::UnsupportedSignatureAlgorithm
+        | CertificateError::UnsupportedSignatureAlgorithmContext { .. }
+        | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+            "the server's certificate is signed in a way that is not supported".into()
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "the server's certificate is not one for servers".into()
+        }
+        other if is_authority(other) => {
+            "the server's certificate is not trusted: it is that of an authority, as self-signed ones are".into()
+        }
+        CertificateError::Other(other) => {
+            let told = other.0.downcast_ref::<webpki::Error>().map(|error| words(&format!("{error:?}")));
+            Reason::new(format!(
+                "the server's certificate is not valid: {}",
+                told.as_deref().unwrap_or("unknown reason")
+            ))
+        }
+        other => Reason::new(format!("the server's certificate is not valid: {}", words(&format!("{other:?}")))),
+    }
+}
+
+/// Whether a certificate was refused because it is that of an authority.
+pub(super) fn is_authority(error: &CertificateError) -> bool {
+    let CertificateError::Other(other) = error else { return false };
+    matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
+}
+
+/// A name as a certificate has it: of rustls' `DnsName("a.example")` what stands between the quotes.
+fn name_of(told: &str) -> &str {
+    told.split('"').nth(1).unwrap_or(told)
+}
+
+/// `NoCipherSuitesInCommon` in words; what is held in it is left out.
+fn words(variant: &str) -> String {
+    let name = variant.split(['(', '{', ' ']).next().unwrap_or_default();
+    let mut words = String::with_capacity(name.len() + 8);
+    let mut before = '_';
+    for letter in name.chars() {
+        if letter.is_uppercase() && (before.is_lowercase() || before.is_ascii_digit()) {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+        before = letter;
+    }
+    words
+}
+
+fn moment(time: UnixTime) -> String {
+    second_text(time.as_secs())
+}

@@ -1,0 +1,56 @@
+//! How the results of a job are written: in which format, and with which columns.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, SchemaRef};
+
+use crate::model::error::JobError;
+use crate::model::options::Format;
+use crate::parts::ndjson::encode::LineEncoder;
+use crate::parts::ndjson::write::NdjsonPart;
+use crate::parts::parquet::write::ParquetPart;
+use crate::parts::writer::PartWriter;
+
+pub(super) struct PartFormat {
+    schema: SchemaRef,
+    /// `None`: Parquet.
+    lines: Option<Arc<LineEncoder>>,
+}
+
+impl PartFormat {
+    /// # Errors
+    /// `Usage`: an input column to keep cannot be held.
+    pub(super) fn new(format: Format, schema: &SchemaRef) -> Result<Self, JobError> {
+        let lines = match format {
+            Format::Ndjson => Some(NdjsonPart::checked_encoder(schema)?),
+            Format::Parquet | Format::None => {
+                ParquetPart::checked_schema(schema)?;
+                None
+            }
+        };
+        Ok(Self { schema: schema.clone(), lines })
+    }
+
+    pub(super) fn format(&self) -> Format {
+        if self.lines.is_some() { Format::Ndjson } else { Format::Parquet }
+    }
+
+    pub(super) fn writer(&self, file: File) -> io::Result<Box<dyn PartWriter>> {
+        Ok(match &self.lines {
+            None => Box::new(ParquetPart::new(file, &self.schema)?),
+            Some(encoder) => Box::new(NdjsonPart::new(file, encoder.clone())),
+        })
+    }
+
+    /// The records, without a column that the job did not have when it began.
+    pub(super) fn fit(&self, records: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+        if records.num_columns() == self.schema.fields().len() {
+            return Ok(records.clone());
+        }
+        let columns = self.schema.fields().iter().map(|field| records.schema_ref().index_of(field.name()));
+        records.project(&columns.collect::<Result<Vec<_>, _>>()?)
+    }
+}

@@ -1,0 +1,84 @@
+//! Why something failed, for a person.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// Bytes of what somebody else sent that are shown.
+const MAX_SHOWN_BYTES: usize = 60;
+
+/// Words that are the same whenever the cause is, so that failures can be counted by them, and beside them what varies: an
+/// address, a place in a line, a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    pub message: Cow<'static, str>,
+    pub detail: Option<Box<str>>,
+}
+
+impl Reason {
+    pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
+        Self { message: message.into(), detail: None }
+    }
+
+    /// With what of it varies.
+    #[must_use]
+    pub fn with(mut self, detail: impl Into<Box<str>>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// With where it is, before what of it varies.
+    #[must_use]
+    pub fn at(self, place: impl fmt::Display) -> Self {
+        let detail = match &self.detail {
+            Some(detail) => format!("{place}: {detail}"),
+            None => place.to_string(),
+        };
+        self.with(detail)
+    }
+}
+
+impl From<&'static str> for Reason {
+    fn from(message: &'static str) -> Self {
+        Self::new(message)
+    }
+}
+
+impl From<String> for Reason {
+    fn from(message: String) -> Self {
+        Self::new(message)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.detail {
+            Some(detail) => write!(f, "{} ({detail})", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// What somebody else sent, or the beginning of it, such that it does a terminal no harm.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    let start = &bytes[..bytes.len().min(MAX_SHOWN_BYTES)];
+    let cut = if start.len() < bytes.len() { "…" } else { "" };
+    format!("`{}{cut}`", start.escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_comes_before_what_else_varies() {
+        let broken = Reason::new("the line is broken");
+        assert_eq!("the line is broken (line 3)", broken.clone().at("line 3").to_string());
+        assert_eq!("the line is broken (line 3: byte 7)", broken.with("byte 7").at("line 3").to_string());
+    }
+
+    #[test]
+    fn of_what_a_server_sent_a_terminal_sees_a_short_and_harmless_text() {
+        assert_eq!(r"`a\x1b[2J\r\n\xff`", shown(b"a\x1b[2J\r\n\xff"));
+        assert_eq!(format!("`{}…`", "x".repeat(60)), shown(&[b'x'; 61]));
+    }
+}

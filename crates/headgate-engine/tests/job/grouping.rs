@@ -1,0 +1,149 @@
+//! Failures can be counted by their messages: what varies of a cause stands beside them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
+
+use headgate_engine::model::message::OptionName;
+use serde_json::json;
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::faults::{self, fault};
+use crate::harness::{PATIENCE, ResultRow, Rig, server};
+use crate::scripted::Scripted;
+use crate::tls::{Authority, echo, localhost, start};
+
+const SHORT: Duration = Duration::from_millis(300);
+
+/// What rows say, without their details, and how many say it.
+fn groups(rows: &[ResultRow]) -> BTreeMap<(&str, &str), usize> {
+    let mut groups = BTreeMap::new();
+    for row in rows {
+        assert!(row.url.is_empty() || !row.message().contains(&row.url), "{}", row.message());
+        *groups.entry((row.kind().expect("it failed"), row.message())).or_default() += 1;
+    }
+    groups
+}
+
+fn only<'a>(kind: &'a str, message: &'a str, count: usize) -> BTreeMap<(&'a str, &'a str), usize> {
+    BTreeMap::from([((kind, message), count)])
+}
+
+/// What each fault of a server is called, by a job that allows so much.
+fn messages(waiting: bool, timeout: Duration, max_body_bytes: u64) -> BTreeMap<&'static str, (String, String)> {
+    let server = server();
+    let names: Vec<_> = faults::failing(waiting).collect();
+    let rows = names.iter().map(|name| fault(&server, name));
+    let mut rig = Rig::objects(&rows.collect::<Vec<_>>()).concurrency(names.len(), 1).timeout(timeout);
+    rig.options.request.max_body_bytes = max_body_bytes;
+    let rows = rig.rows();
+    let said = rows.iter().map(|row| {
+        let port = server.address().port().to_string();
+        assert!(!row.message().contains(&port), "{}", row.message());
+        (row.kind().expect("it failed").to_owned(), row.message().to_owned())
+    });
+    names.into_iter().zip(said).collect()
+}
+
+#[test]
+fn a_fault_has_the_same_message_at_two_servers_in_jobs_with_other_limits() {
+    assert_eq!(messages(false, PATIENCE, 1024 * 1024), messages(false, PATIENCE * 2, 1024 * 1000));
+    assert_eq!(messages(true, SHORT * 3, 1024 * 1024), messages(true, SHORT * 4, 1024 * 1000));
+}
+
+#[test]
+fn expired_certificates_of_many_servers_are_one_group() {
+    let authority = Authority::new();
+    let servers = [2018, 2019, 2020].map(|year| start(authority.certify("localhost", year), echo));
+    let rows = authority.trusted_by(Rig::urls(servers.iter().map(|server| localhost(server, "/")))).rows();
+    assert_eq!(only("tls", "the server's certificate has expired", 3), groups(&rows));
+    for (row, year) in rows.iter().zip([2018, 2019, 2020]) {
+        let expected = format!(": it was valid until {year}-01-01T00:00:00Z");
+        assert!(row.detail().ends_with(&expected), "{}", row.detail());
+    }
+}
+
+#[test]
+fn names_for_which_a_certificate_is_not_are_one_group() {
+    let authority = Authority::new();
+    let servers = ["a.example", "b.example"].map(|name| start(authority.certify(name, 4000), echo));
+    let rows = authority.trusted_by(Rig::urls(servers.iter().map(|server| localhost(server, "/")))).rows();
+    assert_eq!(only("tls", "the server's certificate is for another name", 2), groups(&rows));
+}
+
+#[test]
+fn ports_where_nobody_listens_are_one_group_and_each_stands_in_the_detail() {
+    let closed = [Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 2)].map(|host| {
+        let address = TcpListener::bind((host, 0)).unwrap().local_addr().unwrap();
+        address.to_string()
+    });
+    let rows = Rig::urls(closed.iter().map(|address| format!("http://{address}/"))).rows();
+    assert_eq!(only("connect", "connection refused", 2), groups(&rows));
+    assert_eq!(closed.each_ref().map(String::as_str).to_vec(), rows.iter().map(ResultRow::detail).collect::<Vec<_>>());
+}
+
+#[test]
+fn names_that_do_not_exist_are_one_group() {
+    let rows = Rig::urls(["a", "b"].map(|name| format!("http://{name}.invalid/"))).rows();
+    assert_eq!(only("resolve", "there is no such name", 2), groups(&rows));
+}
+
+#[test]
+fn rows_with_the_same_mistake_are_one_group_wherever_they_stand() {
+    for (message, mistakes) in [
+        ("the URL is empty", [json!({"url": ""}), json!({"url": ""})]),
+        ("only URLs of http and https are supported", [json!({"url": "ftp://a/"}), json!({"url": "gopher://b/"})]),
+        (
+            "this is no HTTP method",
+            [json!({"url": "http://a/", "method": "G ET"}), json!({"url": "http://b/", "method": "P\nOST"})],
+        ),
+        (
+            "a header has a name that cannot be sent",
+            [json!({"url": "http://a/", "headers": {"a b": "c"}}), json!({"url": "http://b/", "headers": {"ä": "c"}})],
+        ),
+    ] {
+        let rows = Rig::objects(&mistakes).rows();
+        assert_eq!(only("invalid_request", message, 2), groups(&rows));
+        assert!(rows.iter().all(|row| !row.detail().is_empty()) && rows[0].detail() != rows[1].detail());
+    }
+}
+
+/// A port that has no room for another connection.
+async fn full() -> (tokio::net::TcpListener, [TcpStream; 2]) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    // Linux queues one more than asked for, and answers no more after that.
+    let waiting = [TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap()];
+    (listener, waiting)
+}
+
+#[test]
+fn not_connecting_in_time_is_told_from_not_answering_in_time() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (listener, _waiting) = runtime.block_on(full());
+    let silent = Scripted::start(|mut stream, _| {
+        let _ = io::copy(&mut stream, &mut io::sink());
+    });
+    let address = listener.local_addr().unwrap();
+    for (kind, message, detail, url) in [
+        ("connect_timeout", "no TCP connection in time", address.to_string(), format!("http://{address}/")),
+        (
+            "connect_timeout",
+            "the TLS handshake did not end in time",
+            silent.address.to_string(),
+            silent.url("/").replace("http:", "https:"),
+        ),
+        ("timeout", "no answer came in time", String::new(), silent.url("/")),
+    ] {
+        let mut rig = Rig::urls([url]).timeout(SHORT * 3);
+        rig.options.request.connect_timeout = SHORT;
+        let (row, example) = rig.failed_row();
+        assert_eq!((Some(kind), message, &*detail), (row.kind(), row.message(), row.detail()));
+        let option = if kind == "timeout" { OptionName::TimeoutS } else { OptionName::ConnectTimeoutS };
+        assert_eq!(Some(option), example.option);
+        assert_eq!((message, row.error_detail.as_deref()), (&*example.message, example.detail.as_deref()));
+    }
+}
