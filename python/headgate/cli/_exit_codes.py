@@ -1,7 +1,7 @@
 """The exit codes of `headgate fetch` and `headgate retry`: the code, the help and the documents take them from here."""
 
 from collections.abc import Mapping
-from signal import SIGHUP, SIGINT, SIGTERM
+from signal import SIGHUP, SIGINT, SIGPIPE, SIGTERM
 from textwrap import fill
 from typing import Final
 
@@ -21,6 +21,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     EXIT_INTERRUPTED: "interrupted by Ctrl-C; the same command continues",
     EXIT_SIGNALLED + SIGTERM: "stopped by SIGTERM; the same command continues",
     EXIT_SIGNALLED + SIGHUP: "stopped because the terminal was closed (SIGHUP); the same command continues",
+    EXIT_SIGNALLED + SIGPIPE: "stopped because the program that read standard output has gone (SIGPIPE)",
     EXIT_ERROR: "anything else, such as a full disk; the same command continues once the cause is gone",
 }
 
