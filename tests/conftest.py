@@ -1,12 +1,17 @@
 """What tests are given; and an `async def` test runs on the virtual clock, and leaves nothing to complain about."""
 
 import inspect
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from support.quiet import Spy, run_quietly
 from support.run import serving
+
+# That they are ignored is said of every job.
+for name in {name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")}:
+    del os.environ[name]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -147,7 +147,7 @@ def test_show_says_alike_of_all_formats_that_these_are_all_rows(form: str, serve
 def test_show_prints_the_failed_rows_alone_and_why_they_failed(form: str, server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     urls = f"{server}/{{a,status/503,b,status/404,c,status/500}}"
-    headgate("fetch", urls, "-o", out, "--format", form, check=3)
+    headgate("fetch", urls, "-o", out, "--format", form, "-c", "1", check=3)
     header, _, *lines = headgate("show", out, "--failed", check=0).stdout.splitlines()
     assert ["row", "status", "error", "error_message", "url"] == header.split()
     assert [["1", "503"], ["5", "500"]] == [line.split()[:2] for line in lines[:2]]

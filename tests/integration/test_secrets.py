@@ -51,9 +51,7 @@ def test_a_renewed_token_goes_on_and_a_forgotten_one_is_refused(tmp_path: Path) 
     with serving() as server:
         begun = ("fetch", f"{server}{url}", "-o", out, "-H", "X-A: 1")
         headgate(*begun, "-H", f"Authorization: {PASSWORD}", check=3)
-        missing = (
-            "it was begun with the header authorization, whose value is not stored: give one with --user, --bearer"
-        )
+        missing = "the header authorization is missing, whose value is not stored: give one with --user, --bearer"
         for command in (begun, ("retry", out, "-H", "X-A: 1")):
             assert missing in headgate(*command, check=2).errors()[0]
             assert headgate(*command, "-u", "me:renewed", check=3).errors() == []
@@ -101,7 +99,7 @@ def test_a_proxy_that_is_ignored_is_told_at_the_start_and_in_the_notes(
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@proxy:3128")
     summary = tmp_path / "summary.json"
-    note = "HTTPS_PROXY is set and ignored: headgate knows no proxies yet and asks servers directly"
+    note = "HTTPS_PROXY is set but ignored: headgate can't use proxies yet and connects directly"
     done = headgate("fetch", f"{server}/", "-o", tmp_path / "out", "--summary", summary, check=0)
     assert note == done.stderr.splitlines()[0]
     assert [note] == json.loads(summary.read_text())["notes"]

@@ -57,8 +57,8 @@ def test_an_input_that_only_grew_is_refused_with_the_flag_that_allows_it(name: s
     touch(name)
     refused = headgate(*command, check=2)
     assert (
-        f"{name}: it has only grown: its first 30 rows are what they were, and others follow; "
-        "to do those, too, go on with --allow-grown, or put back the file as it was"
+        f"{name}: it has only grown: its first 30 rows are unchanged, and more follow; "
+        "to do those, too, resume with --allow-grown, or restore the file"
     ) == refused.errors()[0]
     assert json.loads(headgate("status", "out", "--json", check=0).stdout)["finished"]
     grown = headgate(*command, "--allow-grown", check=0)
@@ -78,7 +78,7 @@ def test_a_refusal_is_short_and_names_the_first_row_that_differs(server: str) ->
     refused = headgate("fetch", "urls.txt", "-o", "out", "--allow-grown", check=2)
     assert (
         "urls.txt: row 17 is not what it was when it was read: "
-        "put back the file as it was to go on, or start over with --fresh"
+        "restore the file to resume, or start over with --fresh"
     ) == refused.errors()[0]
     assert "requests/s" not in refused.stderr
     assert ROWS == table(Path("out")).num_rows
@@ -101,6 +101,6 @@ def test_python_says_it_with_a_keyword(server: str) -> None:
     package.fetch("urls.txt", "out")
     write(server, "urls.txt", ROWS + 1)
     touch("urls.txt")
-    with pytest.raises(package.InputError, match="go on with allow_grown=True, or put back"):
+    with pytest.raises(package.InputError, match="resume with allow_grown=True, or restore"):
         package.fetch("urls.txt", "out")
     assert 1 == package.fetch("urls.txt", "out", allow_grown=True).rows

@@ -71,6 +71,7 @@ def test_python_runs_the_command_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("expected", "arguments"),
     [
+        (f"error: unknown verb {'x' * 300}\nsee `headgate --help`\n", ["x" * 300]),
         ("error: unknown verb fecth: did you mean fetch?\nsee `headgate --help`\n", ["fecth"]),
         (
             "error: unknown verb u.txt: did you mean headgate fetch u.txt?\nsee `headgate --help`\n",

@@ -80,8 +80,15 @@ def _with_a_verb(first: str) -> str | None:
     """What somebody meant who left out the verb."""
     if first.startswith("-") and first != "-":
         return f"headgate fetch ... {first}" if first.partition("=")[0] in _flags_of_fetch() else None
-    known = "://" in first or first == "-" or Path(first).suffix in _INPUTS or Path(first).exists()
+    known = "://" in first or first == "-" or Path(first).suffix in _INPUTS or _is_there(first)
     return f"headgate fetch {shlex.quote(first)}" if known else None
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # no file could have this name
+        return False
 
 
 def _flags_of_fetch() -> Sequence[str]:

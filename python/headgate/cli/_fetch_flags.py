@@ -27,6 +27,7 @@ examples:
   headgate fetch urls.txt -o results
   headgate fetch pages.parquet -o results -c 1000 --keep id
   headgate fetch 'http://127.0.0.1:8080/[1-100000]' -o results --fresh
+  headgate fetch rows.ndjson -o results --bearer @token.txt
   headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status"""
 
 

@@ -16,8 +16,10 @@ Makes the requests of the failed rows in OUT again. Rows that are answered this 
 in failed-*, and their attempts add up. Files are replaced by commits, one every 10 s: a retry may be stopped or killed
 like any run, and the same command continues.
 
+An invalid_request stays invalid, and is asked again only if --only names that kind.
+
 The requests are those of the job. It does not store the values of headers and data: if it was started with -H or -d,
-give the same ones here; credentials can have new values."""
+give the same ones here. Credentials are needed again too, and can have new values."""
 
 _EXAMPLES = """\
 examples:

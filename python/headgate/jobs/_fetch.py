@@ -34,8 +34,9 @@ def fetch(
     input. A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception.
 
     Names are those of the flags of `headgate fetch`, with these exceptions: `headers` takes all headers at once, and
-    `keep` all columns; `-q` is `progress=False`; and there is no `--summary`, because the summary is returned. Sizes
-    are whole numbers of bytes, such as `16 * 1024**2`.
+    `keep` all columns; `-q` is `progress=False`; there is no `--header-env`, because a program can read its
+    environment, and no `--summary`, because the summary is returned. Sizes are whole numbers of bytes, such as
+    `16 * 1024**2`.
 
     Args:
         input: A file (`.txt` with one URL per line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
@@ -48,7 +49,8 @@ def fetch(
 
     Raises:
         UsageError: An argument is wrong; all mistakes are named.
-        InputError: The input can't be read, or not to its end; `summary` says what was done before.
+        InputError: The input can't be read, or not to its end, or rows that an earlier run read have changed;
+            `summary` says what was done before.
         OutputError: The results can't be written; another process writes to `output`; it holds another job (the
             requests or the input were different), a damaged one, or something that headgate hasn't made; or it holds a
             job and `resume` is `False`.

@@ -103,12 +103,14 @@ class Job:
     def retry(self, **options: Unpack[RetryKeywords]) -> Summary:
         """Makes the requests of failed rows again and replaces their results.
 
+        An `invalid_request` is left out, unless `only` names that kind.
+
         It blocks until they are done. Rows that are answered this time move to `part-*`; the others stay in `failed-*`,
         and their `attempts` add up. Files of failed rows are replaced by commits, one every 10 s: if it is killed, the
         job is as it was before or after one of them, and the same call continues.
 
         The requests are those of the job. The values of headers and bodies are not stored in it: if it was started with
-        `headers` or `data`, give the same ones here; credentials can have new values.
+        `headers` or `data`, give the same ones here. Credentials are needed again too, and can have new values.
 
         Args:
             **options: `help(headgate.Job.retry)` describes each with its default.
@@ -118,7 +120,7 @@ class Job:
 
         Raises:
             UsageError: An argument is wrong; all mistakes are named.
-            InputError: The input can't be read again.
+            InputError: The input can't be read again, or rows that the job read have changed.
             OutputError: The results can't be read or written; another process writes to them; or the input, the
                 headers or the data are not those of the job.
             Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and

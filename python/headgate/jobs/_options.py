@@ -59,7 +59,7 @@ class OnlyOption(TypedDict, total=False):
                 ' `"timeout,status:503"` or `["timeout", "status:5xx"]`.'
             ),
             default=None,
-            default_means="all",
+            default_means="all but `invalid_request`",
             check=rules.kinds,
             given_as="kinds",
             group="what to retry",

@@ -12,4 +12,4 @@ def note() -> str | None:
     if not names:
         return None
     verb = "is" if len(names) == 1 else "are"
-    return f"{', '.join(names)} {verb} set and ignored: headgate knows no proxies yet and asks servers directly"
+    return f"{', '.join(names)} {verb} set but ignored: headgate can't use proxies yet and connects directly"

@@ -77,7 +77,6 @@ class SendOptions(TypedDict, total=False):
         JobOption(
             help="Token to send as `Authorization: Bearer`, or the path of a file with it.",
             default=None,
-            default_means="none",
             check=rules.token,
             given_as="token",
             group="request",

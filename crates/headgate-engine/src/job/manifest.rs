@@ -288,7 +288,7 @@ mod tests {
             let input = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: false };
             manifest.check(&now, &input, Path::new("out")).map_err(|error| error.to_string())
         };
-        assert!(refusal(None).expect_err("nobody asks").contains("it was begun with the header authorization"));
+        assert!(refusal(None).expect_err("nobody asks").contains("the header authorization is missing"));
         assert_eq!(Ok(()), refusal(Some("me:secret")));
     }
 

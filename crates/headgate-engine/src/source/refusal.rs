@@ -1,4 +1,4 @@
-//! Why an input that was read before cannot be gone on with: what differs, and what to do.
+//! Why a job can't be resumed with its input: what has changed, and what to do.
 
 use std::ops::Range;
 
@@ -18,26 +18,26 @@ pub(super) fn differs(name: &str, rows: &Range<u64>) -> JobError {
 }
 
 pub(super) fn other_columns(name: &str) -> JobError {
-    JobError::input(message!("{name}: its columns are not those that it had when it was read: ", ways_on()))
+    JobError::input(message!("{name}: its columns have changed since it was read: ", ways_on()))
 }
 
 pub(super) fn cut(name: &str, now: u64, then: u64) -> JobError {
     let (now, then) = (grouped(now), grouped(then));
-    JobError::input(message!("{name}: cut: it has {now} rows now, and had at least {then}: ", ways_on()))
+    JobError::input(message!("{name}: truncated: it has {now} rows now, and had at least {then}: ", ways_on()))
 }
 
 pub(super) fn cut_bytes(name: &str, now: u64, then: u64) -> JobError {
     let (now, then) = (grouped(now), grouped(then));
-    JobError::input(message!("{name}: cut: it has {now} bytes now, and had {then}: ", ways_on()))
+    JobError::input(message!("{name}: truncated: it has {now} bytes now, and had {then}: ", ways_on()))
 }
 
 /// Where all that was read is the same, and there is more.
 pub(super) fn grown(name: &str, rows: u64) -> JobError {
     let rows = grouped(rows);
     JobError::input(message!(
-        "{name}: it has only grown: its first {rows} rows are what they were, and others follow; to do those, too, go on with ",
+        "{name}: it has only grown: its first {rows} rows are unchanged, and more follow; to do those, too, resume with ",
         OptionName::AllowGrown.set(true),
-        ", or put back the file as it was"
+        ", or restore the file"
     ))
 }
 
@@ -45,12 +45,12 @@ pub(super) fn grown(name: &str, rows: u64) -> JobError {
 pub(super) fn other_bytes(name: &str, rows: u64, now: u64, then: u64) -> JobError {
     let (rows, now, then) = (grouped(rows), grouped(now), grouped(then));
     JobError::input(message!(
-        "{name}: its first {rows} rows are what they were when they were read, but it has {now} bytes now, and had {then}; to go on with the rows that follow now, ",
+        "{name}: its first {rows} rows are unchanged, but it has {now} bytes now, and had {then}; to do the rows that follow now, resume with ",
         OptionName::AllowGrown.set(true),
-        ", or put back the file as it was"
+        ", or restore the file"
     ))
 }
 
 fn ways_on() -> Message {
-    message!("put back the file as it was to go on, or start over with ", OptionName::Fresh.set(true))
+    message!("restore the file to resume, or start over with ", OptionName::Fresh.set(true))
 }

@@ -125,7 +125,7 @@ fn a_job_whose_rows_are_others_now_stays_as_it_is_and_goes_on_when_they_are_back
         let others = [
             (whole.replacen("/7\n", "/seven\n", 1), "row 7 is not what it was when it was read"),
             (whole.replacen("/21\n", "/twenty\n", 1), "row 21 is not what it was when it was read"),
-            (whole.split_inclusive('\n').take(9).collect(), "cut: it has 9 rows now"),
+            (whole.split_inclusive('\n').take(9).collect(), "truncated: it has 9 rows now"),
         ];
         for (other, expected) in others {
             put(&rig, &other);
@@ -159,7 +159,7 @@ fn rows_that_were_added_are_done_if_that_is_allowed_and_then_belong_to_the_job()
         put(&rig, &(text(&rig) + &one + &one));
         let refusal = refused(&rig);
         assert!(refusal.starts_with(&format!("{added}: it has only grown: its first ")), "{refusal}");
-        assert!(refusal.contains("go on with allow_grown=true"), "{refusal}");
+        assert!(refusal.contains("resume with allow_grown=true"), "{refusal}");
 
         rig.options.sink.allow_grown = true;
         check_finished(&rig, &rig.run(), ROWS + 2);

@@ -180,10 +180,10 @@ fn a_job_goes_on_with_renewed_credentials_and_not_without_them() {
     rig.options.request.bearer = Some("secret".into());
     rig.run();
     for (missing, change) in [
-        ("it was begun with the header authorization, whose value is not stored", |options| {
+        ("the header authorization is missing, whose value is not stored", |options| {
             options.request.bearer = None;
         }),
-        ("it was begun with the header x-key, whose value is not stored", |options| {
+        ("the header x-key is missing, whose value is not stored", |options| {
             options.request.headers.pop();
         }),
     ] as [(&str, Change); 2]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -55,8 +56,12 @@ fn check_refused(expected: &str, files: &Files, options: &SourceOptions, then: &
     assert!(refusal.starts_with(expected), "{refusal}");
 }
 
+fn urls_of(rows: Range<u64>) -> Vec<String> {
+    rows.map(|row| format!("http://host/{row}")).collect()
+}
+
 fn lines(rows: u64) -> String {
-    (0..rows).map(|row| format!("http://host/{row}\n")).collect()
+    urls_of(0..rows).join("\n") + "\n"
 }
 
 fn gzip(text: &str, level: u32) -> Vec<u8> {
@@ -64,6 +69,9 @@ fn gzip(text: &str, level: u32) -> Vec<u8> {
     gzip.write_all(text.as_bytes()).expect("in memory");
     gzip.finish().expect("in memory")
 }
+
+/// The bytes of a file with the URLs of a text.
+type Form<'a> = &'a dyn Fn(&str) -> Vec<u8>;
 
 /// With a column that is not used, and so many rows in a row group.
 fn parquet(files: &Files, urls: &[String], other: i64, group_rows: usize) -> SourceOptions {
@@ -126,8 +134,8 @@ fn the_same_rows_are_the_same_input_however_their_file_was_written() {
 fn the_first_row_that_differs_is_named_and_no_row_is_handed_on() {
     let files = Files::new();
     let csv = |text: &str| text.replace("http", "1,http").replacen("1,", "id,url\n1,", 1);
-    let json = |text: &str| text.lines().map(|url| format!("{{\"url\":\"{url}\"}}\n")).collect::<String>();
-    let forms: [(&str, &dyn Fn(&str) -> Vec<u8>); 5] = [
+    let json = |text: &str| text.replace("http", "{\"url\":\"http").replace('\n', "\"}\n");
+    let forms: [(&str, Form); 5] = [
         ("urls.txt", &|text| text.into()),
         ("urls.csv", &|text| csv(text).into()),
         ("urls.ndjson", &|text| json(text).into()),
@@ -139,7 +147,8 @@ fn the_first_row_that_differs_is_named_and_no_row_is_handed_on() {
         for changed in [0, 451, 899] {
             let line = format!("http://host/{changed}\n");
             let now = files.write(name, form(&lines(900).replace(&line, "http://host/other\n")));
-            let expected = format!("{name}: row {changed} is not what it was when it was read: put back the file");
+            let expected =
+                format!("{name}: row {changed} is not what it was when it was read: restore the file to resume");
             check_refused(&expected, &files, &now, &then, Beyond::Same);
             check_refused(&expected, &files, &now, &then, Beyond::Grown);
             check_refused(&expected, &files, &now, &then, Beyond::Anything);
@@ -166,25 +175,24 @@ fn other_columns_are_another_input() {
     let now = files.write("urls.csv", "id,url\nhttp://a/,http://b/\n");
     let mut source = open(&now);
     let error = source.track(&now.input, Some(&then.content), Unread::Trusted).expect_err("other columns");
-    assert!(files.message(&error).starts_with("urls.csv: its columns are not those that it had"), "{error}");
+    assert!(files.message(&error).starts_with("urls.csv: its columns have changed since it was read"), "{error}");
 }
 
 #[test]
 fn a_file_that_only_grew_is_refused_unless_that_is_allowed() {
     let files = Files::new();
-    let named = |urls: std::ops::Range<u64>| urls.map(|row| format!("http://host/{row}")).collect::<Vec<_>>();
     let then = read(&files.write("urls.txt", lines(3)), None);
     let now = files.write("urls.txt", lines(5));
-    let expected = "urls.txt: it has only grown: its first 3 rows are what they were, and others follow; to do those, too, go on with allow_grown=true, or put back the file as it was";
+    let expected = "urls.txt: it has only grown: its first 3 rows are unchanged, and more follow; to do those, too, resume with allow_grown=true, or restore the file";
     assert_eq!(Err(expected.into()), compared(&files, &now, &then, Beyond::Same));
-    assert_eq!(Ok(named(0..5)), compared(&files, &now, &then, Beyond::Grown));
-    assert_eq!(Ok(named(0..5)), compared(&files, &now, &then, Beyond::Anything));
+    assert_eq!(Ok(urls_of(0..5)), compared(&files, &now, &then, Beyond::Grown));
+    assert_eq!(Ok(urls_of(0..5)), compared(&files, &now, &then, Beyond::Anything));
 
     // The first row groups are what they were.
-    let then = read(&parquet(&files, &named(0..20), 1, 10), None);
-    let now = parquet(&files, &named(0..30), 1, 10);
+    let then = read(&parquet(&files, &urls_of(0..20), 1, 10), None);
+    let now = parquet(&files, &urls_of(0..30), 1, 10);
     check_refused("urls.parquet: it has only grown: its first 20 rows", &files, &now, &then, Beyond::Same);
-    assert_eq!(Ok(named(0..30)), compared(&files, &now, &then, Beyond::Grown));
+    assert_eq!(Ok(urls_of(0..30)), compared(&files, &now, &then, Beyond::Grown));
 }
 
 #[test]
@@ -193,7 +201,13 @@ fn a_file_that_was_cut_is_refused() {
     let then = read(&files.write("urls.txt", lines(5)), None);
     let now = files.write("urls.txt", lines(3));
     for beyond in [Beyond::Same, Beyond::Grown, Beyond::Anything] {
-        check_refused("urls.txt: cut: it has 3 rows now, and had at least 5: put back", &files, &now, &then, beyond);
+        check_refused(
+            "urls.txt: truncated: it has 3 rows now, and had at least 5: restore",
+            &files,
+            &now,
+            &then,
+            beyond,
+        );
     }
 }
 
@@ -209,19 +223,19 @@ fn behind_the_rows_that_were_read_another_size_must_be_allowed() {
     assert_eq!(Ok(10), compared(&files, &grown, &then, Beyond::Grown).map(|rows| rows.len()));
     let cut = files.write("urls.txt", lines(8));
     for beyond in [Beyond::Same, Beyond::Grown] {
-        check_refused("urls.txt: cut: it has 112 bytes now, and had 126", &files, &cut, &then, beyond);
+        check_refused("urls.txt: truncated: it has 112 bytes now, and had 126", &files, &cut, &then, beyond);
     }
 
     let then = read(&files.write("urls.txt.gz", gzip(&lines(9), 9)), Some(5));
     let anew = files.write("urls.txt.gz", gzip(&lines(9), 0));
-    check_refused("urls.txt.gz: its first 5 rows are what they were", &files, &anew, &then, Beyond::Same);
+    check_refused("urls.txt.gz: its first 5 rows are unchanged, but it has ", &files, &anew, &then, Beyond::Same);
     assert_eq!(Ok(9), compared(&files, &anew, &then, Beyond::Grown).map(|rows| rows.len()));
 }
 
 #[test]
 fn of_a_parquet_file_the_columns_count_that_are_read() {
     let files = Files::new();
-    let mut urls: Vec<String> = (0..40).map(|row| format!("http://host/{row}")).collect();
+    let mut urls = urls_of(0..40);
     let then = read(&parquet(&files, &urls, 1, 10), None);
     let unused = parquet(&files, &urls, 2, 10);
     assert_eq!(Ok(40), compared(&files, &unused, &then, Beyond::Same).map(|rows| rows.len()));
