@@ -31,7 +31,7 @@ def _options(group: str) -> str:
     return _table(
         ["option", "Python", "default", ""],
         (
-            [_flags(name, option), _keyword(name, option), _default(option), _escaped(option.help)]
+            [_flags(name, option), _keyword(name, option), _default(option), option.help]
             for name, option in _option_flags.typed(FETCH, group).items()
         ),
     )
@@ -77,11 +77,8 @@ def _error_kinds() -> str:
 
 
 def _table(head: list[str], rows: Iterable[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", r"\|")
+    lines = ([cell.replace("|", r"\|") for cell in cells] for cells in (head, ["---"] * len(head), *rows))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {

@@ -19,7 +19,7 @@ def test_a_finished_job_is_told_for_people_and_for_programs(tmp_path: Path) -> N
     lines = told.stdout.splitlines()
     assert "5 of 5 rows done (100 %); finished" == lines[0]
     assert {"  answered      3", "  failed        2", "    status:429  1", "    status:503  1"} <= set(lines)
-    assert [["command", "began"], ["fetch"]] == [lines[-2].split()[:2], lines[-1].split()[:1]]
+    assert [["command", "started"], ["fetch"]] == [lines[-2].split()[:2], lines[-1].split()[:1]]
 
     text = headgate("status", out, "--json", check=0).stdout
     status = json.loads(text)
