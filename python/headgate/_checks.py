@@ -11,7 +11,7 @@ from typing import Any, Final
 Check = Callable[[Any], None]
 
 SECONDS: Final = "a number of seconds"
-LONE_SURROGATE: Final = "holds a lone surrogate, which is no character of UTF-8"
+LONE_SURROGATE: Final = "holds a lone surrogate, which UTF-8 can't encode"
 
 _SHOWN_BELOW: Final = 10**24
 """A whole number from here on is shown by its size: of a long one Python refuses to make text."""
@@ -21,7 +21,7 @@ def check(name: str, value: object, rule: Check, hint: str = "") -> None:
     """Applies a rule to an argument; the hint is for a value that is refused.
 
     Raises:
-        TypeError: The argument is of a type that it cannot be.
+        TypeError: The argument is of a type that it can't be.
         ValueError: It is of a type that it may be, and not what it must be.
     """
     try:

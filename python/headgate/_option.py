@@ -3,7 +3,7 @@
 A function takes its options as `**options: Unpack[SomeOptions]`, where `SomeOptions` is a `TypedDict` of entries as
 `limit: Annotated[int, Option(...)]`. Type checkers and editors know that as keyword arguments (PEP 692). `OptionSet`
 makes of the same entries what a running program shows of them (`help`, `inspect.signature`), fills in defaults, and
-refuses what cannot be.
+refuses what can't be.
 """
 
 import inspect
@@ -62,7 +62,7 @@ class Entry:
     option: Option
 
     def check(self, value: object) -> None:
-        """Raises `TypeError` or `ValueError` with what it must be, if it cannot be that."""
+        """Raises `TypeError` or `ValueError` with what it must be, if it can't be that."""
         if value is None and self.option.default is None:
             return
         rule = self.option.check
@@ -122,7 +122,7 @@ class OptionSet(Generic[K]):
         """As `complete`; what was given is checked, too.
 
         Raises:
-            TypeError: Also: a value is of a type that it cannot be.
+            TypeError: Also: a value is of a type that it can't be.
             ValueError: A value is of the right type, and not what it must be.
         """
         options = self.complete(given)

@@ -90,7 +90,7 @@ def test_a_part_that_is_not_what_was_committed_is_named_by_all_who_are_asked(
     for name, done in finished.answers().items():
         assert (2, "") == (done.code, done.stdout), (name, done.stderr)
         assert f"{path} is " in done.stderr, (name, done.stderr)
-        assert ("bring it back from a copy" in done.stderr) != ("move it out of the directory" in done.stderr), name
+        assert ("restore it from a copy" in done.stderr) != ("move it out of the directory" in done.stderr), name
     with pytest.raises(headgate.OutputError, match=path.name):
         headgate.Job.open(finished.out)
 

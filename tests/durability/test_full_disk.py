@@ -69,7 +69,7 @@ def test_a_disk_that_is_read_only_is_told_and_nothing_is_lost(task: Task, tmp_pa
             process.terminate()
             process.communicate(timeout=LONGEST_S)
         disk.remount("ro")
-        refused = headgate(*task.command(out), check=2)  # it could not begin: an -o that cannot be used
+        refused = headgate(*task.command(out), check=2)  # it could not begin: an -o that can't be used
         assert "read-only file system" in refused.errors()[0]
         assert str(out) in refused.errors()[0]
         assert committed_rows_are_readable(out)

@@ -21,7 +21,7 @@ def test_on_a_terminal_rows_are_replaced_only_if_the_answer_is_yes(
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
     code, shown = on_terminal("fetch", f"{server}/[1-3]", "-o", out, "--fresh", question=QUESTION, answer=answer)
     assert expected == (code, len(rows(out)))
-    assert f"{out} holds 5 rows of a job begun 20" in shown
+    assert f"{out} holds 5 rows of a job started 20" in shown
     assert ("nothing was done" in shown) == (code == 2)
 
 
@@ -45,7 +45,7 @@ def test_a_job_that_cannot_be_read_is_not_thrown_away_unasked(
     out = tmp_path / "out"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
     spoil(out)
-    question = f"{out} holds a job that cannot be read (see `headgate status`): replace what is there? [y/N] "
+    question = f"{out} holds a job that can't be read (see `headgate status`): replace what is there? [y/N] "
     code, shown = on_terminal(
         "fetch", f"{server}/[1-3]", "-o", out, "--fresh", question="what is there? [y/N] ", answer="n\n"
     )
@@ -62,7 +62,7 @@ def test_rows_that_no_commit_names_are_not_thrown_away_unasked(server: str, tmp_
         "fetch", f"{server}/[1-3]", "-o", out, "--fresh", question="what is there? [y/N] ", answer="n\n"
     )
     assert (2, 5) == (code, len(rows(out)))
-    assert shown.startswith(f"{out} holds a job that cannot be read")
+    assert shown.startswith(f"{out} holds a job that can't be read")
 
 
 def test_the_end_of_the_input_is_no_yes_and_ends_the_line(server: str, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_where_urls_come_through_a_pipe_the_terminal_is_asked(
     piped = f"cat {urls} | {HEADGATE} fetch - -o {out} --fresh"
     code, shown = shell_on_terminal(piped, question=QUESTION, answer=answer)
     assert expected == (code, len(rows(out)))
-    assert f"{out} holds 5 rows of a job begun 20" in shown
+    assert f"{out} holds 5 rows of a job started 20" in shown
 
 
 @pytest.mark.parametrize("flag", ["-y", "--yes"])

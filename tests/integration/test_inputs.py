@@ -125,7 +125,7 @@ def fetch_ndjson(source: Sequence[Mapping[str, object]], *flags: str) -> dict[st
     return row
 
 
-# Inputs that cannot be read at all: exit code 2, one message that names the file, nothing written.
+# Inputs that can't be read at all: exit code 2, one message that names the file, nothing written.
 
 
 def write_directory(path: Path) -> None:
@@ -250,7 +250,9 @@ def test_what_follows_gzip_data_is_named_with_its_place_and_the_rows_before_it_a
     Path("urls.txt.gz").write_bytes(data + b"<html>")
     done = headgate("fetch", "urls.txt.gz", "-o", "out", check=2)
     (message,) = done.errors()
-    assert message.startswith("urls.txt.gz: the last 6 bytes are no gzip data, behind the end of what is, at byte ")
+    assert message.startswith(
+        "urls.txt.gz: the last 6 bytes are not gzip data, after the end of the gzip data, at byte "
+    )
     assert f"(head -c {len(data)})" in message
     assert [f"{server}/1", f"{server}/2"] == table(Path("out"))["url"].to_pylist()
 
@@ -292,7 +294,7 @@ def test_encrypted_parquet_is_called_that_unless_only_other_columns_are(
         writer.write_table(columns)
     code = 2 if not plaintext_footer or column == "url" else 0
     done = headgate("fetch", "rows.parquet", "-o", "out", check=code)
-    message = "rows.parquet: encrypted Parquet, which headgate cannot decrypt: write it without encryption"
+    message = "rows.parquet: encrypted Parquet, which headgate can't decrypt: write it without encryption"
     assert ([message] if code else []) == done.errors()
 
 
@@ -315,8 +317,8 @@ def test_an_input_that_is_cut_is_an_error_and_the_job_goes_on_when_it_is_back() 
         content = write_long_rows(origin.url)
         command = ["fetch", "rows.csv", "-o", "out", "-c", "1", "--window", "1"]
         (message,) = headgate(*command, check=2).errors()
-        assert message.startswith("rows.csv: cut while it was read: it had ")
-        assert message.endswith("; put back the file as it was to go on, or start over with --fresh")
+        assert message.startswith("rows.csv: truncated while it was read: it had ")
+        assert message.endswith("; restore the file to resume, or start over with --fresh")
         status = json.loads(headgate("status", "out", "--json", check=0).stdout)
         found = table(Path("out"))["url"].to_pylist()
         assert (False, len(found)) == (status["finished"], status["done"])
@@ -336,11 +338,11 @@ def test_an_input_that_grows_ends_where_it_did_and_a_note_says_so() -> None:
     with changing(first=grow) as origin:
         size = len(write_long_rows(origin.url))
         done = headgate("fetch", "rows.csv", "-o", "out", "-c", "1", "--window", "1", check=0)
-    assert f"note: rows.csv has grown while it was read, from {size:,} to " in done.stderr
+    assert f"note: rows.csv grew while it was read, from {size:,} to " in done.stderr
     assert [f"{origin.url}/{row}" for row in range(MANY)] == table(Path("out"))["url"].to_pylist()
 
 
-# Outputs that cannot be.
+# Outputs that can't be.
 
 
 def test_a_directory_of_others_is_left_alone(server: str) -> None:

@@ -107,7 +107,7 @@ def test_insecure_is_loud(server: str, tmp_path: Path) -> None:
 def test_insecure_stands_in_the_summary(server: str, tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     done = headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", "--insecure", "--summary", file, check=0)
-    note = "certificates were not verified (--insecure): all of this may have been read and changed on the way"
+    note = "certificates were not verified (--insecure): anyone on the network path could have read and changed all of this"  # noqa: E501
     assert f"note: {note}" in done.stderr.splitlines()
     assert note in json.loads(file.read_text())["notes"]
 

@@ -74,11 +74,11 @@ def test_only_failures_of_the_kinds_that_were_named_are_asked(tmp_path: Path) ->
     [
         ("--header was x-token, now it is not given; their values are not stored", ["-d", "a=1"]),
         (
-            "the value of --header x-token is another one (if it is a credential, say so with --secret-header x-token)",
+            "the value of --header x-token has changed (if it is a credential, say so with --secret-header x-token)",
             ["-H", "X-Token: two", "-d", "a=1"],
         ),
         ("--data was given, now it is not; their values are not stored: give those", ["-H", "X-Token: one"]),
-        ("--data is another body", ["-H", "X-Token: one", "-d", "a=2"]),
+        ("--data is a different body", ["-H", "X-Token: one", "-d", "a=2"]),
     ],
 )
 def test_headers_and_data_must_be_those_of_the_job(expected: str, flags: list[str], tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_rows_of_standard_input_cannot_be_asked_again(tmp_path: Path) -> None:
         origin.statuses["/1"] = 503
         headgate("fetch", "-", "-o", tmp_path / "out", stdin=f"{origin.url}/1\n", check=3)
         refused = headgate("retry", tmp_path / "out", check=2)
-    assert "cannot be read again: its failed rows cannot be asked again" in refused.errors()[0]
+    assert "can't be read again: its failed rows can't be requested again" in refused.errors()[0]
 
 
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM)])

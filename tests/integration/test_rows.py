@@ -124,7 +124,7 @@ def test_damage_is_an_error_that_names_the_file(parts: list[Path], tmp_path: Pat
     damaged.write_bytes(parts[0].read_bytes()[:-20])
     stream = RowStream([parts[0], damaged])
 
-    with pytest.raises(OutputError, match=f"^{damaged}: damaged: .*; bring it back from a copy, or start over"):
+    with pytest.raises(OutputError, match=f"^{damaged}: damaged: .*; restore it from a copy, or start over"):
         list(stream)
     with pytest.raises(OSError, match=f"{damaged}: damaged: "):
         pa.table(stream)
@@ -134,10 +134,10 @@ def test_a_missing_part_is_an_error_that_names_the_file(parts: list[Path], tmp_p
     missing = tmp_path / "part-00000002.parquet"
     stream = RowStream([parts[0], missing])
     batches = iter(stream)
-    with pytest.raises(OutputError, match=f"cannot read {missing}: no such file or directory"):
+    with pytest.raises(OutputError, match=f"can't read {missing}: no such file or directory"):
         list(batches)
     assert [] == list(batches), "it ends after an error"
-    with pytest.raises(OutputError, match=f"cannot read {missing}: no such file or directory"):
+    with pytest.raises(OutputError, match=f"can't read {missing}: no such file or directory"):
         RowStream([missing])
 
 

@@ -77,7 +77,7 @@ def test_a_refusal_is_short_and_names_the_first_row_that_differs(server: str) ->
     Path("urls.txt").write_text(text.replace("/17\n", "/seventeen\n"))
     refused = headgate("fetch", "urls.txt", "-o", "out", "--allow-grown", check=2)
     assert (
-        "urls.txt: row 17 is not what it was when it was read: restore the file to resume, or start over with --fresh"
+        "urls.txt: row 17 has changed since it was read: restore the file to resume, or start over with --fresh"
     ) == refused.errors()[0]
     assert "requests/s" not in refused.stderr
     assert ROWS == table(Path("out")).num_rows

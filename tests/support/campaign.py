@@ -131,7 +131,7 @@ def _mistakes(job: Job, run: Run, requests: int, done_before: int) -> list[str]:
         if twice := ledger.twice(job.directory):
             wrong.append(f"rows stand there twice: {twice[:10]}")
     except Exception as error:  # noqa: BLE001 - whatever a reader may raise, it must not
-        wrong.append(f"the results cannot be read: {error}")
+        wrong.append(f"the results can't be read: {error}")
     return wrong
 
 

@@ -30,7 +30,7 @@ def small_disk(path: Path, size: str) -> Iterator[SmallDisk]:
     try:
         _run("mount", "-t", "tmpfs", "-o", f"size={size}", "headgate-test", path)
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"a small disk cannot be mounted here: {error}")
+        pytest.skip(f"a small disk can't be mounted here: {error}")
     try:
         yield SmallDisk(path)
     finally:
@@ -39,11 +39,11 @@ def small_disk(path: Path, size: str) -> Iterator[SmallDisk]:
 
 @contextmanager
 def frozen(directory: Path) -> Iterator[None]:
-    """Nothing can be made, renamed or removed in the directory, not even by root; skips where that cannot be had."""
+    """Nothing can be made, renamed or removed in the directory, not even by root; skips where that can't be had."""
     try:
         _run("chattr", "+i", directory)
     except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"a directory cannot be frozen here: {error}")
+        pytest.skip(f"a directory can't be frozen here: {error}")
     try:
         yield
     finally:

@@ -1,6 +1,6 @@
 """Holds a directory of results against what every row must have become.
 
-It reads the parts as any reader would and takes no word of the job's own records, so that a job cannot be
+It reads the parts as any reader would and takes no word of the job's own records, so that a job can't be
 wrong in both and go unnoticed.
 """
 
@@ -70,7 +70,7 @@ def mistakes(directory: Path, expected: Sequence[Ending]) -> list[str]:
         try:
             endings = list(_endings(part))
         except Exception as error:  # noqa: BLE001 - whatever a reader may raise, the part is no good
-            wrong.append(f"{part.name} cannot be read: {error}")
+            wrong.append(f"{part.name} can't be read: {error}")
             continue
         seen.update(row for row, _ in endings)
         wrong += [mistake for row, ending in endings for mistake in _mistakes_of(part, row, ending, expected)]

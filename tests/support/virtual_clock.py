@@ -1,7 +1,7 @@
 """An event loop whose time passes only when nothing else is left to do: an hour of waiting takes no time at all.
 
 What runs on it is deterministic: timers fire exactly when they are due, in their order, and nothing else decides. A
-program that waits for something that cannot come is told so at once, instead of hanging.
+program that waits for something that can't come is told so at once, instead of hanging.
 """
 
 import asyncio

@@ -58,7 +58,7 @@ def test_the_function_may_be_anything_that_returns_an_awaitable() -> None:
 
 @pytest.mark.parametrize("errors", ["raise", "yield", "skip"])
 def test_a_sync_function_is_refused_however_errors_are_treated(errors: Any) -> None:
-    with pytest.raises(TypeError, match=r"the function returned 1, which cannot be awaited: give an `async def`"):
+    with pytest.raises(TypeError, match=r"the function returned 1, which can't be awaited: give an `async def`"):
         all_of(lambda item: item, [1, 2], limit=1, errors=errors)
 
 

@@ -35,7 +35,7 @@ class Unspeakable:
 @pytest.mark.parametrize(
     ("item", "shown"),
     [("x", "'x'"), ("x" * 10_000, "'xxx"), (Unspeakable(), "<Unspeakable"), (10**5000, "<int>")],
-    ids=["short", "long", "cannot be represented", "has too many digits"],
+    ids=["short", "long", "can't be represented", "has too many digits"],
 )
 def test_the_beginning_of_its_item_is_a_note_of_an_error(item: object, shown: str) -> None:
     async def refuse(_item: object) -> None:

@@ -106,7 +106,7 @@ async def test_a_source_that_closes_its_own_map_is_told_that_it_cannot() -> None
         await results.aclose()
 
     results = amap(wait_that_long, source(), limit=1)
-    with pytest.raises(RuntimeError, match="cannot wait for its own end"):
+    with pytest.raises(RuntimeError, match="can't wait for its own end"):
         await collected(results)
 
 

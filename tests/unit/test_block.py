@@ -26,7 +26,7 @@ def drawn_at(columns: int) -> list[str]:
         return screen.shown()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(20, 130), min_size=1, max_size=6))
 def test_resizing_leaves_no_stale_line_and_takes_none_away(widths: list[int]) -> None:
     screen = Screen(100)
@@ -43,7 +43,7 @@ def test_resizing_leaves_no_stale_line_and_takes_none_away(widths: list[int]) ->
     assert [HEADER] == screen.shown()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(20, 130))
 def test_a_message_stays_above_the_block_whatever_the_width_has_become(columns: int) -> None:
     screen = Screen(100)

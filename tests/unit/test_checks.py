@@ -1,4 +1,4 @@
-"""What an argument must be, and how a value that it cannot be is shown."""
+"""What an argument must be, and how a value that it can't be is shown."""
 
 from collections.abc import Callable
 

@@ -108,7 +108,7 @@ def test_python_runs_the_command_by_its_name() -> None:
                 "error: --port must be at most 65535, not 99999\n"
                 "error: --threads must be at least 1, not 0\n"
                 "error: --status must be at least 200, not 100\n"
-                "error: --delay must be seconds, as 1.5 or 0..3, not '3..1'\n"
+                "error: --delay must be seconds, such as 1.5 or 0..3, not '3..1'\n"
                 "error: --delay-whole must be whole seconds, as 0..3\n"
                 "see `headgate serve --help`\n"
             ),

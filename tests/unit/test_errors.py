@@ -23,8 +23,8 @@ def test_each_error_is_caught_by_the_builtin_people_know(
 
 
 def test_the_engine_makes_errors_from_a_message_alone() -> None:
-    error = headgate.OutputError("cannot write to results: no space left on device")
-    assert "cannot write to results: no space left on device" == str(error)
+    error = headgate.OutputError("can't write to results: no space left on device")
+    assert "can't write to results: no space left on device" == str(error)
     assert error.summary is None
 
 

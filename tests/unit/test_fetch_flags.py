@@ -113,12 +113,12 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("--timeout-s must be a number of seconds, not 'nan'", ["--timeout-s", "nan"]),
         ("--timeout-s must be more than 0 seconds and at most 31536000, not 0", ["--timeout-s", "0"]),
         (
-            "--max-body-bytes must be a size in bytes, as 1048576 or 1MiB, not '1 parsec'",
+            "--max-body-bytes must be a size in bytes, such as 1048576 or 1MiB, not '1 parsec'",
             ["--max-body-bytes", "1 parsec"],
         ),
-        ("--max-body-bytes must be a size in bytes, as 1048576 or 1MiB, not '-1'", ["--max-body-bytes", "-1"]),
+        ("--max-body-bytes must be a size in bytes, such as 1048576 or 1MiB, not '-1'", ["--max-body-bytes", "-1"]),
         (
-            "--max-body-bytes must be a size in bytes, as 1048576 or 1MiB, not '999999999999...9999999999999'",
+            "--max-body-bytes must be a size in bytes, such as 1048576 or 1MiB, not '999999999999...9999999999999'",
             ["--max-body-bytes", "9" * 400],
         ),
         (
@@ -131,14 +131,14 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
             ["--dns", ""],
         ),
         ("--format must be one of parquet, ndjson, none, not 'xml'", ["--format", "xml"]),
-        ("--fail-on '5x' is no status: write codes and classes, as 429,5xx, or none", ["--fail-on", "404,5x"]),
+        ("--fail-on '5x' is not a status: write codes and classes, such as 429,5xx, or none", ["--fail-on", "404,5x"]),
         ("--header has no colon: write 'Name: value', or @FILE for a file of such lines", ["-H", "secret"]),
-        ("--header 'a b' is no name of a header", ["-H", "a b: c"]),
+        ("--header 'a b' is not a header name", ["-H", "a b: c"]),
         ("--header x holds a control character", ["-H", "x: a\nb"]),
         ("--header needs a value", ["-H"]),
-        ("--method 'GE T' is no HTTP method", ["-X", "GE T"]),
-        ("--data cannot read 'no/such': no such file or directory", ["-d", "@no/such"]),
-        ("--summary cannot be written: there is no directory 'no'", ["--summary", "no/such"]),
+        ("--method 'GE T' is not an HTTP method", ["-X", "GE T"]),
+        ("--data can't read 'no/such': no such file or directory", ["-d", "@no/such"]),
+        ("--summary can't be written: there is no directory 'no'", ["--summary", "no/such"]),
         ("--summary must be a file, not '/'", ["--summary", "/"]),
         ("unknown flag --concurency: did you mean --concurrency?", ["--concurency", "5"]),
         ("unknown flag --concurency: did you mean --concurrency?", ["--concurency=5"]),
@@ -166,11 +166,11 @@ def test_input_and_output_must_be_there() -> None:
 
 
 def test_standard_input_cannot_be_both_input_and_data() -> None:
-    assert ["--data @- and INPUT - cannot both read standard input"] == mistakes("-", "-o", "r", "-d", "@-")
+    assert ["--data @- and INPUT - can't both read standard input"] == mistakes("-", "-o", "r", "-d", "@-")
 
 
 def test_parquet_cannot_go_to_standard_output() -> None:
-    assert ["--format parquet cannot go to standard output: use ndjson, or name a directory"] == mistakes(
+    assert ["--format parquet can't go to standard output: use ndjson, or name a directory"] == mistakes(
         "u.txt", "-o", "-", "--format", "parquet"
     )
 

@@ -50,6 +50,6 @@ async def test_what_cannot_be_is_refused_before_anything_starts() -> None:
 
 async def test_a_function_that_blocks_is_called_once_before_it_is_refused() -> None:
     called: list[int] = []
-    with pytest.raises(TypeError, match="the function returned None, which cannot be awaited"):
+    with pytest.raises(TypeError, match="the function returned None, which can't be awaited"):
         await for_each(called.append, range(1000), limit=100)  # type: ignore[arg-type]
     assert [0] == called

@@ -1,4 +1,4 @@
-"""The checker of results: one that cannot fail proves nothing."""
+"""The checker of results: one that can't fail proves nothing."""
 
 import base64
 import json
@@ -102,7 +102,7 @@ def test_half_a_file_is_named_and_its_rows_are_missing(tmp_path: Path, write: Wr
     part.write_bytes(part.read_bytes()[:-20])
     write(tmp_path, "failed-00000001", FAILED)
     wrong = mistakes(tmp_path, EXPECTED)
-    assert wrong[0].startswith(f"{part.name} cannot be read: ")
+    assert wrong[0].startswith(f"{part.name} can't be read: ")
     assert ["row 0 is missing", "row 1 is missing"] == wrong[1:]
 
 

@@ -69,7 +69,9 @@ def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
 
 @pytest.mark.parametrize("kinds", ["timeout,", "", ","])
 def test_an_empty_kind_is_not_all_of_them(kinds: str) -> None:
-    assert ["--only names an empty kind: write kinds as timeout,status:503"] == mistakes("results", "--only", kinds)
+    assert ["--only names an empty kind: write kinds such as timeout,status:503"] == mistakes(
+        "results", "--only", kinds
+    )
 
 
 def test_what_went_to_standard_output_cannot_be_asked_again() -> None:

@@ -167,7 +167,7 @@ def test_cancelling_ends_the_attempt_or_the_wait_and_is_not_retried() -> None:
 
 def test_a_function_that_is_not_async_is_called_once_and_refused() -> None:
     calls: list[str] = []
-    with pytest.raises(TypeError, match="function must be async: what it returned, NoneType, cannot be awaited"):
+    with pytest.raises(TypeError, match="function must be async: what it returned, NoneType, can't be awaited"):
         run_on_virtual_clock(Retry(3).call(calls.append, "called"))  # type: ignore[arg-type]
     assert ["called"] == calls
 

@@ -76,9 +76,9 @@ def test_a_header_has_the_value_of_a_variable(monkeypatch: pytest.MonkeyPatch) -
             "--bearer takes @FILE, or @- for standard input: everybody on this machine can see what is typed",
             ["--bearer", SECRET],
         ),
-        ("--bearer cannot read 'no/such': no such file or directory", ["--bearer", "@no/such"]),
-        ("--user cannot read '/': is a directory", ["-u", "@/"]),
-        ("--header cannot read 'no/such': no such file or directory", ["-H", "@no/such"]),
+        ("--bearer can't read 'no/such': no such file or directory", ["--bearer", "@no/such"]),
+        ("--user can't read '/': is a directory", ["-u", "@/"]),
+        ("--header can't read 'no/such': no such file or directory", ["-H", "@no/such"]),
         ("--user has no password: write NAME:PASSWORD, or NAME: where it is empty", ["-u", SECRET]),
         ("--user holds a control character", ["-u", f"me:{SECRET}\n"]),
         ("--header X-A holds a control character", ["-H", f"X-A: {SECRET}\x07x"]),
@@ -131,8 +131,8 @@ def test_an_empty_token_is_refused(file: Path) -> None:
 @pytest.mark.parametrize(
     ("expected", "source", "arguments"),
     [
-        ("--bearer @- and INPUT - cannot both read standard input", "-", ["--bearer", "@-"]),
-        ("--data @- and --bearer @- cannot both read standard input", "u.txt", ["-d", "@-", "--bearer", "@-"]),
+        ("--bearer @- and INPUT - can't both read standard input", "-", ["--bearer", "@-"]),
+        ("--data @- and --bearer @- can't both read standard input", "u.txt", ["-d", "@-", "--bearer", "@-"]),
     ],
 )
 def test_standard_input_is_read_once(

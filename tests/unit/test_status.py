@@ -79,7 +79,7 @@ def test_the_first_line_says_how_far_it_is_and_whether_it_goes_on(expected: str,
 
 
 def test_files_that_a_kill_kept_from_their_places_are_counted() -> None:
-    expected = "  not in place  1 file: other readers do not see it before the job is run again"
+    expected = "  not in place  1 file: other readers don't see it before the job is run again"
     assert expected in lines(parts_to_place=1)
     assert expected not in lines(parts_to_place=1, running=True)
 

@@ -1,4 +1,4 @@
-"""A type checker in strict mode infers what comes out, refuses what cannot be, and is content with the guide."""
+"""A type checker in strict mode infers what comes out, refuses what can't be, and is content with the guide."""
 
 import re
 import subprocess

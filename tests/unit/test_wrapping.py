@@ -34,6 +34,7 @@ def terminal(columns: int) -> Iterator[TextIO]:
     ("expected", "columns"),
     [
         (REPORT, 100),
+        (REPORT, 0),
         (
             """\
 2,328 of 100,000 rows done (2 %); stopped: the same command
@@ -59,7 +60,9 @@ goes on
         ),
     ],
 )
-def test_a_report_is_broken_between_words_below_its_figures(expected: str, columns: int) -> None:
+def test_a_report_is_broken_between_words_below_its_figures_where_the_width_is_known(
+    expected: str, columns: int
+) -> None:
     with terminal(columns) as stream:
         assert expected == fitted(REPORT, stream)
 

@@ -49,7 +49,7 @@ impl Answer {
     }
 
     pub fn with_field(mut self, name: &str, value: &str) -> Self {
-        // Writing to a string cannot fail.
+        // Writing to a string can't fail.
         let _ = write!(self.fields, "{name}: {value}\r\n");
         self
     }

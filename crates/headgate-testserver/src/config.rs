@@ -1,4 +1,4 @@
-//! What the server is asked to be: plain data, and what of it cannot be.
+//! What the server is asked to be: plain data, and what of it can't be.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -50,7 +50,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Says what cannot be: all of it at once.
+    /// Says what can't be: all of it at once.
     pub(crate) fn check(&self) -> io::Result<()> {
         let (min, max) = (*self.delay_s.start(), *self.delay_s.end());
         let mut mistakes = Vec::new();

@@ -56,7 +56,7 @@ fn index() -> String {
     let faults = table::all().map(|fault| (format!("/fault/{}", fault.name), fault.description));
     let helpers = HELPERS.iter().map(|(path, description)| ((*path).to_owned(), *description));
     for (path, description) in helpers.chain(faults) {
-        // Writing to a string cannot fail.
+        // Writing to a string can't fail.
         let _ = writeln!(text, "{path:<38} {description}");
     }
     text

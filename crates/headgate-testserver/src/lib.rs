@@ -79,7 +79,7 @@ impl Server {
     /// Starts the threads, and returns when connections are accepted.
     ///
     /// # Errors
-    /// `InvalidInput`: the configuration cannot be. Else the address cannot be listened on, or the system refuses
+    /// `InvalidInput`: the configuration can't be. Else the address can't be listened on, or the system refuses
     /// a thread or its event loop.
     #[expect(clippy::needless_pass_by_value, reason = "a configuration is made for one server")]
     pub fn start(config: Config) -> io::Result<Self> {

@@ -17,7 +17,7 @@ pub(crate) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListe
             io::ErrorKind::AddrNotAvailable => "; choose an address of this machine, as 127.0.0.1",
             _ => "",
         };
-        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}{advice}"))
+        io::Error::new(error.kind(), format!("can't listen on {address}: {error}{advice}"))
     })
 }
 

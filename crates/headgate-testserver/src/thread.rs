@@ -16,7 +16,7 @@ use crate::worker::Worker;
 /// How long to leave the listener alone when the system has no socket left for it.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The thread's life. Reports once on `ready`, when connections are accepted or cannot be.
+/// The thread's life. Reports once on `ready`, when connections are accepted or can't be.
 pub(crate) fn run(
     listener: std::net::TcpListener,
     worker: Worker,

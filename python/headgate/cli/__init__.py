@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
         from headgate.cli._flags import as_flag  # noqa: PLC0415 - only after an error
 
         print(f"error: {spelled(error.pieces, as_flag)}", file=sys.stderr)
-        # No job has begun: what was asked for cannot be done, wherever that came to light.
+        # No job has begun: what was asked for can't be done, wherever that came to light.
         return EXIT_ERROR if isinstance(error, InternalError) else EXIT_USAGE
 
 
@@ -111,6 +111,6 @@ usage: headgate VERB ...
 
 {verbs}
 
-`headgate VERB --help` tells more of each; `headgate --version` says which headgate this is""",
+`headgate VERB --help` tells more about each; `headgate --version` says which headgate this is""",
         width,
     )

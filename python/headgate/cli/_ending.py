@@ -17,7 +17,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _INSECURE_WARNING: Final = (
     "WARNING: --insecure: certificates are not verified; "
-    "anyone on the way can read and change what is sent and received"
+    "anyone on the network path can read and change what is sent and received"
 )
 
 
@@ -46,7 +46,7 @@ def end(
         try:
             summary_file.write_text(summary.to_json(), encoding="utf-8")
         except OSError as error:
-            tell(f"error: --summary: cannot write {str(summary_file)!r}: {error.strerror}")
+            tell(f"error: --summary: can't write {str(summary_file)!r}: {error.strerror}")
             return EXIT_ERROR
     return exit_code(summary, stopped_by)
 

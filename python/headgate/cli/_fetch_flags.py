@@ -12,7 +12,7 @@ from headgate.jobs._job_options import FetchOptions
 from headgate.jobs._options import FETCH
 
 _DESCRIPTION = """\
-Makes one request for each row of INPUT and writes what became of each into OUT.
+Makes one request for each row of INPUT and writes the results into OUT.
 
 INPUT is a file: .txt (a URL on each line), .csv, .tsv, .ndjson, .jsonl (these also .gz or .zst), .parquet;
 or - for lines on standard input; or a URL with ranges and sets as in curl, http://host/[1-1000]/{a,b}

@@ -12,7 +12,7 @@ FROM_FILE: Final = "@"
 
 
 class Files:
-    """Reads what was typed as `@FILE`, and notes as a mistake what cannot be read."""
+    """Reads what was typed as `@FILE`, and notes as a mistake what can't be read."""
 
     def __init__(self, values: Values, *, taken_by: str = "") -> None:
         """`taken_by` reads standard input already."""
@@ -30,11 +30,11 @@ class Files:
         try:
             return Path(file).read_bytes()
         except (OSError, ValueError) as error:
-            self._values.wrong(name, f"cannot read {file!r}: {_secret_file.reason(error)}")
+            self._values.wrong(name, f"can't read {file!r}: {_secret_file.reason(error)}")
             return b""
 
     def secret(self, name: str, typed: str) -> str | None:
-        """What is in a short file, `@FILE` as typed, without its last line end; `None`: it cannot be read."""
+        """What is in a short file, `@FILE` as typed, without its last line end; `None`: it can't be read."""
         file = typed.removeprefix(FROM_FILE)
         try:
             if file != STANDARD_STREAM:
@@ -47,7 +47,7 @@ class Files:
 
     def _standard_input(self, name: str, *, most: int) -> bytes | None:
         if self._taken_by:
-            self._values.wrong(name, f"@- and {self._taken_by} cannot both read standard input")
+            self._values.wrong(name, f"@- and {self._taken_by} can't both read standard input")
             return None
         self._taken_by = f"{self._values.name_of(name)} @-"
         return sys.stdin.buffer.read(most)

@@ -92,7 +92,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--write-out": {"curl": _FIGURES},
     "-x": {"curl": _NOT_YET, "aria2": _NO_LIMIT},
     "-Z": {"curl": _NOT_NEEDED},
-    "-z": {"oha": "not supported: Ctrl-C ends a job in order"},
+    "-z": {"oha": "not supported: Ctrl-C ends a job cleanly"},
 }
 
 

@@ -43,7 +43,7 @@ def read(values: Values, options: OptionSet[Any], *, source: str = "") -> dict[s
 def add_progress(parser: Parser) -> None:
     """Adds the group of what is told."""
     parser.group("progress")
-    parser.switch("quiet", "-q", "--quiet", text="no progress and no summary; errors are still told")
+    parser.switch("quiet", "-q", "--quiet", text="no progress and no summary; errors are still shown")
     parser.value("summary", "--summary", metavar="FILE", text="write the summary as JSON")
 
 
@@ -56,7 +56,7 @@ def check(values: Values, options: JobOptions) -> None:
 
 
 def summary_path(values: Values) -> Path | None:
-    """The file for the summary; that it cannot be written is better known before the job than after it."""
+    """The file for the summary; that it can't be written is better known before the job than after it."""
     text = values.text("summary")
     if text is None:
         return None
@@ -64,9 +64,9 @@ def summary_path(values: Values) -> Path | None:
     if not text or path.is_dir():
         values.wrong("summary", f"must be a file, not {text!r}")
     elif not path.parent.is_dir():
-        values.wrong("summary", f"cannot be written: there is no directory {str(path.parent)!r}")
+        values.wrong("summary", f"can't be written: there is no directory {str(path.parent)!r}")
     elif not os.access(path if path.exists() else path.parent, os.W_OK):
-        values.wrong("summary", f"cannot be written: no permission for {text!r}")
+        values.wrong("summary", f"can't be written: no permission for {text!r}")
     return path
 
 

@@ -275,7 +275,7 @@ class Values:
         least = _number(least_text)
         most = _number(most_text) if dots else least
         if least is None or most is None or not 0 <= least <= most:
-            self.wrong(dest, f"must be seconds, as 1.5 or 0..3, not {text!r}")
+            self.wrong(dest, f"must be seconds, such as 1.5 or 0..3, not {text!r}")
             return None
         return least, most
 
@@ -288,7 +288,7 @@ class Values:
         unit = _SIZE_UNITS.get(found[2].lower()) if found else None
         size = nan if found is None or unit is None else float(found[1]) * unit
         if not isfinite(size):
-            self.wrong(dest, f"must be a size in bytes, as 1048576 or 1MiB, not {short(text)}")
+            self.wrong(dest, f"must be a size in bytes, such as 1048576 or 1MiB, not {short(text)}")
             return None
         number = round(size)
         self._apply(dest, number, rule)

@@ -48,9 +48,9 @@ def _question(output: str) -> str:
         status = status_of(output, check_all=False)
     except HeadgateError:
         # Why is told by the engine with ways on, and --fresh, the one that was chosen, is among them.
-        return f"{output} holds a job that cannot be read (see `headgate status`): replace what is there?"
+        return f"{output} holds a job that can't be read (see `headgate status`): replace what is there?"
     what = _format.plural(status.done, "row") if status.done else "the files"
-    return f"{output} holds {what} of a job begun {_format.moment(status.started_at)}: replace them?"
+    return f"{output} holds {what} of a job started {_format.moment(status.started_at)}: replace them?"
 
 
 def _is_yes(question: str, terminal: IO[str]) -> bool:

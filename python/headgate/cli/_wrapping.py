@@ -34,6 +34,8 @@ def fitted(report: str, stream: IO[str]) -> str:
         width = os.get_terminal_size(stream.fileno()).columns
     except OSError:  # it is no terminal, or one that has gone away
         return report
+    if width == 0:  # a terminal that nobody has told its size
+        return report
     return "\n".join(line if len(line) <= width else _fitted(line, width) for line in report.split("\n"))
 
 

@@ -1,4 +1,4 @@
-"""What was given from Python, read as what the options hold; what cannot be read is a mistake.
+"""What was given from Python, read as what the options hold; what can't be read is a mistake.
 
 A message names types and not values where a value may be a secret: headers and data.
 """

@@ -12,7 +12,7 @@ from headgate.jobs._options import FETCH, RETRY
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mistake:
-    """An option that cannot be.
+    """An option that can't be.
 
     Attributes:
         option: Its Python name.
@@ -37,7 +37,7 @@ class JobOptions:
         vars(self).update(places, **self.options.complete(given))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise FrozenInstanceError(f"cannot assign to {name!r}")
+        raise FrozenInstanceError(f"can't assign to {name!r}")
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -82,7 +82,7 @@ class FetchOptions(JobOptions):
         elif self.format in FORMATS and self.format != "none" and not self.output:
             yield "output", "is missing: name a directory for the results, or - for NDJSON on standard output"
         elif self.format == "parquet" and self.output == STANDARD_STREAM:
-            yield "format", "parquet cannot go to standard output: use ndjson, or name a directory"
+            yield "format", "parquet can't go to standard output: use ndjson, or name a directory"
         yield from super()._mistakes()
 
 

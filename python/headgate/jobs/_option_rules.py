@@ -73,7 +73,7 @@ def method(value: str) -> None:
     """An HTTP method."""
     text(value)
     if not _TOKEN.fullmatch(value):
-        raise ValueError(f"{value!r} is no HTTP method")
+        raise ValueError(f"{value!r} is not an HTTP method")
 
 
 def header_value(value: str) -> None:
@@ -88,7 +88,7 @@ def headers(value: Any) -> None:  # noqa: ANN401 - pairs of text, which the face
     wrong = []
     for name, words in value:
         if not _TOKEN.fullmatch(name):
-            wrong.append(f"{name!r} is no name of a header")
+            wrong.append(f"{name!r} is not a header name")
             continue
         try:
             header_value(words)
@@ -99,7 +99,7 @@ def headers(value: Any) -> None:  # noqa: ANN401 - pairs of text, which the face
 
 def header_names(value: tuple[str, ...]) -> None:
     """Names of headers."""
-    _refuse([f"{name!r} is no name of a header" for name in value if not _TOKEN.fullmatch(name)])
+    _refuse([f"{name!r} is not a header name" for name in value if not _TOKEN.fullmatch(name)])
 
 
 def token(value: str) -> None:
@@ -122,7 +122,7 @@ def statuses(value: str) -> None:
     text(value)
     if value.strip() not in ("", NO_STATUS):
         parts = [part for part in map(str.strip, value.split(",")) if not _STATUS.fullmatch(part)]
-        _refuse([f"{part!r} is no status: write codes and classes, as 429,5xx, or none" for part in parts])
+        _refuse([f"{part!r} is not a status: write codes and classes, such as 429,5xx, or none" for part in parts])
 
 
 def kinds(value: tuple[str, ...]) -> None:
@@ -130,7 +130,7 @@ def kinds(value: tuple[str, ...]) -> None:
     for kind in value:
         text(kind)
         if not kind:
-            raise ValueError("names an empty kind: write kinds as timeout,status:503")
+            raise ValueError("names an empty kind: write kinds such as timeout,status:503")
 
 
 def _refuse(wrong: list[str]) -> None:

@@ -54,7 +54,7 @@ def report(summary: Summary, spell: Spell = as_keyword) -> str:
 def reader_gone(summary: Summary) -> str:
     """That a run has stopped because nobody reads its results any more."""
     rows = _format.plural(summary.rows, "row")
-    return f"stopped: whoever read standard output has gone; {rows} were done, and no more will be"
+    return f"stopped: the reader of standard output has gone; {rows} were done, and no more will be"
 
 
 def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:
@@ -153,7 +153,7 @@ def _way_on(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str
     elif of_a_retry or not job.finished:
         if not job.resumable:
             yield "this job can't be resumed, because its input can't be read again; a job that reads a file can"
-        # An input that was mended is another input: that job cannot go on.
+        # An input that was mended is another input: that job can't go on.
         elif failure is not None and failure.kind == "output" and Path(summary.output).is_dir():
             yield "when the cause of the failure is gone, run the same command again to resume"
         elif failure is None:

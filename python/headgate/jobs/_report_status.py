@@ -47,7 +47,7 @@ def _facts(status: JobStatus) -> Iterator[Fact]:
     if status.parts_to_place and not status.running:
         files = _format.plural(status.parts_to_place, "file")
         them = "it" if status.parts_to_place == 1 else "them"
-        yield "not in place", f"{files}: other readers do not see {them} before the job is run again"
+        yield "not in place", f"{files}: other readers don't see {them} before the job is run again"
     yield "started", _format.moment(status.started_at)
     if status.note is not None:
         yield "note", status.note

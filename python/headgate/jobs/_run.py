@@ -19,7 +19,7 @@ from headgate.jobs._watch import Display, watch
 _INSECURE_NOTE: Final = (
     "certificates were not verified (",
     Mention("insecure"),
-    "): all of this may have been read and changed on the way",
+    "): anyone on the network path could have read and changed all of this",
 )
 
 

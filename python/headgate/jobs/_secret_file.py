@@ -11,13 +11,13 @@ def read(path: str) -> str:
     """What is in a file, without the line end after its last line.
 
     Raises:
-        ValueError: It cannot be read, or is no such text.
+        ValueError: It can't be read, or is no such text.
     """
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - `/dev/fd/63`, too, which a shell gives for `<(...)`
             data = file.read(LONGEST_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise ValueError(f"cannot read {os.fsdecode(path)!r}: {reason(error)}") from None
+        raise ValueError(f"can't read {os.fsdecode(path)!r}: {reason(error)}") from None
     return as_text(data)
 
 
@@ -37,5 +37,5 @@ def as_text(data: bytes) -> str:
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Why a file cannot be read."""
+    """Why a file can't be read."""
     return (getattr(error, "strerror", None) or str(error)).lower()

@@ -37,7 +37,7 @@ def start_server(  # noqa: PLR0913 - one for each flag of `headgate serve`
         The running server; it knows its `address` and stops at `stop()`.
 
     Raises:
-        UsageError: It cannot be: the port is taken, or an option makes no sense.
+        UsageError: It can't be: the port is taken, or an option makes no sense.
     """
     from headgate._native import Server  # noqa: PLC0415 - the defaults above are needed where the engine is not
 

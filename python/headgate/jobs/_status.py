@@ -55,7 +55,7 @@ class JobStatus:
         parts_to_place: Files that count and are not in their places yet: for an instant, or since a kill in the last
             steps of a commit. Until the job is run again, `Job.rows` and `headgate show` alone have their rows.
         finished: Whether every row of the input is done, and every file in its place.
-        resumable: Whether the same command goes on with it; not where its input cannot be read again.
+        resumable: Whether the same command goes on with it; not where its input can't be read again.
         running: Whether a process writes to it now.
         pid: Which, where that is known.
         started_at: When it was begun, in UTC.

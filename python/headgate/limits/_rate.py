@@ -122,7 +122,7 @@ class Rate(WaitQueue[float]):
                 starts evenly; `amount` allows everything for `per_s` at its beginning.
 
         Raises:
-            TypeError: If one of them is no number.
+            TypeError: If one of them is not a number.
             ValueError: If one of them is not above 0 or not finite.
         """
         super().__init__()
@@ -147,7 +147,7 @@ class Rate(WaitQueue[float]):
             burst: Cost that may be spent at once; `None` leaves it as it is.
 
         Raises:
-            TypeError: If one of them is no number.
+            TypeError: If one of them is not a number.
             ValueError: If one of them is not above 0 or not finite.
         """
         per_s = self._per_s if per_s is None else per_s
@@ -173,7 +173,7 @@ class Rate(WaitQueue[float]):
             Whether it was spent.
 
         Raises:
-            TypeError: If `cost` is no number.
+            TypeError: If `cost` is not a number.
             ValueError: If `cost` is below 0, not a number, or above `burst`.
             RuntimeError: If there is no running event loop, or another one uses this rate.
         """
@@ -197,7 +197,7 @@ class Rate(WaitQueue[float]):
             cost: What to spend, at most `burst`; 0 is granted in its turn.
 
         Raises:
-            TypeError: If `cost` is no number.
+            TypeError: If `cost` is not a number.
             ValueError: If `cost` is below 0, not a number, or above `burst`, which `change` can also cause while it
                 waits.
             RuntimeError: If another event loop uses this rate.

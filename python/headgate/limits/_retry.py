@@ -152,7 +152,7 @@ class Retry:
                     add_note(error, f"attempt {attempt} of {self.attempts}")
                     raise
             else:
-                raise TypeError(f"function must be async: what it returned, {type(result).__name__}, cannot be awaited")
+                raise TypeError(f"function must be async: what it returned, {type(result).__name__}, can't be awaited")
             await asyncio.sleep(delay_s)
 
     def statistics(self) -> RetryStatistics:

@@ -17,7 +17,7 @@ from headgate.tasks._work import cancellations
 
 
 class NotAwaitableError(TypeError):
-    """The function returned something that cannot be awaited, which it will do for each item."""
+    """The function returned something that can't be awaited, which it will do for each item."""
 
 
 def ends_all(error: BaseException) -> bool:
@@ -148,7 +148,7 @@ class _Awaiting:
         awaitable = self._function(item)
         if not isawaitable(awaitable):
             self._not_awaitable = (
-                f"the function returned {shown(awaitable)}, which cannot be awaited: give an `async def` function"
+                f"the function returned {shown(awaitable)}, which can't be awaited: give an `async def` function"
                 " or one that returns an awaitable; asyncio.to_thread makes one of a function that blocks"
             )
             raise NotAwaitableError(self._not_awaitable)

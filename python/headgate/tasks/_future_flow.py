@@ -88,7 +88,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         """Promises one more result, if there will be one.
 
         Raises:
-            RuntimeError: It cannot be known, because nothing that was promised is awaited.
+            RuntimeError: It can't be known, because nothing that was promised is awaited.
         """
         if self.promised < len(self._running) + len(self.ready):  # as nearly always
             self.promised += 1
@@ -181,7 +181,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         if isinstance(self._given, _AT_HAND):
             if not self.is_open:
                 self._pull = self._source.open(self._refill)
-            with suppress(RuntimeError):  # it was changed meanwhile, and cannot be iterated any further
+            with suppress(RuntimeError):  # it was changed meanwhile, and can't be iterated any further
                 while (item := self._pull()) is not END:
                     _close(item)
 

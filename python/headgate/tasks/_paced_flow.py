@@ -150,7 +150,7 @@ class PacedFlow(CallFlow):
             if self._options["key"] is not None:
                 entry.key = self._options["key"](entry.item)
             return keys.enter(entry)
-        except BaseException as error:  # noqa: BLE001 - `key` failed, or gave what cannot be hashed
+        except BaseException as error:  # noqa: BLE001 - `key` failed, or gave what can't be hashed
             self._refuse(entry, error)
             return False
 

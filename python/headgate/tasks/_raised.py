@@ -44,7 +44,7 @@ def visible(error: BaseException) -> BaseException:
 
 
 def shown(value: object) -> str:
-    """The beginning of its representation; its type, if it cannot be represented."""
+    """The beginning of its representation; its type, if it can't be represented."""
     try:
         return _SHORT.repr(value)
     except Exception:  # noqa: BLE001 - an int of 5,000 digits, or a class that reprlib takes for one of its own

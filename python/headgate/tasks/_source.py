@@ -179,7 +179,7 @@ def source_of(items: object, argument: str) -> Source[Any] | AsyncSource[Any]:
     """The source that an argument is.
 
     Raises:
-        TypeError: It cannot be iterated, or is text or a coroutine, which nobody means.
+        TypeError: It can't be iterated, or is text or a coroutine, which nobody means.
     """
     if isinstance(items, (str, bytes, bytearray)):
         raise TypeError(

@@ -69,7 +69,7 @@ class Pauses:
     def __init__(self) -> None:
         """Makes one without any."""
         self._heap: list[tuple[float, int, Entry]] = []
-        self._numbers = count()  # entries cannot be compared
+        self._numbers = count()  # entries can't be compared
         self._timer: asyncio.TimerHandle | None = None
         self.due: deque[Entry] = deque()
 

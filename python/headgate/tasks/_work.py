@@ -119,7 +119,7 @@ class Work(ABC, Generic[R]):
         """
         task = asyncio.current_task()
         if self._is_of_ours(task):
-            raise RuntimeError("a task cannot wait for its own end: close it from outside, or call stop()")
+            raise RuntimeError("a task can't wait for its own end: close it from outside, or call stop()")
         self._note_cut(task)
         try:
             await self._wait_for_the_end(task)

@@ -157,7 +157,7 @@ fn only_value(mut value: Vec<u8>) -> Result<BinaryArray, ArrowError> {
 
 impl OutcomeBuilder {
     /// # Errors
-    /// A kept field has a type that cannot be carried.
+    /// A kept field has a type that can't be carried.
     pub fn new(kept: &Fields, memory: MemoryBudget) -> Result<Self, ArrowError> {
         Ok(Self {
             schema: schema(kept),

@@ -56,14 +56,14 @@ pub fn schema(kept: &Fields) -> SchemaRef {
 /// A kept column beside a result column of the same name would make files that no reader takes.
 ///
 /// # Errors
-/// Which column cannot be kept, for a person.
+/// Which column can't be kept, for a person.
 pub(crate) fn check_names(with_kept: &Schema) -> Result<(), String> {
     let mut names = HashSet::new();
     let Some(twice) = with_kept.fields().iter().find(|field| !names.insert(field.name())) else { return Ok(()) };
     let own = schema(&Fields::empty());
     let taken: Vec<&str> = own.fields().iter().map(|field| field.name().as_str()).collect();
     Err(format!(
-        "the column {:?} cannot be kept: the result has one of its own by that name (taken are {})",
+        "the column {:?} can't be kept: the result has one of its own by that name (taken are {})",
         twice.name(),
         taken.join(", ")
     ))

@@ -1,4 +1,4 @@
-//! Why a job cannot go on, told once, by whichever of its threads is the first to know.
+//! Why a job can't go on, told once, by whichever of its threads is the first to know.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

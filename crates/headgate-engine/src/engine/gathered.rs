@@ -29,7 +29,7 @@ impl Gathered {
     /// For results with these columns of the input; `None`: the sink wants no results.
     ///
     /// # Errors
-    /// `Input`: a kept column has a type that cannot be carried.
+    /// `Input`: a kept column has a type that can't be carried.
     pub(super) fn new(
         kept: Option<&Fields>,
         memory: MemoryBudget,
@@ -119,7 +119,7 @@ impl Gathered {
     }
 
     async fn send_batch(&self, batch: Result<OutcomeBatch, ArrowError>) -> Result<(), NothingIsKept> {
-        let batch = batch.map_err(|error| JobError::internal(format!("results cannot be put in columns: {error}")))?;
+        let batch = batch.map_err(|error| JobError::internal(format!("results can't be put in columns: {error}")))?;
         self.sink.send(batch).await.map_err(|_| None)
     }
 }

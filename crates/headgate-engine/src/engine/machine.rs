@@ -59,7 +59,7 @@ pub fn cores() -> usize {
 /// # Errors
 /// `Internal`: the system does not tell its limit.
 pub fn raise_open_files() -> Result<OpenFiles, JobError> {
-    let failed = |error| JobError::internal(format!("the limit of open files cannot be read: {error}"));
+    let failed = |error| JobError::internal(format!("the limit of open files can't be read: {error}"));
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
     // macOS refuses what is above its own bound, and then the soft limit stays what it was.
     let limit = if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() { hard } else { soft };

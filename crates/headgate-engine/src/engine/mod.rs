@@ -157,7 +157,7 @@ impl Engine {
     /// How TLS connections are made for requests with these options.
     ///
     /// # Errors
-    /// `Usage`: the file of `cacert` cannot be read, or has no certificate.
+    /// `Usage`: the file of `cacert` can't be read, or has no certificate.
     pub fn tls(&self, request: &RequestOptions) -> Result<Arc<ClientConfig>, JobError> {
         self.inner.tls.get(request)
     }
@@ -244,6 +244,6 @@ impl ThreadsEnded {
 pub fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), JobError> {
     match thread::Builder::new().name(name).spawn(work) {
         Ok(_) => Ok(()),
-        Err(error) => Err(JobError::internal(format!("a thread cannot be started: {error}"))),
+        Err(error) => Err(JobError::internal(format!("a thread can't be started: {error}"))),
     }
 }

@@ -54,7 +54,7 @@ pub(super) struct Share {
 
 impl Share {
     /// # Errors
-    /// `Input`: a kept column has a type that cannot be carried.
+    /// `Input`: a kept column has a type that can't be carried.
     pub(super) fn new(
         shared: Arc<Shared>,
         client: Rc<Client>,
@@ -173,7 +173,7 @@ impl Share {
         if self.schedule.borrow_mut().cancel(ordinal) {
             self.changed.notify_one();
         } else if let Some((row, span)) = self.lanes.cancel(ordinal) {
-            let failure = Failure::new(ErrorKind::Cancelled, "it was cancelled while it was in flight");
+            let failure = Failure::new(ErrorKind::Cancelled, "cancelled while it was in flight");
             let outcome = self.unanswered(row, span, failure);
             self.cancelled.borrow_mut().push(outcome);
         }

@@ -63,7 +63,7 @@ pub fn runtime() -> Result<LocalRuntime, JobError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())
-        .map_err(|error| JobError::internal(format!("an event loop cannot be had: {error}")))
+        .map_err(|error| JobError::internal(format!("an event loop can't be created: {error}")))
 }
 
 /// Runs a worker until its engine is gone and its runs have ended. Blocks.

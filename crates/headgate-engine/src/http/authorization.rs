@@ -24,23 +24,18 @@ pub fn sources(options: &RequestOptions) -> impl Iterator<Item = OptionName> {
 /// What `bearer` or `user` ask for.
 ///
 /// # Errors
-/// `Usage`: two options say what it is, or a token cannot be sent.
+/// `Usage`: two options say what it is, or a token can't be sent.
 pub fn authorization(options: &RequestOptions) -> Result<Option<HeaderValue>, JobError> {
     let mut sources = sources(options);
     if let (Some(one), Some(other)) = (sources.next(), sources.next()) {
-        return Err(JobError::usage(message!(
-            one,
-            " and ",
-            other,
-            " both say what Authorization is: leave one of them out"
-        )));
+        return Err(JobError::usage(message!(one, " and ", other, " both set Authorization: leave one of them out")));
     }
     if let Some(user) = &options.user {
         return Ok(Some(basic(user)));
     }
     let bearer = options.bearer.as_ref().map(|token| HeaderValue::try_from(format!("Bearer {token}")));
     let bearer = bearer.transpose().map_err(|_| {
-        JobError::usage(message!(OptionName::Bearer, ": has a character that cannot be sent in a header"))
+        JobError::usage(message!(OptionName::Bearer, ": has a character that can't be sent in a header"))
     })?;
     Ok(bearer.map(sensitive))
 }
@@ -80,13 +75,13 @@ mod tests {
             ..RequestOptions::default()
         };
         for (expected, options) in [
-            ("headers and bearer both say what Authorization is: leave one of them out", given.clone()),
+            ("headers and bearer both set Authorization: leave one of them out", given.clone()),
             (
-                "bearer and user both say what Authorization is: leave one of them out",
+                "bearer and user both set Authorization: leave one of them out",
                 RequestOptions { headers: Vec::new(), ..given.clone() },
             ),
             (
-                "bearer: has a character that cannot be sent in a header",
+                "bearer: has a character that can't be sent in a header",
                 RequestOptions { headers: Vec::new(), user: None, ..given },
             ),
         ] {

@@ -127,12 +127,12 @@ pub struct Defaults {
 
 impl Defaults {
     /// # Errors
-    /// `Usage`, naming the option: a method or a header that cannot be sent.
+    /// `Usage`, naming the option: a method or a header that can't be sent.
     pub fn new(options: &RequestOptions) -> Result<Self, JobError> {
         let methods = Methods::new(options.method.as_deref(), options.body.is_some())
             .map_err(|message| JobError::usage(message!(OptionName::Method, ": {message}")))?;
         let user_agent = HeaderValue::from_str(&options.user_agent).map_err(|_| {
-            JobError::usage(message!(OptionName::UserAgent, ": has a character that cannot be sent in a header"))
+            JobError::usage(message!(OptionName::UserAgent, ": has a character that can't be sent in a header"))
         })?;
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_static(""));
@@ -183,7 +183,7 @@ impl Preparer {
     /// copies what lies there, and takes no memory.
     ///
     /// # Errors
-    /// `invalid_request`: the row's defect, or what of it cannot be sent.
+    /// `invalid_request`: the row's defect, or what of it can't be sent.
     pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, Bytes), Failure> {
         wire.clear();
         let is_plain = row.extra.as_ref().is_none_or(|extra| extra.asks_like_the_run());
@@ -279,9 +279,9 @@ fn checked_headers<'a>(
         }
         let given = name.as_bytes();
         let name = HeaderName::from_bytes(given)
-            .map_err(|_| Reason::new("a header has a name that cannot be sent").with(shown(given)))?;
+            .map_err(|_| Reason::new("a header has a name that can't be sent").with(shown(given)))?;
         let value = HeaderValue::from_bytes(value).map_err(|_| {
-            Reason::new("a header has a character that cannot be sent, such as a line break").with(shown(given))
+            Reason::new("a header has a character that can't be sent, such as a line break").with(shown(given))
         })?;
         // How the body is delimited and how long the connection lives is decided here: a header that contradicts it would
         // let a request be smuggled. Tables of recorded requests have them, so they are left out and not refused.

@@ -88,7 +88,7 @@ pub fn is_plain_path(path: &str) -> bool {
 pub fn parse(text: &str) -> Result<Target, Reason> {
     let url = Url::parse(text).map_err(|error| match error {
         url::ParseError::RelativeUrlWithoutBase => {
-            Reason::new("no absolute URL: it must begin with http:// or https://")
+            Reason::new("not an absolute URL: it must start with http:// or https://")
         }
         other => Reason::new(format!("not a URL: {other}")),
     })?;
@@ -108,13 +108,13 @@ pub fn parse(text: &str) -> Result<Target, Reason> {
     };
     let port = url.port_or_known_default().unwrap_or(80);
     if port == 0 {
-        return Err("port 0 cannot be connected to".into());
+        return Err("port 0 can't be connected to".into());
     }
     let path = match url.query() {
         Some(query) => format!("{}?{query}", url.path()),
         None => url.path().to_owned(),
     };
-    let path = PathAndQuery::try_from(path).map_err(|error| format!("the path cannot be sent: {error}"))?;
+    let path = PathAndQuery::try_from(path).map_err(|error| format!("the path can't be sent: {error}"))?;
     Ok(Target { origin: Origin { https, name, port }, path, authorization: authorization(&url) })
 }
 
@@ -156,12 +156,12 @@ mod tests {
     #[test]
     fn what_cannot_be_fetched_is_refused_with_the_reason() {
         for (reason, text) in [
-            ("no absolute URL: it must begin with http:// or https://", "example.com/x"),
-            ("no absolute URL: it must begin with http:// or https://", ""),
+            ("not an absolute URL: it must start with http:// or https://", "example.com/x"),
+            ("not an absolute URL: it must start with http:// or https://", ""),
             ("only URLs of http and https are supported (not ftp)", "ftp://example.com/"),
             ("not a URL: invalid port number", "http://example.com:99999/"),
             ("not a URL: empty host", "http:///"),
-            ("port 0 cannot be connected to", "http://example.com:0/"),
+            ("port 0 can't be connected to", "http://example.com:0/"),
             ("the host name is longer than 254 bytes", &format!("http://{}/", "a".repeat(255))),
         ] {
             assert_eq!(Err(reason.to_owned()), parse(text).map_err(|reason| reason.to_string()), "{text}");

@@ -94,7 +94,7 @@ impl AskedHeaders {
             message!(
                 "the value of ",
                 OptionName::Headers,
-                " {name} is another one (if it is a credential, say so with ",
+                " {name} has changed (if it is a credential, say so with ",
                 OptionName::SecretHeaders.set(name.as_str()),
                 ")"
             )
@@ -158,7 +158,7 @@ mod tests {
 
         let other = request(&[("X-A", "2"), renewed[1], renewed[2], renewed[3]], &[]);
         let other_value =
-            "the value of headers x-a is another one (if it is a credential, say so with secret_headers=x-a)";
+            "the value of headers x-a has changed (if it is a credential, say so with secret_headers=x-a)";
         assert_eq!(vec![other_value], phrases(&then, &other));
         assert_eq!(
             vec!["headers was x-a, now it is x-a, x-b"],

@@ -90,7 +90,7 @@ pub struct Commit {
     /// Runs before those in `runs`.
     pub earlier_runs: u64,
     pub runs: Vec<RunRecord>,
-    /// What was read, up to the last row that is done, and few more. `None`: the input cannot be read again, or is a pattern; or
+    /// What was read, up to the last row that is done, and few more. `None`: the input can't be read again, or is a pattern; or
     /// an older headgate, which knew it by its size and time, has begun the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<InputThen>,

@@ -62,7 +62,7 @@ impl JobDirectory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 check_new(root)?;
                 create_with_parents(root, storage.as_ref()).map_err(|error| {
-                    JobError::output(format!("cannot create the directory {shown}: {}", cause(&error)))
+                    JobError::output(format!("can't create the directory {shown}: {}", cause(&error)))
                 })?;
             }
             Err(error) => return Err(unusable(root, &error)),
@@ -123,7 +123,7 @@ impl JobDirectory {
     /// Whether it holds rows of an earlier job, in their places or not.
     ///
     /// # Errors
-    /// `Output`: it cannot be read.
+    /// `Output`: it can't be read.
     pub(super) fn holds_rows(&self) -> Result<bool, JobError> {
         match self.log.read() {
             Ok(Some(logged)) => Ok(logged.newest.done > 0),
@@ -241,7 +241,7 @@ pub(super) fn read_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
             .map(|manifest: Manifest| Some(manifest.without_user()))
             .map_err(|trouble| of_file(&path, trouble)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(JobError::output(format!("cannot read {}: {}", path.display(), cause(&error)))),
+        Err(error) => Err(JobError::output(format!("can't read {}: {}", path.display(), cause(&error)))),
     }
 }
 
@@ -271,7 +271,7 @@ fn refuse_foreign(root: &Path, fresh: bool) -> Result<(), JobError> {
                 Some(message!("{manifest} is missing; ", ways_on()))
             } else if has_parts {
                 Some(message!(
-                    "{shown} holds results, but not the directory {OWN_DIRECTORY} that belongs to them: bring it back from a copy, choose another ",
+                    "{shown} holds results, but not the directory {OWN_DIRECTORY} that belongs to them: restore it from a copy, choose another ",
                     OptionName::Output,
                     ", or empty {shown} yourself"
                 ))
@@ -337,5 +337,5 @@ fn of_file(path: &Path, trouble: Message) -> JobError {
 }
 
 fn unusable(root: &Path, error: &io::Error) -> JobError {
-    JobError::output(format!("cannot write to {}: {}", root.display(), cause(error)))
+    JobError::output(format!("can't write to {}: {}", root.display(), cause(error)))
 }

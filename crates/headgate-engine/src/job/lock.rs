@@ -52,7 +52,7 @@ pub(super) fn acquire(path: &Path) -> Result<Lock, JobError> {
             // Without it, two writers could take each other's files for what a crash left.
             let (shown, cause) = (path.display(), cause(&error));
             JobError::output(message!(
-                "cannot lock {shown}: {cause}; where a file system has no locks, choose an ",
+                "can't lock {shown}: {cause}; where a file system has no locks, choose an ",
                 OptionName::Output,
                 " on another"
             ))
@@ -145,7 +145,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     pid: u32,
-    /// When it began, and in which system: those who are not in the same one cannot see each other. Known on Linux.
+    /// When it began, and in which system: those who are not in the same one can't see each other. Known on Linux.
     instance: Option<Instance>,
 }
 
@@ -199,7 +199,7 @@ impl Identity {
 }
 
 impl Instance {
-    /// `None`: it cannot be known.
+    /// `None`: it can't be known.
     fn of(pid: u32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // After its name, which may contain anything: state, parent … (proc_pid_stat(5)).

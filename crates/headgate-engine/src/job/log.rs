@@ -62,7 +62,7 @@ impl CommitLog {
     /// Everything that the log says; `None`: there is no commit yet. Whoever writes may go on meanwhile.
     ///
     /// # Errors
-    /// `Output`: the newest commit cannot be read.
+    /// `Output`: the newest commit can't be read.
     pub(super) fn read(&self) -> Result<Option<Logged>, JobError> {
         for _ in 1..READS {
             let newest = self.newest_number()?;
@@ -133,11 +133,11 @@ impl CommitLog {
         if parts.is_that_of(newest) {
             return Ok(parts);
         }
-        Err(self.contradicts(newest, "it counts other parts than the commits before it"))
+        Err(self.contradicts(newest, "its parts don't match the commits before it"))
     }
 
     fn contradicts(&self, commit: &Commit, trouble: &str) -> JobError {
-        self.damaged(commit.number, message!("does not go with the other commits ({trouble}); ", ways_on()))
+        self.damaged(commit.number, message!("doesn't fit the other commits ({trouble}); ", ways_on()))
     }
 
     /// Makes a commit durable, written in `tmp` first: it is there whole or not at all, and no other has its number.
@@ -149,10 +149,10 @@ impl CommitLog {
             .and_then(|()| storage.sync_directory(&self.directory));
         appended.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => JobError::output(format!(
-                "{} is there already: somebody else writes to this job, which therefore stops",
+                "{} already exists: another process is writing to this job, so this one stops",
                 placed.display()
             )),
-            _ => JobError::output(format!("cannot write {}: {}", placed.display(), cause(&error))),
+            _ => JobError::output(format!("can't write {}: {}", placed.display(), cause(&error))),
         })
     }
 
@@ -161,7 +161,7 @@ impl CommitLog {
         for number in self.numbers()?.into_iter().filter(|number| *number < checkpoint) {
             let path = self.path_of(number);
             remove_if_there(storage, &path)
-                .map_err(|error| JobError::output(format!("cannot remove {}: {}", path.display(), cause(&error))))?;
+                .map_err(|error| JobError::output(format!("can't remove {}: {}", path.display(), cause(&error))))?;
         }
         Ok(())
     }
@@ -169,13 +169,13 @@ impl CommitLog {
     fn commit(&self, number: u64) -> Result<Commit, JobError> {
         let bytes = record::read(&self.path_of(number)).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.damaged(number, message!("is missing; ", ways_on())),
-            _ => self.damaged(number, format!("cannot be read: {}", cause(&error))),
+            _ => self.damaged(number, format!("can't be read: {}", cause(&error))),
         })?;
         let commit: Commit = record::decode(&bytes).map_err(|trouble| self.damaged(number, trouble))?;
         if commit.number == number {
             Ok(commit)
         } else {
-            Err(self.damaged(number, message!("is the copy of another commit; ", ways_on())))
+            Err(self.damaged(number, message!("is a copy of another commit; ", ways_on())))
         }
     }
 
@@ -186,7 +186,7 @@ impl CommitLog {
 
     fn numbers(&self) -> Result<Vec<u64>, JobError> {
         let unreadable =
-            |error: io::Error| JobError::output(format!("cannot read {}: {}", self.directory.display(), cause(&error)));
+            |error: io::Error| JobError::output(format!("can't read {}: {}", self.directory.display(), cause(&error)));
         let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(unreadable)?,

@@ -41,7 +41,7 @@ pub struct InputRecord {
     pub name: String,
     /// From the root, so that a later command finds it wherever it is run.
     pub path: Option<PathBuf>,
-    /// `None`: it cannot be read again.
+    /// `None`: it can't be read again.
     pub fingerprint: Option<Fingerprint>,
     /// Where they are known without reading it.
     pub rows: Option<u64>,
@@ -137,7 +137,7 @@ impl Manifest {
             message!(
                 "{shown} holds another job: ",
                 differences,
-                "; to go on with it, ask as before; to start over, ",
+                "; to resume it, give the same options as before; to start over, use ",
                 OptionName::Fresh.set(true),
                 "; or choose another ",
                 OptionName::Output
@@ -160,11 +160,11 @@ impl Manifest {
         let way_on = if headers_are_same && then.data_hash == now.data_hash {
             ""
         } else {
-            "; their values are not stored: give those of the job"
+            "; their values aren't stored: give the same ones again"
         };
         let shown = directory.display();
         self.same_or(options, input, |differences| {
-            message!("the failed rows of {shown} cannot be asked again as they were: ", differences, "{way_on}")
+            message!("the failed rows of {shown} can't be requested again as before: ", differences, "{way_on}")
         })
     }
 
@@ -210,7 +210,7 @@ impl Manifest {
         differences.extend(then.headers.differences(&options.request, &self.started_at));
         let data = OptionName::Data;
         match (&then.data_hash, now.data_hash) {
-            (Some(then), Some(now)) if *then != now => differences.push(message!(data, " is another body")),
+            (Some(then), Some(now)) if *then != now => differences.push(message!(data, " is a different body")),
             (Some(_), None) => differences.push(message!(data, " was given, now it is not")),
             (None, Some(_)) => differences.push(message!(data, " was not given, now it is")),
             _ => {}

@@ -198,7 +198,7 @@ fn check_resume(path: &Path, manifest: &Manifest, options: &JobOptions, input: &
     let shown = path.display();
     if !options.sink.resume {
         return Err(JobError::output(message!(
-            "{shown} already holds the results of a job: go on with it (without ",
+            "{shown} already holds the results of a job: resume it (without ",
             OptionName::Resume.set(false),
             "), replace them with ",
             OptionName::Fresh.set(true),
@@ -209,7 +209,7 @@ fn check_resume(path: &Path, manifest: &Manifest, options: &JobOptions, input: &
     if manifest.input.fingerprint.is_none() && input.fingerprint.is_none() {
         let name = if manifest.input.name == "-" { "standard input" } else { &manifest.input.name };
         return Err(JobError::output(message!(
-            "{shown} already holds the results of a job that read {name}, which cannot be read again to go on: replace them with ",
+            "{shown} already holds the results of a job that read {name}, which can't be read again, so the job can't be resumed: replace them with ",
             OptionName::Fresh.set(true),
             ", or choose another ",
             OptionName::Output

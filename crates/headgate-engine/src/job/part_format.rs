@@ -22,7 +22,7 @@ pub(super) struct PartFormat {
 
 impl PartFormat {
     /// # Errors
-    /// `Usage`: an input column to keep cannot be held.
+    /// `Usage`: an input column to keep can't be held.
     pub(super) fn new(format: Format, schema: &SchemaRef) -> Result<Self, JobError> {
         let lines = match format {
             Format::Ndjson => Some(NdjsonPart::checked_encoder(schema)?),

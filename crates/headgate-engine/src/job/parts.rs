@@ -38,7 +38,7 @@ impl PartList {
     fn add(&mut self, record: PartRecord) -> Result<(), String> {
         let name = parse(&record.name)?;
         if self.records.contains_key(&name) {
-            return Err(format!("it adds {} once more", record.name));
+            return Err(format!("it adds {} a second time", record.name));
         }
         self.bytes += record.bytes;
         self.sum = self.sum.wrapping_add(hash(&record));

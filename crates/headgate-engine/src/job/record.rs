@@ -72,7 +72,7 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Message> {
 
 /// What may not be ours is not removed, not with `fresh` either.
 fn not_ours() -> Message {
-    message!("bring it back from a copy, choose another ", OptionName::Output, ", or empty the directory yourself")
+    message!("restore it from a copy, choose another ", OptionName::Output, ", or empty the directory yourself")
 }
 
 /// The version of the format, if it is one of ours that is not newer than this one.
@@ -91,7 +91,7 @@ pub(super) fn version(bytes: &[u8]) -> Result<u32, Message> {
     }
     if format_version > FORMAT_VERSION {
         return Err(message!(
-            "was written by a newer headgate: go on with that one, or choose another ",
+            "was written by a newer headgate: use that version, or choose another ",
             OptionName::Output
         ));
     }
@@ -126,7 +126,7 @@ mod tests {
     fn another_version_is_told_from_damage() {
         let newer = br#"{"format_version":99,"something":"else"}"#.as_slice();
         let refusal = |bytes| decode::<Vec<String>>(bytes).map_err(|trouble| trouble.to_string());
-        let message = "was written by a newer headgate: go on with that one, or choose another output";
+        let message = "was written by a newer headgate: use that version, or choose another output";
         assert_eq!(Err(message.into()), refusal(newer));
         let older = br#"{"format_version":1,"headgate_version":"0.1.0"}"#;
         let message = "was written by an older headgate, whose jobs can't be resumed: start over with fresh=true";

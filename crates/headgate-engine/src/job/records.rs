@@ -24,7 +24,7 @@ pub(super) fn select(records: &RecordBatch, mask: &BooleanArray) -> Result<Recor
         return Ok(records.clone());
     }
     filter_record_batch(records, mask)
-        .map_err(|error: ArrowError| JobError::internal(format!("a batch of results cannot be split: {error}")))
+        .map_err(|error: ArrowError| JobError::internal(format!("a batch of results can't be split: {error}")))
 }
 
 /// Why each row was given up: its kind of error, or its status as `status:503`.

@@ -141,7 +141,7 @@ impl Results {
     /// What the user is told of a log that has a damaged commit.
     pub(super) fn note(&self) -> Option<String> {
         let damaged = self.damaged_commit.as_ref()?.display();
-        Some(format!("{damaged} is damaged or missing; the results themselves are whole, and nothing is lost by it"))
+        Some(format!("{damaged} is damaged or missing; the results themselves are intact, and nothing is lost"))
     }
 
     fn compared(self, contents: Contents) -> Result<Self, JobError> {
@@ -196,7 +196,7 @@ fn locate(root: &Path, newest: &Commit, record: &PartRecord, found: Option<u64>)
     }))
 }
 
-/// The list of parts, made from the files themselves where a commit cannot say it. It is the committed one.
+/// The list of parts, made from the files themselves where a commit can't say it. It is the committed one.
 ///
 /// # Errors
 /// `Output`: it is not; names that commit.
@@ -217,7 +217,7 @@ fn rebuilt(root: &Path, newest: &Commit, there: &BTreeMap<String, u64>, gap: &Ga
         let counted = newest.totals.parts;
         JobError::output(message!(
             gap.trouble.message.clone(),
-            "; nor do the files of results say what was in it: they are not those that the newest commit counts ({found} are there, it counts {counted})"
+            "; the result files can't replace it, because they don't match the newest commit ({found} are there, it counts {counted})"
         ))
     })
 }
@@ -225,7 +225,7 @@ fn rebuilt(root: &Path, newest: &Commit, there: &BTreeMap<String, u64>, gap: &Ga
 /// Files with the names of parts, and their sizes. A directory or a link with such a name is not one of ours.
 ///
 /// # Errors
-/// `Output`: the directory cannot be read.
+/// `Output`: the directory can't be read.
 pub(super) fn part_files(root: &Path) -> Result<BTreeMap<String, u64>, JobError> {
     let looked = || -> io::Result<BTreeMap<String, u64>> {
         let mut files = BTreeMap::new();
@@ -243,5 +243,5 @@ pub(super) fn part_files(root: &Path) -> Result<BTreeMap<String, u64>, JobError>
         }
         Ok(files)
     };
-    looked().map_err(|error| JobError::output(format!("cannot read {}: {}", root.display(), cause(&error))))
+    looked().map_err(|error| JobError::output(format!("can't read {}: {}", root.display(), cause(&error))))
 }

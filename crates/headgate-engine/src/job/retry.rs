@@ -78,7 +78,7 @@ pub struct Retry {
 
 impl OpenRetry {
     /// # Errors
-    /// `Output`: there is no job, another process writes to it, or it is damaged. `Input`: its input cannot be read any more.
+    /// `Output`: there is no job, another process writes to it, or it is damaged. `Input`: its input can't be read any more.
     /// `Usage`: headers or body are not those of the job.
     pub fn open(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Retry, JobError> {
         let RetryOptions { output, only, job } = options;
@@ -149,7 +149,7 @@ impl OpenRetry {
 fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Result<JobOptions, JobError> {
     if manifest.input.fingerprint.is_none() {
         return Err(JobError::output(format!(
-            "the job in {} read {}, which cannot be read again: its failed rows cannot be asked again",
+            "the job in {} read {}, which can't be read again: its failed rows can't be requested again",
             output.display(),
             manifest.input.name
         )));
@@ -190,7 +190,7 @@ fn open_input(
         return Ok(source);
     }
     Err(JobError::input(format!(
-        "{}: it was replaced or changed since the retry began: put back the file of that time and retry again",
+        "{}: it was replaced or changed since the retry began: restore the original file and retry again",
         options.input
     )))
 }
@@ -206,7 +206,7 @@ fn note_left_out(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option<Messag
     let rows = errors.get(kind).copied().filter(|_| only.is_empty())?;
     let (rows, were) = (grouped(rows), if rows == 1 { "row was" } else { "rows were" });
     Some(message!(
-        "{rows} failed {were} not asked again, because an {kind} stays one; to ask anyway, use ",
+        "{rows} failed {were} not requested again, because {kind} would be the result again; to request them anyway, use ",
         OptionName::Only.set(kind)
     ))
 }

@@ -91,6 +91,6 @@ pub(crate) fn no_rows_for(input: &str, output: &Path) -> JobError {
     JobError::input(message!(
         "{input} has no rows, and ",
         OptionName::Fresh.set(true),
-        " would remove the results in {output} for it: nothing was removed; delete {output} if that is meant"
+        " would remove the results in {output} for it: nothing was removed; delete {output} if you want that"
     ))
 }

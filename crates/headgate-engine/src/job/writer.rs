@@ -343,7 +343,7 @@ impl JobWriter {
 }
 
 fn cannot_write(directory: &JobDirectory, name: &str, error: &io::Error) -> JobError {
-    JobError::output(format!("cannot write {}: {}", directory.path_of(name).display(), cause(error)))
+    JobError::output(format!("can't write {}: {}", directory.path_of(name).display(), cause(error)))
 }
 
 impl Series {

@@ -101,11 +101,11 @@ impl fmt::Display for Failure {
 /// What a [`JobError`] is about; it decides the exit code and the Python exception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobErrorKind {
-    /// An option that cannot be, or that this machine cannot serve.
+    /// An option that can't be, or that this machine can't serve.
     Usage,
-    /// The input cannot be read, or cannot be read further.
+    /// The input can't be read, or can't be read further.
     Input,
-    /// The output cannot be written, or belongs to somebody else.
+    /// The output can't be written, or belongs to somebody else.
     Output,
     /// A fault of headgate itself.
     Internal,
@@ -123,7 +123,7 @@ impl JobErrorKind {
     }
 }
 
-/// Why a whole job cannot start or go on. The message names the file, row or option, and what to do.
+/// Why a whole job can't start or go on. The message names the file, row or option, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct JobError {

@@ -196,7 +196,7 @@ impl FromStr for Dns {
         let server = bare.parse().map(|address: IpAddr| SocketAddr::new(address, DNS_PORT)).or_else(|_| text.parse());
         match server {
             Ok(server) if server.port() > 0 => Ok(Self::Server(server)),
-            _ => Err(format!("{text}: it is `system` or the IP address of a name server, with or without a port")),
+            _ => Err(format!("{text}: must be `system` or the IP address of a name server, with or without a port")),
         }
     }
 }
@@ -241,7 +241,8 @@ mod tests {
             assert_eq!(expected, text.parse::<Dns>());
         }
         for text in ["", "System", "dns.example", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "[1.2.3.4"] {
-            let message = format!("{text}: it is `system` or the IP address of a name server, with or without a port");
+            let message =
+                format!("{text}: must be `system` or the IP address of a name server, with or without a port");
             assert_eq!(Err(message), text.parse::<Dns>());
         }
     }

@@ -74,7 +74,7 @@ impl FromStr for StatusSet {
             set.insert(codes(part).ok_or_else(|| {
                 JobError::usage(message!(
                     OptionName::FailOn,
-                    ": '{part}' is no status: write codes and classes, as 429,5xx, or none"
+                    ": '{part}' is not a status: write codes and classes, such as 429,5xx, or none"
                 ))
             })?);
         }

@@ -74,7 +74,7 @@ pub(crate) fn open_verified(path: &Path, crc32: u32) -> io::Result<File> {
 /// Those of the system, naming the file.
 pub(super) fn open_summed(path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
     let unreadable =
-        |error: io::Error| io::Error::new(error.kind(), format!("cannot read {}: {}", path.display(), cause(&error)));
+        |error: io::Error| io::Error::new(error.kind(), format!("can't read {}: {}", path.display(), cause(&error)));
     let file = File::open(path).map_err(unreadable)?;
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, &file);
     let mut sum = Hasher::new();

@@ -23,7 +23,7 @@ use crate::model::message::{Message, OptionName};
 /// What to do about results that were damaged from outside.
 pub(crate) fn ways_on() -> Message {
     message!(
-        "bring it back from a copy, or start over with headgate fetch: with ",
+        "restore it from a copy, or start over with headgate fetch: with ",
         OptionName::Fresh.set(true),
         ", or with another ",
         OptionName::Output
@@ -63,7 +63,7 @@ fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, J
 /// Rows, bytes and CRC-32 of a part, as a commit says them.
 ///
 /// # Errors
-/// It cannot be read, or is no part.
+/// It can't be read, or is no part.
 pub(crate) fn describe_part(path: &Path) -> io::Result<(u64, u64, u32)> {
     let (mut bytes, mut lines) = (0, 0);
     let (file, crc32) = open_summed(path, |piece| {
@@ -184,13 +184,13 @@ impl Iterator for PartRows {
 }
 
 fn open(path: &Path) -> Result<File, JobError> {
-    File::open(path).map_err(|error| JobError::output(format!("cannot read {}: {}", path.display(), cause(&error))))
+    File::open(path).map_err(|error| JobError::output(format!("can't read {}: {}", path.display(), cause(&error))))
 }
 
 /// The file, at its start, if its content is what was committed.
 ///
 /// # Errors
-/// `Output`: it is not, or cannot be read.
+/// `Output`: it is not, or can't be read.
 pub(crate) fn open_committed(path: &Path, crc32: u32) -> Result<File, JobError> {
     open_verified(path, crc32).map_err(|error| {
         let cause = cause(&error);

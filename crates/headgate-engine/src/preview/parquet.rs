@@ -62,7 +62,7 @@ enum Values<'a> {
     Bytes(&'a dyn Array),
     Headers(&'a dyn Array),
     Other(ArrayFormatter<'a>),
-    /// Of a type that arrow cannot write as text, as unions or lists of points in time.
+    /// Of a type that arrow can't write as text, as unions or lists of points in time.
     Opaque(&'a DataType),
 }
 

@@ -18,7 +18,7 @@ use crate::parts::read::{PartFile, is_parquet, open_committed};
 /// Memory is bounded by `rows` short texts and one batch of a file. Of a job, only what was committed is shown.
 ///
 /// # Errors
-/// `Input`: there is nothing of that name, nothing of results in it, or what is there cannot be read. `Output`: the results of
+/// `Input`: there is nothing of that name, nothing of results in it, or what is there can't be read. `Output`: the results of
 /// a job are not those that were committed.
 pub fn preview(path: &Path, rows: usize, only_failed: bool) -> Result<Preview, JobError> {
     let Found { files, total_rows } = files(path, only_failed)?;
@@ -125,5 +125,5 @@ fn extension(path: &Path) -> Option<&str> {
 }
 
 fn unreadable(path: &Path, cause: &str) -> JobError {
-    JobError::input(format!("cannot read {}: {cause}", path.display()))
+    JobError::input(format!("can't read {}: {cause}", path.display()))
 }

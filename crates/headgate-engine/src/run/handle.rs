@@ -50,7 +50,7 @@ impl Run {
     }
 
     /// Waits for the run to end, for `timeout` at the most. Whether it has ended. After [`Run::abort`] it has after a second,
-    /// even if the output cannot be written because nobody reads it.
+    /// even if the output can't be written because nobody reads it.
     pub fn wait(&self, timeout: Duration) -> bool {
         let given_up_at = || self.aborted.get().map(|aborted| *aborted + LONGEST_ABORT);
         self.done.wait(timeout, given_up_at) || given_up_at().is_some_and(|at| at <= Instant::now())

@@ -37,7 +37,7 @@ pub(super) struct Plan {
 
 /// Where outcomes are to go.
 pub(super) enum PlannedOutput {
-    /// What is written there cannot be gone on with.
+    /// What is written there can't be gone on with.
     Passing(Box<dyn Sink>),
     Durable(Box<OpenJob>),
     Retry(Box<OpenRetry>),
@@ -76,7 +76,7 @@ impl Plan {
         }
         let commit = job.last_commit();
         let source: Option<Box<dyn Source>> = if job.is_new() {
-            // An input that cannot be read at all, or has no rows, is found out before an earlier job is replaced.
+            // An input that can't be read at all, or has no rows, is found out before an earlier job is replaced.
             let peeked = Peeked::new(source)?;
             if peeked.has_no_rows() && job.replaces_results() {
                 return Err(no_rows_for(input, path));
@@ -127,7 +127,7 @@ impl PlannedOutput {
     /// Begins to write. What an earlier job left is replaced now, if that was asked for.
     ///
     /// # Errors
-    /// `Output`: the directory cannot be written to.
+    /// `Output`: the directory can't be written to.
     pub(super) fn begin(self, options: &JobOptions, window: &Arc<Window>) -> Result<Begun, JobError> {
         Ok(match self {
             Self::Passing(sink) => Begun::Running { sink, state: None },

@@ -103,7 +103,7 @@ pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
     })
 }
 
-/// Stops what the sink cannot take.
+/// Stops what the sink can't take.
 struct Stopping {
     thread: SinkThread,
     all_is_written: bool,

@@ -28,7 +28,7 @@ impl Run {
     /// Brings the rows of a source through the engine into a sink.
     ///
     /// # Errors
-    /// `Usage`: an option that cannot be, naming it, or more in flight than this process may have files open. Nothing was
+    /// `Usage`: an option that can't be, naming it, or more in flight than this process may have files open. Nothing was
     /// read or sent then.
     pub fn start(engine: &Engine, passage: Passage) -> Result<Self, JobError> {
         let Passage { source, sink, window, request, run } = passage;

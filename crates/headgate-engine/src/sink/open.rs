@@ -17,7 +17,7 @@ use crate::parts::ndjson::encode::LineEncoder;
 /// Opens the sink of a job whose outcomes pass through; one with a directory is opened with its job.
 ///
 /// # Errors
-/// `Usage`: a format that does not go with the output, or input columns that cannot be kept.
+/// `Usage`: a format that does not go with the output, or input columns that can't be kept.
 pub fn open(options: &SinkOptions, schema: &SchemaRef) -> Result<Box<dyn Sink>, JobError> {
     check_names(schema).map_err(JobError::usage)?;
     match (&options.output, options.format) {
@@ -27,7 +27,7 @@ pub fn open(options: &SinkOptions, schema: &SchemaRef) -> Result<Box<dyn Sink>, 
             Ok(Box::new(StreamSink::standard_output(encoder)?))
         }
         (Output::Stdout, Format::Parquet) => Err(JobError::usage(message!(
-            "parquet cannot be written to standard output: use ",
+            "parquet can't be written to standard output: use ",
             OptionName::Format.set("ndjson"),
             ", or a directory for ",
             OptionName::Output

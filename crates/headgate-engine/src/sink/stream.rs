@@ -25,7 +25,7 @@ impl StreamSink<File> {
         // Not `io::stdout`: that looks for line ends in what is long buffered, and says nothing when it is closed.
         let descriptor = io::stdout().as_fd().try_clone_to_owned();
         let descriptor = descriptor
-            .map_err(|error| JobError::output(format!("cannot write to standard output: {}", cause(&error))))?;
+            .map_err(|error| JobError::output(format!("can't write to standard output: {}", cause(&error))))?;
         Ok(Self::new(File::from(descriptor), encoder, "standard output"))
     }
 }
@@ -39,7 +39,7 @@ impl<W: Write + Send> StreamSink<W> {
         match result {
             Ok(()) => Ok(ControlFlow::Continue(())),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
-            Err(error) => Err(JobError::output(format!("cannot write to {}: {}", self.name, cause(&error)))),
+            Err(error) => Err(JobError::output(format!("can't write to {}: {}", self.name, cause(&error)))),
         }
     }
 }
@@ -120,6 +120,6 @@ mod tests {
     fn any_other_fault_is_named() {
         let mut sink = sink(File::options().write(true).open("/dev/full").expect("Linux"));
         let error = sink.write(batch()).expect_err("it is full");
-        assert_eq!(JobError::output("cannot write to standard output: no space left on device"), error);
+        assert_eq!(JobError::output("can't write to standard output: no space left on device"), error);
     }
 }

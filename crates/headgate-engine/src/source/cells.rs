@@ -1,4 +1,4 @@
-//! From the cells of a line to a [`Row`]: what cannot be used becomes the row's defect, never an error of the job.
+//! From the cells of a line to a [`Row`]: what can't be used becomes the row's defect, never an error of the job.
 
 use std::fmt;
 
@@ -92,5 +92,5 @@ pub(super) fn set_headers(row: &mut Row, place: Place, headers: Result<RowHeader
 pub(super) fn not_utf8(what: &str, bytes: &[u8], error: std::str::Utf8Error) -> Reason {
     let at = error.valid_up_to();
     let byte = bytes.get(at).copied().unwrap_or_default();
-    Reason::new(format!("{what} not UTF-8")).with(format!("byte 0x{byte:02X} after {at} good ones"))
+    Reason::new(format!("{what} not UTF-8")).with(format!("byte 0x{byte:02X} after {at} valid ones"))
 }

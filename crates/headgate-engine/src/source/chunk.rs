@@ -43,7 +43,7 @@ impl Chunk {
     /// From the columns of a record batch; `schema` is the file's.
     ///
     /// # Errors
-    /// A column has a type that cannot be used.
+    /// A column has a type that can't be used.
     pub(super) fn new(used: &Used, schema: &SchemaRef, columns: &[ArrayRef]) -> Result<Self, String> {
         let column = |index: usize| {
             let column = used.roots.binary_search(&index).ok().and_then(|position| columns.get(position));
@@ -56,7 +56,7 @@ impl Chunk {
         let bytes =
             |index: usize| byte_column(column(index)?).ok_or_else(|| unfit(index, "is neither text nor binary"));
         let headers = |index: usize| {
-            let trouble = "cannot be read as headers: it may be text (a JSON object), a map, a struct, or a list of structs of name and value";
+            let trouble = "can't be read as headers: it may be text (a JSON object), a map, a struct, or a list of structs of name and value";
             HeaderColumn::new(column(index)?).ok_or_else(|| unfit(index, trouble))
         };
         Ok(Self {

@@ -50,9 +50,9 @@ impl Columns {
         let url = find(&options.url_column)?.ok_or_else(|| {
             let name = &options.url_column;
             missing(message!(
-                "there is no column {name:?} to take URLs from: say with ",
+                "there is no column {name:?} with URLs: use ",
                 OptionName::UrlColumn,
-                " which one has them"
+                " to name the one that has them"
             ))
         })?;
         let kept =

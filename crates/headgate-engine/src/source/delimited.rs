@@ -53,7 +53,7 @@ impl Delimited {
             }
             Some((line, Record::Broken(trouble))) => {
                 return Err(JobError::input(format!(
-                    "{}: line {line}, which is to name the columns: {trouble}",
+                    "{}: line {line}, which should name the columns: {trouble}",
                     input.name
                 )));
             }

@@ -1,8 +1,8 @@
-//! Whether a Parquet file has encrypted columns, which we cannot read and must not call damaged.
+//! Whether a Parquet file has encrypted columns, which we can't read and must not call damaged.
 //!
 //! A file whose footer is encrypted says so in its first bytes. Another looks as any, and says in its footer how its columns are
 //! encrypted, if they are: in a field that our reader passes over (parquet.thrift, `FileMetaData`, field 8). So the footer's
-//! outermost fields are walked through once more, which is done only where the file cannot be read.
+//! outermost fields are walked through once more, which is done only where the file can't be read.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +13,7 @@ use parquet::file::metadata::FooterTail;
 
 /// What a file begins with whose footer is encrypted.
 pub(super) const ENCRYPTED_MAGIC: &[u8; 4] = b"PARE";
-pub(super) const ENCRYPTED: &str = "encrypted Parquet, which headgate cannot decrypt: write it without encryption";
+pub(super) const ENCRYPTED: &str = "encrypted Parquet, which headgate can't decrypt: write it without encryption";
 
 /// `FileMetaData.encryption_algorithm`
 const ENCRYPTION_ALGORITHM: i64 = 8;

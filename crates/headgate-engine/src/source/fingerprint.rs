@@ -69,10 +69,10 @@ struct ModifiedAt {
 }
 
 impl Fingerprint {
-    /// `None`: the input cannot be read a second time, as standard input or a FIFO.
+    /// `None`: the input can't be read a second time, as standard input or a FIFO.
     ///
     /// # Errors
-    /// `Input`: the file cannot be read, or is no whole Parquet file.
+    /// `Input`: the file can't be read, or is no whole Parquet file.
     pub fn of(options: &SourceOptions) -> Result<Option<Self>, JobError> {
         let path = options.input.as_str();
         let form = Form::of(path)?;
@@ -86,7 +86,7 @@ impl Fingerprint {
                 Ok(if form == Form::Parquet { Self::Parquet(ParquetFile::of(&file, ends)?) } else { Self::Text(ends) })
             }),
         };
-        let fingerprint = fingerprint.map_err(|error| JobError::input(format!("{path}: cannot be read: {error}")))?;
+        let fingerprint = fingerprint.map_err(|error| JobError::input(format!("{path}: can't be read: {error}")))?;
         Ok(Some(fingerprint))
     }
 
@@ -187,7 +187,7 @@ impl Ends {
 
 impl ParquetFile {
     pub(super) fn of(file: &File, ends: Ends) -> io::Result<Self> {
-        let no_footer = || io::Error::new(io::ErrorKind::InvalidData, "not a whole Parquet file");
+        let no_footer = || io::Error::new(io::ErrorKind::InvalidData, "not a complete Parquet file");
         let footer_end = ends.bytes.checked_sub(FOOTER_SIZE as u64).ok_or_else(no_footer)?;
         let mut tail = [0; FOOTER_SIZE];
         file.read_exact_at(&mut tail, footer_end)?;

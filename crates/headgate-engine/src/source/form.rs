@@ -67,16 +67,16 @@ impl Form {
             Ok(_) => match form {
                 Some(form) => return Ok(form),
                 None if stem.ends_with(".parquet") => {
-                    "Parquet is compressed inside and cannot be read through a second compression: decompress it first"
+                    "Parquet is compressed inside and can't be read through a second compression: decompress it first"
                         .to_owned()
                 }
-                None => format!("unknown extension: known are {KNOWN}"),
+                None => format!("unknown extension: headgate reads {KNOWN}"),
             },
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && form.is_none() => {
-                "no such file (a URL begins with its scheme, as in https://)".to_owned()
+                "no such file (a URL starts with its scheme, as in https://)".to_owned()
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => "no such file".to_owned(),
-            Err(error) => format!("cannot be opened: {error}"),
+            Err(error) => format!("can't be opened: {error}"),
         };
         Err(JobError::input(format!("{input}: {trouble}")))
     }

@@ -51,16 +51,16 @@ fn scalar(name: &str, json: &str) -> Result<Option<Box<[u8]>>, Reason> {
         Some(b'n') => Ok(None),
         Some(b'"') => match serde_json::from_str::<Cow<str>>(json) {
             Ok(value) => Ok(Some(value.as_bytes().into())),
-            Err(error) => of_this(reason("a header is no string: ", &error)),
+            Err(error) => of_this(reason("a header is not a string: ", &error)),
         },
         _ => Ok(Some(json.as_bytes().into())),
     }
 }
 
-/// Why a text is no JSON object; `what` begins the sentence.
+/// Why a text is not a JSON object; `what` begins the sentence.
 pub(super) fn no_object(what: &str, error: &serde_json::Error) -> Reason {
     match error.classify() {
-        Category::Data => Reason::new(format!("{what}no JSON object")),
+        Category::Data => Reason::new(format!("{what}not a JSON object")),
         Category::Syntax | Category::Eof | Category::Io => reason(&format!("{what}not JSON: "), error),
     }
 }

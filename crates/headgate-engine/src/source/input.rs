@@ -32,7 +32,7 @@ pub(super) struct Input {
 
 impl Input {
     /// # Errors
-    /// The file cannot be opened or not even begun to be read.
+    /// The file can't be opened or not even begun to be read.
     pub(super) fn open(path: &str, form: Form) -> Result<(Self, Reader), JobError> {
         let opened = Arc::new(Opened::open(path, form)?);
         let reader = OpenedReader::new(opened.clone());
@@ -86,7 +86,7 @@ impl Input {
         Err(self.failed(error, rows))
     }
 
-    /// The error of a job whose input cannot be read further than `rows` rows.
+    /// The error of a job whose input can't be read further than `rows` rows.
     fn failed(&self, error: &io::Error, rows: u64) -> JobError {
         let Self { name, .. } = self;
         if error.get_ref().is_some_and(<dyn Error + Send + Sync>::is::<Utf16>) {
@@ -101,7 +101,7 @@ impl Input {
         JobError::input(match (self.compression, error.kind()) {
             (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) if at == 0 => {
                 message!(
-                    "{name}: empty: {compression} data has some bytes even where it holds none; get the whole file"
+                    "{name}: empty: {compression} data has some bytes even where it holds none; get the complete file"
                 )
             }
             (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) => {
@@ -110,7 +110,7 @@ impl Input {
                     _ => "cut short",
                 };
                 message!(
-                    "{name}: {cause}: its {compression} data ends in the middle, {place}; get the whole file and start over with ",
+                    "{name}: {cause}: its {compression} data is truncated, {place}; get the complete file and start over with ",
                     fresh
                 )
             }
@@ -121,7 +121,7 @@ impl Input {
                 let bytes = self.size().bytes.and_then(|bytes| bytes.checked_sub(at));
                 let what = bytes.map_or("what follows is".into(), |bytes| format!("the last {bytes} bytes are"));
                 message!(
-                    "{name}: {what} no gzip data, behind the end of what is, {place}; get a sound copy, or cut them off (head -c {at}), and start over with ",
+                    "{name}: {what} not gzip data, after the end of the gzip data, {place}; get an intact copy, or cut them off (head -c {at}), and start over with ",
                     fresh
                 )
             }
@@ -131,10 +131,10 @@ impl Input {
             ),
             // What the decoders say of bad data has several kinds; what the operating system says has a number.
             (Compression::Gzip | Compression::Zstd, _) if error.raw_os_error().is_none() => message!(
-                "{name}: damaged: its {compression} data cannot be decoded further ({error}), {place}; get a sound copy and start over with ",
+                "{name}: damaged: its {compression} data can't be decoded any further ({error}), {place}; get an intact copy and start over with ",
                 fresh
             ),
-            _ => message!("{name}: cannot be read further ({error}), {place}"),
+            _ => message!("{name}: can't be read further ({error}), {place}"),
         })
     }
 }

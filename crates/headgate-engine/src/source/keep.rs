@@ -29,19 +29,19 @@ pub(super) fn names(options: &SourceOptions) -> Result<Vec<String>, JobError> {
 /// The codec of kept columns, or none where there are no columns.
 ///
 /// # Errors
-/// `Input`: a column has a type that cannot be carried.
+/// `Input`: a column has a type that can't be carried.
 pub(super) fn codec(input: &str, fields: &Fields) -> Result<Option<KeptCodec>, JobError> {
     for field in fields {
         if has_interval(field) {
             let (name, data_type) = (field.name(), field.data_type());
             return Err(JobError::input(format!(
-                "{input}: the column {name:?} cannot be kept: its type is {data_type} (of an interval's months, days and milliseconds not all would be kept)"
+                "{input}: the column {name:?} can't be kept: its type is {data_type} (an interval's months, days and milliseconds can't all be kept)"
             )));
         }
         if let Err(error) = KeptCodec::new(&Fields::from(vec![field.clone()])) {
             let (name, data_type) = (field.name(), field.data_type());
             return Err(JobError::input(format!(
-                "{input}: the column {name:?} cannot be kept: its type is {data_type} ({error})"
+                "{input}: the column {name:?} can't be kept: its type is {data_type} ({error})"
             )));
         }
     }

@@ -55,7 +55,7 @@ pub trait Source: Send {
     /// [`crate::model::row::MAX_BATCH_ROWS`] rows and little more than [`crate::model::row::MAX_BATCH_BYTES`].
     ///
     /// # Errors
-    /// The input cannot be read further: the message names the file and the place. Rows before the place have
+    /// The input can't be read further: the message names the file and the place. Rows before the place have
     /// been returned by earlier calls.
     fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError>;
 
@@ -65,9 +65,9 @@ pub trait Source: Send {
     /// the most.
     ///
     /// # Errors
-    /// As [`Source::next_batch`]. `Internal`: the row was passed already, or this source cannot pass over any.
+    /// As [`Source::next_batch`]. `Internal`: the row was passed already, or this source can't pass over any.
     fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
-        Err(JobError::internal(format!("this source cannot pass over rows to row {ordinal}")))
+        Err(JobError::internal(format!("this source can't skip rows to row {ordinal}")))
     }
 
     /// How long the input is, as far as it is known without reading it.
@@ -75,7 +75,7 @@ pub trait Source: Send {
         SourceSize::default()
     }
 
-    /// What the input is known by, as it was when it was opened. `None`: it cannot be read a second time.
+    /// What the input is known by, as it was when it was opened. `None`: it can't be read a second time.
     fn fingerprint(&self) -> Option<Fingerprint> {
         None
     }

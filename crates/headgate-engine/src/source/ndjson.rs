@@ -176,7 +176,7 @@ impl<'a> Cell<'a> {
             Some(b't' | b'f') => "a boolean",
             _ => "a number",
         };
-        Err(format!("{:?} is {kind} and no string", self.name).into())
+        Err(format!("{:?} is {kind}, not a string", self.name).into())
     }
 
     /// Strings as they are, other values as their JSON text.
@@ -187,7 +187,7 @@ impl<'a> Cell<'a> {
             Some(plain) if !plain.contains('\\') && !plain.bytes().any(|byte| byte < b' ') => Ok(plain.into()),
             Some(_) => serde_json::from_str::<String>(json)
                 .map(Cow::Owned)
-                .map_err(|error| reason(&format!("{:?} is no JSON string: ", self.name), &error)),
+                .map_err(|error| reason(&format!("{:?} is not a valid JSON string: ", self.name), &error)),
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The file is looked at again after each read and before anybody sees what was read: its size and the time of its last
 //! change; where these are others, and at the end, also both its ends. So rows that were handed on are those of the file as it
-//! was opened. What cannot be told from a mere touch is an edit in the middle that leaves size and ends alone: a note says
+//! was opened. What can't be told from a mere touch is an edit in the middle that leaves size and ends alone: a note says
 //! that there may be one. Cost: one `fstat` for each read, and 128 KiB read once more.
 
 use std::error::Error;
@@ -36,14 +36,14 @@ pub(super) struct Changed(String);
 
 impl Opened {
     /// # Errors
-    /// `Input`: it cannot be opened or looked at.
+    /// `Input`: it can't be opened or looked at.
     pub(super) fn open(path: &str, form: Form) -> Result<Self, JobError> {
         let opened = || {
             let file = File::open(path)?;
             let then = if file.metadata()?.is_file() { Some(Ends::of(&file, form)?) } else { None };
             Ok(Self { name: path.to_owned(), file, seen: Mutex::new(then.as_ref().map(Ends::stamp)), then })
         };
-        opened().map_err(|error: io::Error| JobError::input(format!("{path}: cannot be opened: {error}")))
+        opened().map_err(|error: io::Error| JobError::input(format!("{path}: can't be opened: {error}")))
     }
 
     pub(super) fn file(&self) -> &File {
@@ -62,7 +62,7 @@ impl Opened {
     /// Compares the file with what it was: at least size and time.
     ///
     /// # Errors
-    /// [`Changed`], or the file cannot be looked at.
+    /// [`Changed`], or the file can't be looked at.
     pub(super) fn look_again(&self, at_both_ends: bool) -> io::Result<()> {
         let Some(then) = &self.then else { return Ok(()) };
         let now = Stamp::of(&self.file)?;
@@ -101,12 +101,12 @@ impl Opened {
         if now.bytes > then.bytes {
             let (before, after) = (grouped(then.bytes), grouped(now.bytes));
             return Some(message!(
-                "{name} has grown while it was read, from {before} to {after} bytes: the rows are those that were there when it was opened"
+                "{name} grew while it was read, from {before} to {after} bytes: the rows are those that were there when it was opened"
             ));
         }
         (now != then).then(|| {
             message!(
-                "{name} was written to while it was read: its size and its first and last 64 KiB are as they were; if something between them was changed, rows may be of either version: start over with ",
+                "{name} was written to while it was read: its size and its first and last 64 KiB are unchanged; if something in between was changed, rows may be from either version: start over with ",
                 OptionName::Fresh.set(true)
             )
         })
@@ -116,7 +116,9 @@ impl Opened {
 impl Changed {
     fn cut(then: u64, now: u64) -> io::Error {
         let (then, now) = (grouped(then), grouped(now));
-        io::Error::other(Self(format!("cut while it was read: it had {then} bytes when it was opened, now {now}")))
+        io::Error::other(Self(format!(
+            "truncated while it was read: it had {then} bytes when it was opened, now {now}"
+        )))
     }
 
     pub(super) fn of(error: &io::Error) -> Option<&Self> {
@@ -126,7 +128,7 @@ impl Changed {
     /// The error of a job, whose input of that name could be read up to the place.
     pub(super) fn job_error(&self, name: &str, place: &str) -> JobError {
         JobError::input(message!(
-            "{name}: {self}, {place}; put back the file as it was to go on, or start over with ",
+            "{name}: {self}, {place}; restore the file to resume, or start over with ",
             OptionName::Fresh.set(true)
         ))
     }

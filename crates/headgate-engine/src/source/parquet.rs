@@ -68,7 +68,7 @@ impl Parquet {
         let error = |trouble: String| JobError::input(format!("{name}: {trouble}"));
         let opened = Opened::open(name, Form::Parquet)?;
         let file = opened.file();
-        let cannot_be_opened = |cause| error(format!("cannot be opened: {cause}"));
+        let cannot_be_opened = |cause| error(format!("can't be opened: {cause}"));
         let bytes = opened.bytes().map_or_else(|| Ok(file.metadata()?.len()), Ok).map_err(cannot_be_opened)?;
         match read_magic(file).map_err(cannot_be_opened)? {
             Some(magic) if magic == *MAGIC => {}
@@ -79,15 +79,13 @@ impl Parquet {
             let trouble = if has_encryption(file, bytes) {
                 ENCRYPTED.into()
             } else {
-                format!("not a whole Parquet file: {cause}")
+                format!("not a complete Parquet file: {cause}")
             };
             error(trouble)
         };
         let as_stored = ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(damaged)?;
         if !lies_within(as_stored.metadata(), bytes) {
-            return Err(error(
-                "damaged: its footer tells of columns that lie outside the file; get a sound copy".into(),
-            ));
+            return Err(error("damaged: its footer describes columns outside the file; get an intact copy".into()));
         }
         let stored = as_stored.schema();
         let fields = stored::fields(stored, as_stored.parquet_schema());
@@ -102,7 +100,7 @@ impl Parquet {
         let rows = u64::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or_default();
         let size = SourceSize { rows: Some(rows), bytes: Some(bytes), bytes_read: 0 };
 
-        // A column of a type that cannot be used is told before the first row.
+        // A column of a type that can't be used is told before the first row.
         let empty: Vec<ArrayRef> =
             used.roots.iter().map(|index| new_empty_array(metadata.schema().field(*index).data_type())).collect();
         Chunk::new(&used, metadata.schema(), &empty).map_err(error)?;
@@ -134,14 +132,14 @@ impl Parquet {
         let at_end = !matches!(chunk, Ok(Some(_)));
         let groups = self.metadata.metadata().num_row_groups();
         let (name, group) = (&self.opened.name, (self.group + 1).min(groups));
-        // What cannot be read, or was, may be none of the file that was opened.
+        // What can't be read, or was, may be none of the file that was opened.
         self.opened.look_again(at_end).map_err(|error| self.cannot_be_read(&error, &format!(", after {rows} rows")))?;
         self.chunk = chunk.map_err(|trouble| {
             if has_encryption(self.opened.file(), self.size.bytes.unwrap_or_default()) {
                 return JobError::input(format!("{name}: {ENCRYPTED}"));
             }
             JobError::input(message!(
-                "{name}: damaged: it cannot be read further than row group {group} of {groups}, after {rows} rows ({trouble}); get a sound copy and start over with ",
+                "{name}: damaged: it can't be read beyond row group {group} of {groups}, after {rows} rows ({trouble}); get an intact copy and start over with ",
                 OptionName::Fresh.set(true)
             ))
         })?;
@@ -183,14 +181,14 @@ impl Parquet {
             .map_err(|error| self.cannot_be_read(&error, ""))
     }
 
-    /// The error of a job whose input cannot be read further, or was changed.
+    /// The error of a job whose input can't be read further, or was changed.
     fn cannot_be_read(&self, error: &io::Error, behind: &str) -> JobError {
         let groups = self.metadata.metadata().num_row_groups();
         let (name, group) = (&self.opened.name, (self.group + 1).min(groups));
         let place = format!("in row group {group} of {groups}{behind}");
         match Changed::of(error) {
             Some(changed) => changed.job_error(name, &place),
-            None => JobError::input(format!("{name}: cannot be read further ({error}), {place}")),
+            None => JobError::input(format!("{name}: can't be read further ({error}), {place}")),
         }
     }
 
@@ -210,7 +208,7 @@ impl Parquet {
             // Skipping counts rows by the footer: their ordinals must be the same when they are read.
             let by_footer = self.group_rows();
             if self.group_row > by_footer || batch.is_none() && self.group_row < by_footer {
-                return Err(format!("its rows are not the {by_footer} that the footer tells of"));
+                return Err(format!("it doesn't have the {by_footer} rows that its footer states"));
             }
             match batch {
                 Some(batch) if rows > 0 => {
@@ -372,7 +370,7 @@ impl Rows for Parquet {
             }
             cast_with_options(&column, field.data_type(), &exact).map_err(|error| {
                 let (input, name, data_type) = (&self.opened.name, field.name(), field.data_type());
-                JobError::input(format!("{input}: the column {name:?} cannot be kept as {data_type}: {error}"))
+                JobError::input(format!("{input}: the column {name:?} can't be kept as {data_type}: {error}"))
             })
         });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;

@@ -181,7 +181,7 @@ impl Parser<'_> {
             return Err(format!("{open} is not closed: write \\[ for the character"));
         };
         let inner = &self.rest()[1..length];
-        let part = range(inner).map_err(|trouble| format!("{open} opens no range: {trouble}"))?;
+        let part = range(inner).map_err(|trouble| format!("{open} doesn't start a range: {trouble}"))?;
         self.at += length + 1;
         Ok(part)
     }
@@ -209,7 +209,7 @@ fn range(inner: &str) -> Result<Part, String> {
             let count = count(u64::from(first), u64::from(last), step)?;
             Ok(Part::Letters { first, step: step as u8, count: count as u8 })
         }
-        (Some(_), Some(_)) => Err("its letters are not of one case".into()),
+        (Some(_), Some(_)) => Err("its letters differ in case".into()),
         (None, None) if first.starts_with(|c: char| c.is_ascii_digit()) => {
             let width = if first.starts_with('0') { first.len() } else { 0 };
             let (first, last) = (number(first)?, number(last)?);
@@ -221,7 +221,7 @@ fn range(inner: &str) -> Result<Part, String> {
 
 fn count(first: u64, last: u64, step: u64) -> Result<u64, String> {
     if first > last {
-        return Err("its first is after its last".into());
+        return Err("it ends before it starts".into());
     }
     // As curl has it: a step beyond the end is a slip of the keyboard and not a range of one.
     if step == 0 || step > (last - first).max(1) {
@@ -232,7 +232,7 @@ fn count(first: u64, last: u64, step: u64) -> Result<u64, String> {
 
 fn number(text: &str) -> Result<u64, String> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("{text:?} is no number"));
+        return Err(format!("{text:?} is not a number"));
     }
     text.parse().map_err(|_| format!("{text} is more than 64 bits can hold"))
 }

@@ -1,4 +1,4 @@
-//! A source whose first rows were read already: so a file that cannot be read at all is found out before anything is
+//! A source whose first rows were read already: so a file that can't be read at all is found out before anything is
 //! sent, and before the results of an earlier job are replaced.
 
 use arrow_schema::Fields;

@@ -14,7 +14,7 @@ pub(super) fn differs(name: &str, rows: &Range<u64>) -> JobError {
         1 => format!("row {first}"),
         count => format!("row {first} or one of the {} after it", grouped(count - 1)),
     };
-    JobError::input(message!("{name}: {row} is not what it was when it was read: ", ways_on()))
+    JobError::input(message!("{name}: {row} has changed since it was read: ", ways_on()))
 }
 
 pub(super) fn other_columns(name: &str) -> JobError {

@@ -74,7 +74,7 @@ impl Selected {
     fn missing(&self, wanted: u64) -> JobError {
         let rows = self.source.size().rows.map_or_else(String::new, |rows| format!(", it has {rows} rows"));
         JobError::input(format!(
-            "{}: row {wanted} is not there any more{rows}: it was cut or changed since the job began; put back the file of that time",
+            "{}: row {wanted} no longer exists{rows}: the file was truncated or changed since the job started; restore the original file",
             self.input
         ))
     }

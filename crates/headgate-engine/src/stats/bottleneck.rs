@@ -135,7 +135,7 @@ pub fn merging(merged: u64, parts: u64) -> BoundBy {
 }
 
 fn output(stretch: &Stretch, share: f64) -> String {
-    let what = if stretch.output_is_pipe { "whoever reads the output" } else { "the disk" };
+    let what = if stretch.output_is_pipe { "the reader of the output" } else { "the disk" };
     format!("bound by {what}: results wait to be written {} of the time", percent(share))
 }
 
@@ -163,14 +163,18 @@ fn machine(stretch: &Stretch, busy: f64) -> Message {
 }
 
 fn shared_machine(cores: f64, busy: f64) -> String {
-    format!("bound by this machine: its cores are {} busy, our workers {} of the time", percent(cores), percent(busy))
+    format!(
+        "bound by this machine: its cores are {} busy, headgate's workers {} of the time",
+        percent(cores),
+        percent(busy)
+    )
 }
 
 /// What keeps rows from being started, where that is what they wait for.
 fn input(stretch: &Stretch) -> Option<String> {
     let share = stretch.share(stretch.lane_time.waiting(Wait::Input));
     if share >= HELD_BACK {
-        let what = if stretch.input_is_pipe { "whoever writes the input" } else { "the input" };
+        let what = if stretch.input_is_pipe { "the writer of the input" } else { "the input" };
         return Some(format!("bound by {what}: {} of the time there was no row to start", percent(share)));
     }
     if let Some(rows) = stretch.rows_known.filter(|rows| *rows <= stretch.concurrency as u64) {
@@ -215,7 +219,7 @@ fn window(stretch: &Stretch) -> Option<Message> {
 
 fn few_rows(stretch: &Stretch) -> String {
     let (mean, allowed) = (whole(in_flight(stretch).ceil()), grouped(stretch.concurrency as u64));
-    format!("bound by the input: it gave rows for {mean} in flight, of {allowed} allowed")
+    format!("bound by the input: it supplied rows for only {mean} of the {allowed} requests allowed in flight")
 }
 
 /// Mean number of attempts in flight.
@@ -377,7 +381,7 @@ mod tests {
             ),
             (
                 BoundKind::Output,
-                "bound by whoever reads the output: results wait to be written 50 % of the time",
+                "bound by the reader of the output: results wait to be written 50 % of the time",
                 piped,
             ),
             (BoundKind::Nothing, "nothing yet: no request has been sent", Stretch::default()),

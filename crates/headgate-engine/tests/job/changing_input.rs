@@ -58,7 +58,11 @@ fn an_input_that_is_cut_ends_the_job_unfinished_and_it_goes_on_when_the_input_is
 
     let failure = summary.failure.expect("the input was cut");
     assert_eq!("input", failure.kind);
-    assert!(failure.message.to_string().contains("urls.txt: cut while it was read: it had "), "{}", failure.message);
+    assert!(
+        failure.message.to_string().contains("urls.txt: truncated while it was read: it had "),
+        "{}",
+        failure.message
+    );
     // Nor does a note say that it was only touched.
     assert!(summary.notes.is_empty(), "{:?}", summary.notes);
     let count = rows.len() as u64;
@@ -100,11 +104,7 @@ fn an_input_that_grows_is_the_job_that_it_was_when_it_was_opened_and_a_note_says
     assert_eq!((0..ROWS).collect::<Vec<_>>(), ordinals(&rows));
     assert!(summary.job.expect("a durable job").finished);
     assert_eq!(1, summary.notes.len(), "{:?}", summary.notes);
-    assert!(
-        summary.notes[0].to_string().contains("urls.txt has grown while it was read, from "),
-        "{:?}",
-        summary.notes
-    );
+    assert!(summary.notes[0].to_string().contains("urls.txt grew while it was read, from "), "{:?}", summary.notes);
 }
 
 /// Parts of failed rows are asked again one after the other, for which the input may have to be opened anew: an earlier row

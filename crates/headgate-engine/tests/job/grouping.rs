@@ -95,11 +95,11 @@ fn rows_with_the_same_mistake_are_one_group_wherever_they_stand() {
         ("the URL is empty", [json!({"url": ""}), json!({"url": ""})]),
         ("only URLs of http and https are supported", [json!({"url": "ftp://a/"}), json!({"url": "gopher://b/"})]),
         (
-            "this is no HTTP method",
+            "this is not an HTTP method",
             [json!({"url": "http://a/", "method": "G ET"}), json!({"url": "http://b/", "method": "P\nOST"})],
         ),
         (
-            "a header has a name that cannot be sent",
+            "a header has a name that can't be sent",
             [json!({"url": "http://a/", "headers": {"a b": "c"}}), json!({"url": "http://b/", "headers": {"ä": "c"}})],
         ),
     ] {

@@ -50,7 +50,7 @@ fn names_that_are_never_answered_end_as_resolve_the_others_well_and_look_ups_are
     for row in rows {
         if is_dead(row.row) {
             assert_eq!((Some("resolve"), None, 1), (row.kind(), row.status, row.attempts));
-            assert_eq!("nobody could tell its address in time", row.message());
+            assert_eq!("its address was not found in time", row.message());
         } else {
             assert_eq!(Some(200), row.status, "{}", row.message());
         }
@@ -63,7 +63,7 @@ fn a_row_whose_own_time_is_over_before_its_name_is_known_is_resolve() {
     let names = name_server();
     let row = rig(&names, ["http://dead.example/".to_owned()]).timeout(Duration::from_millis(300)).row();
     assert_eq!((Some("resolve"), None), (row.kind(), row.status));
-    assert_eq!("nobody could tell its address in time", row.message());
+    assert_eq!("its address was not found in time", row.message());
 }
 
 #[test]

@@ -107,7 +107,7 @@ const EXPIRED: &str = "the server's certificate has expired";
 const ANOTHER_NAME: &str = "the server's certificate is for another name";
 const NO_NAME: &str =
     "the server's certificate names no host (it has no subjectAltName; its common name does not count)";
-const UNTRUSTED: &str = "the server's certificate is not trusted: it is self-signed, or of an unknown authority";
+const UNTRUSTED: &str = "the server's certificate is not trusted: it is self-signed, or from an unknown authority";
 
 #[test]
 fn a_trusted_server_is_asked_over_one_connection() {
@@ -194,7 +194,7 @@ fn a_certificate_like_the_trusted_one_is_not_trusted() {
     let row = trusting(&trusted.0, own_certificate(&["localhost"], 4000));
     assert_tls(
         &row,
-        "the server's certificate is not trusted: it is that of an authority, as self-signed ones are",
+        "the server's certificate is not trusted: it is an authority's own certificate, as self-signed ones are",
         "",
     );
     let authority = Authority::new();
@@ -206,7 +206,7 @@ fn a_certificate_like_the_trusted_one_is_not_trusted() {
 fn an_authority_with_the_name_of_the_trusted_one_is_not_trusted() {
     let server = Authority::new().server(echo);
     let row = Authority::new().trusted(localhost(&server, "/")).row();
-    assert_tls(&row, "the server's certificate is not signed by the authority whose name it bears", "");
+    assert_tls(&row, "the server's certificate is not signed by the authority that it names", "");
 }
 
 #[test]

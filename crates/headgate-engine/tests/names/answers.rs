@@ -31,8 +31,8 @@ async fn a_name_without_an_address_is_told_from_a_server_that_fails() {
         ("the name has no address".to_owned(), "empty.example"),
         (format!("the name server failed (SERVFAIL) ({address})"), "servfail.example"),
         (format!("the name server refused to answer (REFUSED) ({address})"), "refused.example"),
-        (format!("the answer of the name server makes no sense ({address})"), "garbage.example"),
-        ("no name that can be looked up".to_owned(), "a..example"),
+        (format!("the name server's answer makes no sense ({address})"), "garbage.example"),
+        ("not a name that can be looked up".to_owned(), "a..example"),
     ] {
         assert_eq!(Err(expected), resolve(&resolver, name).await);
     }

@@ -35,7 +35,7 @@ async fn where_nobody_listens_or_a_server_fails_the_next_is_asked_at_once() {
         assert_eq!(Ok(loopback()), resolve(&Resolver::with_config(config), "www.example").await);
     }
     let failure = resolve(&Resolver::with_config(config([nobody])), "www.example").await.unwrap_err();
-    assert_eq!(format!("the name server cannot be asked: connection refused ({nobody})"), failure);
+    assert_eq!(format!("the name server can't be asked: connection refused ({nobody})"), failure);
 }
 
 #[tokio::test]

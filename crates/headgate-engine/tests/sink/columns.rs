@@ -152,7 +152,7 @@ fn an_input_column_cannot_be_kept_under_the_name_of_a_result_column() {
 
     assert_eq!(JobErrorKind::Usage, error.kind);
     let expected =
-        "the column \"status\" cannot be kept: the result has one of its own by that name (taken are row, url, ";
+        "the column \"status\" can't be kept: the result has one of its own by that name (taken are row, url, ";
     assert_eq!(expected, &error.to_string()[..expected.len()]);
     assert_eq!(Vec::<String>::new(), names(directory.path()), "nothing was begun");
 }

@@ -50,7 +50,7 @@ fn a_job_is_not_gone_on_with_where_that_was_ruled_out() {
     assert_eq!(JobErrorKind::Output, error.kind);
     assert_eq!(
         format!(
-            "{} already holds the results of a job: go on with it (without resume=false), replace them with fresh=true, or choose another output",
+            "{} already holds the results of a job: resume it (without resume=false), replace them with fresh=true, or choose another output",
             out.display()
         ),
         error.to_string()
@@ -118,7 +118,7 @@ fn results_without_what_belongs_to_them_are_not_touched_also_with_fresh() {
         assert_eq!(JobErrorKind::Output, error.kind);
         assert_eq!(
             format!(
-                "{0} holds results, but not the directory _headgate that belongs to them: bring it back from a copy, choose another output, or empty {0} yourself",
+                "{0} holds results, but not the directory _headgate that belongs to them: restore it from a copy, choose another output, or empty {0} yourself",
                 out.display()
             ),
             error.to_string()
@@ -148,7 +148,7 @@ fn a_directory_of_a_newer_headgate_is_left_alone() {
 
     assert_eq!(
         format!(
-            "{}/_headgate/job.json was written by a newer headgate: go on with that one, or choose another output",
+            "{}/_headgate/job.json was written by a newer headgate: use that version, or choose another output",
             out.display()
         ),
         error.to_string()
@@ -203,7 +203,7 @@ fn a_file_is_no_output_directory() {
     let below = file.join("deeper");
     let error = open_error(&options(&below, Format::Parquet));
     assert_eq!(JobErrorKind::Output, error.kind);
-    assert_eq!(format!("cannot write to {}: not a directory", below.display()), error.to_string());
+    assert_eq!(format!("can't write to {}: not a directory", below.display()), error.to_string());
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_directory_that_cannot_be_made_is_named_with_the_cause() {
     // Nobody may make directories there, root included.
     let error = open_error(&options(Path::new("/proc/headgate"), Format::Parquet));
     assert_eq!(JobErrorKind::Output, error.kind);
-    assert_eq!("cannot create the directory /proc/headgate: no such file or directory", error.to_string());
+    assert_eq!("can't create the directory /proc/headgate: no such file or directory", error.to_string());
 }
 
 #[test]

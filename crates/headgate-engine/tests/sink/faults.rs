@@ -20,7 +20,7 @@ fn a_full_disk_is_named_and_what_was_published_stays() {
 
         assert_eq!(JobErrorKind::Output, error.kind);
         let path = out.path().join(second);
-        assert_eq!(format!("cannot write {}: no space left on device", path.display()), error.to_string());
+        assert_eq!(format!("can't write {}: no space left on device", path.display()), error.to_string());
         let published = ["_headgate".to_owned(), format!("part-00000001.{extension}")];
         assert_eq!(published, names(out.path()).as_slice());
         assert_eq!(Vec::<String>::new(), names(&out.path().join("_headgate/tmp")), "its space is free again");
@@ -37,7 +37,7 @@ fn a_part_that_cannot_be_begun_is_named() {
 
     assert_eq!(JobErrorKind::Output, error.kind);
     let path = out.path().join("part-00000001.parquet");
-    assert_eq!(format!("cannot write {}: no such file or directory", path.display()), error.to_string());
+    assert_eq!(format!("can't write {}: no such file or directory", path.display()), error.to_string());
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn formats_that_do_not_go_with_the_output_are_refused() {
     let error = with(Output::Stdout, Format::Parquet);
     assert_eq!(JobErrorKind::Usage, error.kind);
     assert_eq!(
-        "parquet cannot be written to standard output: use format=ndjson, or a directory for output",
+        "parquet can't be written to standard output: use format=ndjson, or a directory for output",
         error.to_string()
     );
     for format in [Format::Parquet, Format::Ndjson] {

@@ -1,4 +1,4 @@
-//! What a user finds in the output: the files, their columns, and what is said when they cannot be written.
+//! What a user finds in the output: the files, their columns, and what is said when they can't be written.
 
 #![allow(clippy::unwrap_used)]
 

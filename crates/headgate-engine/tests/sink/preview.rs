@@ -117,11 +117,11 @@ fn what_cannot_be_shown_is_said_plainly() {
     );
 
     fs::write(parent.path().join("broken.parquet"), "PAR1").unwrap();
-    assert!(message("broken.parquet").starts_with("cannot read broken.parquet: "), "{}", message("broken.parquet"));
+    assert!(message("broken.parquet").starts_with("can't read broken.parquet: "), "{}", message("broken.parquet"));
 
     fs::write(parent.path().join("list.ndjson"), "{\"row\":1}\n[1]\n").unwrap();
     assert!(
-        message("list.ndjson").starts_with("cannot read list.ndjson: line 2 is not a JSON object"),
+        message("list.ndjson").starts_with("can't read list.ndjson: line 2 is not a JSON object"),
         "{}",
         message("list.ndjson")
     );

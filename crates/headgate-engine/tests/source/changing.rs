@@ -101,7 +101,7 @@ fn a_file_that_grows_while_it_is_read_ends_where_it_did_when_it_was_opened() {
         assert_same(then, &[first, rest].concat());
         assert_eq!((Some(COUNT as u64), Some(bytes)), (source.size().rows, source.size().bytes), "{name}");
         let note = note(&files, source.as_ref()).expect("a note");
-        assert!(note.starts_with(&format!("{name} has grown while it was read, from ")), "{note}");
+        assert!(note.starts_with(&format!("{name} grew while it was read, from ")), "{note}");
         assert!(note.ends_with("the rows are those that were there when it was opened"), "{note}");
     }
 }
@@ -175,13 +175,12 @@ fn a_file_that_is_cut_while_it_is_read_gives_whole_rows_and_then_an_error_with_t
         assert_same(&all[..read.len()], &read);
         let message = files.message(error.as_ref().expect("an error"));
         let start = format!(
-            "{name}: cut while it was read: it had {} bytes when it was opened, now {}, at byte ",
+            "{name}: truncated while it was read: it had {} bytes when it was opened, now {}, at byte ",
             grouped(then),
             grouped(now)
         );
         assert!(message.starts_with(&start), "{message}");
-        let end =
-            format!(", after {} rows; put back the file as it was to go on, or start over with fresh=true", read.len());
+        let end = format!(", after {} rows; restore the file to resume, or start over with fresh=true", read.len());
         assert!(message.ends_with(&end), "{message}");
         assert_eq!(Err(error.expect("an error")), source.next_batch(), "the error stays");
     }
@@ -285,7 +284,7 @@ fn a_file_that_was_only_touched_is_read_to_its_end_and_a_note_says_what_is_not_k
         assert_eq!(Some(COUNT as u64), source.size().rows);
         assert_eq!(
             Some(format!(
-                "{name} was written to while it was read: its size and its first and last 64 KiB are as they were; if something between them was changed, rows may be of either version: start over with fresh=true"
+                "{name} was written to while it was read: its size and its first and last 64 KiB are unchanged; if something in between was changed, rows may be from either version: start over with fresh=true"
             )),
             note(&files, source.as_ref())
         );
@@ -330,8 +329,8 @@ fn a_parquet_file_that_is_written_anew_in_place_is_noticed() {
     other[place] ^= 1;
     let whole = rows(&options).len();
     let cases: [(&[u8], &str); 3] = [
-        (&bytes[..bytes.len() / 2], "cut while it was read: it had "),
-        (b"PAR1", "cut while it was read: it had "),
+        (&bytes[..bytes.len() / 2], "truncated while it was read: it had "),
+        (b"PAR1", "truncated while it was read: it had "),
         (&other, "changed while it was read ("),
     ];
     for (now, expected) in cases {

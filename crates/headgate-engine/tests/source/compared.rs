@@ -147,8 +147,7 @@ fn the_first_row_that_differs_is_named_and_no_row_is_handed_on() {
         for changed in [0, 451, 899] {
             let line = format!("http://host/{changed}\n");
             let now = files.write(name, form(&lines(900).replace(&line, "http://host/other\n")));
-            let expected =
-                format!("{name}: row {changed} is not what it was when it was read: restore the file to resume");
+            let expected = format!("{name}: row {changed} has changed since it was read: restore the file to resume");
             check_refused(&expected, &files, &now, &then, Beyond::Same);
             check_refused(&expected, &files, &now, &then, Beyond::Grown);
             check_refused(&expected, &files, &now, &then, Beyond::Anything);

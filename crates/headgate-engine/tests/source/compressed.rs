@@ -57,7 +57,7 @@ fn a_compressed_file_of_no_bytes_is_refused_when_it_is_opened() {
         [("urls.txt.gz", "gzip"), ("urls.csv.gz", "gzip"), ("urls.ndjson.zst", "zstd"), ("urls.csv.zst", "zstd")]
     {
         assert_eq!(
-            format!("{name}: empty: {kind} data has some bytes even where it holds none; get the whole file"),
+            format!("{name}: empty: {kind} data has some bytes even where it holds none; get the complete file"),
             files.message(&open_error(&files.write(name, b"")))
         );
     }
@@ -107,7 +107,7 @@ fn what_follows_gzip_data_and_is_none_is_told_after_the_rows_with_its_place() {
         let (place, bytes) = (place + zeros, behind.len() - zeros);
         assert_eq!(
             format!(
-                "urls.txt.gz: the last {bytes} bytes are no gzip data, behind the end of what is, at byte {place}, after 1 rows; get a sound copy, or cut them off (head -c {place}), and start over with fresh=true"
+                "urls.txt.gz: the last {bytes} bytes are not gzip data, after the end of the gzip data, at byte {place}, after 1 rows; get an intact copy, or cut them off (head -c {place}), and start over with fresh=true"
             ),
             files.message(&error.expect("an error"))
         );
@@ -132,7 +132,7 @@ fn a_second_gzip_member_that_is_cut_is_called_cut() {
     let (rows, error) = drain(open(&files.write("urls.txt.gz", bytes)).as_mut());
     assert_eq!(["http://a/"].as_slice(), urls(&rows));
     let message = files.message(&error.expect("an error"));
-    assert!(message.starts_with("urls.txt.gz: cut short: its gzip data ends in the middle, "), "{message}");
+    assert!(message.starts_with("urls.txt.gz: cut short: its gzip data is truncated, "), "{message}");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_truncated_file_gives_its_rows_first_and_then_an_error_with_the_place() {
         let error = error.expect("a truncated file");
         assert_eq!(
             format!(
-                "{name}: cut short: its {kind} data ends in the middle, at byte {cut}, after {count} rows; get the whole file and start over with fresh=true"
+                "{name}: cut short: its {kind} data is truncated, at byte {cut}, after {count} rows; get the complete file and start over with fresh=true"
             ),
             files.message(&error)
         );
@@ -209,7 +209,7 @@ fn a_file_that_is_truncated_in_its_csv_header_cannot_be_opened() {
     let bytes = gzip(b"id,url\n");
     let error = open_error(&files.write("urls.csv.gz", &bytes[..12]));
     assert_eq!(
-        "urls.csv.gz: cut short: its gzip data ends in the middle, at byte 12, after 0 rows; get the whole file and start over with fresh=true",
+        "urls.csv.gz: cut short: its gzip data is truncated, at byte 12, after 0 rows; get the complete file and start over with fresh=true",
         files.message(&error)
     );
 }
@@ -224,9 +224,10 @@ fn a_file_that_is_not_what_its_name_says_is_refused() {
     let (rows, error) = drain(open(&files.write("urls.txt.zst", "http://a/\nhttp://b/\n")).as_mut());
     assert_eq!(0, rows.len());
     let message = files.message(&error.expect("a damaged file"));
-    let start = "urls.txt.zst: damaged: its zstd data cannot be decoded further (Unknown frame descriptor), at byte ";
+    let start =
+        "urls.txt.zst: damaged: its zstd data can't be decoded any further (Unknown frame descriptor), at byte ";
     assert!(message.starts_with(start), "{message}");
-    assert!(message.ends_with(", after 0 rows; get a sound copy and start over with fresh=true"), "{message}");
+    assert!(message.ends_with(", after 0 rows; get an intact copy and start over with fresh=true"), "{message}");
 }
 
 #[test]

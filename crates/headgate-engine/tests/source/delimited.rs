@@ -72,7 +72,7 @@ fn a_bad_line_is_a_defect_of_its_row_and_the_job_goes_on() {
         (b"x,http://\xE9/,", "http://\u{fffd}/", "the URL is not UTF-8 (line 3: byte 0xE9 after 7 good ones)"),
         (b"x,http://a/,\xE9", "http://a/", "the headers are not UTF-8 (line 3: byte 0xE9 after 0 good ones)"),
         (b"x,http://a/,hello", "http://a/", "the headers are not JSON: expected value (line 3: column 1)"),
-        (b"x,http://a/,[1]", "http://a/", "the headers are no JSON object (line 3)"),
+        (b"x,http://a/,[1]", "http://a/", "the headers are not a JSON object (line 3)"),
         (b"x,\"http://a/,", "", "a quote is opened and never closed (line 3)"),
     ];
     let files = Files::new();

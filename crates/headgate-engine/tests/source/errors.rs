@@ -8,7 +8,7 @@ use headgate_engine::model::options::SourceOptions;
 use crate::{Files, drain, open, open_error, options, rows};
 
 const KNOWN: &str =
-    "unknown extension: known are .txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
+    "unknown extension: headgate reads .txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
 
 #[test]
 fn an_input_that_cannot_be_read_at_all_is_named_with_the_reason() {
@@ -19,7 +19,7 @@ fn an_input_that_cannot_be_read_at_all_is_named_with_the_reason() {
     }
     let cases = [
         ("none.txt", "none.txt: no such file".to_owned()),
-        ("example.com", "example.com: no such file (a URL begins with its scheme, as in https://)".into()),
+        ("example.com", "example.com: no such file (a URL starts with its scheme, as in https://)".into()),
         ("parts", "parts: is a directory: name a file in it".into()),
         ("urls.txt/x.txt", "urls.txt/x.txt: no such file".into()),
         ("urls", format!("urls: {KNOWN}")),
@@ -28,7 +28,7 @@ fn an_input_that_cannot_be_read_at_all_is_named_with_the_reason() {
         (".txt", format!(".txt: {KNOWN}")),
         (
             "urls.parquet.gz",
-            "urls.parquet.gz: Parquet is compressed inside and cannot be read through a second compression: decompress it first".into(),
+            "urls.parquet.gz: Parquet is compressed inside and can't be read through a second compression: decompress it first".into(),
         ),
     ];
     for (name, expected) in cases {
@@ -60,12 +60,12 @@ fn a_file_without_a_column_that_is_needed_is_refused_with_those_it_has() {
         (
             "id,link",
             |_| {},
-            "urls.csv: there is no column \"url\" to take URLs from: say with url_column which one has them; the columns are \"id\", \"link\"",
+            "urls.csv: there is no column \"url\" with URLs: use url_column to name the one that has them; the columns are \"id\", \"link\"",
         ),
         (
             "id,url",
             |options| options.url_column = "uri".into(),
-            "urls.csv: there is no column \"uri\" to take URLs from: say with url_column which one has them; the columns are \"id\", \"url\"",
+            "urls.csv: there is no column \"uri\" with URLs: use url_column to name the one that has them; the columns are \"id\", \"url\"",
         ),
         (
             "id,url",
@@ -91,7 +91,7 @@ fn a_file_without_a_column_that_is_needed_is_refused_with_those_it_has() {
         (
             "id,url",
             |options| options.keep = vec!["status".into()],
-            "urls.csv: the column \"status\" cannot be kept: the result has one of its own by that name (taken are row, url, method, status, error, error_message, error_detail, attempts, final_url, headers, body, body_bytes, started_at, elapsed_us, ttfb_us, http_version, remote_addr)",
+            "urls.csv: the column \"status\" can't be kept: the result has one of its own by that name (taken are row, url, method, status, error, error_message, error_detail, attempts, final_url, headers, body, body_bytes, started_at, elapsed_us, ttfb_us, http_version, remote_addr)",
         ),
     ];
     let files = Files::new();
@@ -121,7 +121,7 @@ fn of_very_many_columns_the_first_are_named() {
 fn a_broken_header_is_told_with_its_line() {
     let files = Files::new();
     assert_eq!(
-        "urls.csv: line 2, which is to name the columns: a quote is opened and never closed",
+        "urls.csv: line 2, which should name the columns: a quote is opened and never closed",
         files.message(&open_error(&files.write("urls.csv", "\n\"id,url\n")))
     );
 }

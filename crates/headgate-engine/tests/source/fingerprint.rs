@@ -223,7 +223,7 @@ fn what_is_no_whole_parquet_file_or_not_there_is_told() {
     long_footer[length..length + 4].fill(0xFF);
     for bytes in [&[], &whole[..whole.len() - 1], &long_footer] {
         let error = Fingerprint::of(&files.write("cut.parquet", bytes)).expect_err("half a file");
-        assert_eq!("cut.parquet: cannot be read: not a whole Parquet file", files.message(&error));
+        assert_eq!("cut.parquet: can't be read: not a complete Parquet file", files.message(&error));
     }
     let error = Fingerprint::of(&options(&files.path("none.txt"))).expect_err("no file");
     assert_eq!("none.txt: no such file", files.message(&error));

@@ -61,7 +61,7 @@ fn open(options: &SourceOptions) -> Box<dyn Source> {
 }
 
 fn open_error(options: &SourceOptions) -> JobError {
-    source::open::open(options).err().expect("an input that cannot be opened")
+    source::open::open(options).err().expect("an input that can't be opened")
 }
 
 /// All rows, and the error that ended them if one did; the promises of every batch are checked on the way.

@@ -183,7 +183,7 @@ fn columns_of_types_that_cannot_be_used_are_refused_before_the_first_row() {
         ("body", "is neither text nor binary; its type is Int64"),
         (
             "headers",
-            "cannot be read as headers: it may be text (a JSON object), a map, a struct, or a list of structs of name and value; its type is Int64",
+            "can't be read as headers: it may be text (a JSON object), a map, a struct, or a list of structs of name and value; its type is Int64",
         ),
     ];
     for (name, expected) in cases {
@@ -206,7 +206,7 @@ fn what_is_no_parquet_file_or_not_the_whole_of_one_is_told() {
     let options = write(&files, &batch(vec![("url", url_column(1000))]), 100);
     let bytes = std::fs::read(&options.input).expect("a file");
     let message = files.message(&open_error(&files.write("urls.parquet", &bytes[..bytes.len() / 2])));
-    assert!(message.starts_with("urls.parquet: not a whole Parquet file: "), "{message}");
+    assert!(message.starts_with("urls.parquet: not a complete Parquet file: "), "{message}");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_file_without_the_url_column_is_refused_with_those_it_has() {
     let files = Files::new();
     let error = open_error(&write(&files, &batch(vec![("link", url_column(1)), ("id", url_column(1))]), 100));
     assert_eq!(
-        "urls.parquet: there is no column \"url\" to take URLs from: say with url_column which one has them; the columns are \"link\", \"id\"",
+        "urls.parquet: there is no column \"url\" with URLs: use url_column to name the one that has them; the columns are \"link\", \"id\"",
         files.message(&error)
     );
 }
@@ -230,7 +230,7 @@ fn a_damaged_row_group_ends_the_job_after_the_rows_before_it() {
     let (rows, error) = drain(open(&files.write("urls.parquet", bytes)).as_mut());
     assert_eq!(2000, rows.len());
     let message = files.message(&error.expect("a damaged file"));
-    let start = "urls.parquet: damaged: it cannot be read further than row group 3 of 4, after 2000 rows (";
+    let start = "urls.parquet: damaged: it can't be read beyond row group 3 of 4, after 2000 rows (";
     assert!(message.starts_with(start), "{message}");
 }
 
@@ -253,7 +253,7 @@ fn a_row_group_of_other_rows_than_the_footer_tells_of_is_damaged() {
         assert_eq!(expected, read.len());
         let message = files.message(&error.expect("a damaged file"));
         let end = format!(
-            "row group 2 of 2, after {expected} rows (its rows are not the {rows} that the footer tells of); get a sound copy and start over with fresh=true"
+            "row group 2 of 2, after {expected} rows (its rows are not the {rows} that the footer tells of); get an intact copy and start over with fresh=true"
         );
         assert!(message.ends_with(&end), "{message}");
     }

@@ -39,7 +39,7 @@ pub use self::config::DnsConfig;
 
 use self::answer::{Answer, Question};
 
-/// How long to wait where a connection cannot be taken.
+/// How long to wait where a connection can't be taken.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Names counted apart; questions for others are counted in the total alone.
@@ -73,7 +73,7 @@ impl DnsServer {
     /// Starts its thread, and returns when questions are heard.
     ///
     /// # Errors
-    /// The address cannot be listened on, or the system refuses the thread or its event loop.
+    /// The address can't be listened on, or the system refuses the thread or its event loop.
     pub fn start(config: DnsConfig) -> io::Result<Self> {
         let (udp, tcp) = bind(config.address)?;
         let address = udp.local_addr()?;

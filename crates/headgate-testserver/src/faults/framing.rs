@@ -59,7 +59,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "bad-chunk-size",
-        description: "sends a chunk size that is no number",
+        description: "sends a chunk size that is not a number",
         steps: &[
             Send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\nHello, World!\r\n0\r\n\r\n"),
             Close,

@@ -21,7 +21,7 @@ pub(super) const FAULTS: &[Fault] = &[
     },
     Fault {
         name: "bad-status",
-        description: "sends a status that is no number",
+        description: "sends a status that is not a number",
         steps: &[Send(b"HTTP/1.1 abc OK\r\nContent-Length: 13\r\n\r\nHello, World!"), Close],
     },
     Fault {
@@ -124,13 +124,13 @@ pub(super) const FAULTS: &[Fault] = &[
     },
 ];
 
-/// Signed like the other makers, though this one cannot fail.
+/// Signed like the other makers, though this one can't fail.
 #[expect(clippy::unnecessary_wraps, reason = "the type of `Step::Make`")]
 fn many_headers() -> io::Result<Vec<u8>> {
     let mut headers = String::with_capacity(MEBIBYTE + 128);
     let mut number = 0;
     while headers.len() < MEBIBYTE {
-        // Writing to a string cannot fail.
+        // Writing to a string can't fail.
         let _ = write!(headers, "X-Filler-{number:05}: {number:0>80}\r\n");
         number += 1;
     }

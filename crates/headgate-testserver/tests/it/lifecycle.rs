@@ -44,7 +44,7 @@ fn a_port_in_use_is_an_error_that_names_it() {
         let error = Server::start(config).expect_err("the port is in use");
         assert_eq!(io::ErrorKind::AddrInUse, error.kind());
         let message = error.to_string();
-        assert!(message.starts_with(&format!("cannot listen on {address}: ")), "{message}");
+        assert!(message.starts_with(&format!("can't listen on {address}: ")), "{message}");
         assert!(message.ends_with("; choose another port, or 0 for a free one"), "{message}");
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn codings(headers: &Headers) -> Result<Vec<Coding>, Failure> {
                 _ => return Ok(Vec::new()),
             };
             if codings.len() == MAX_CODINGS {
-                let message = format!("more than {MAX_CODINGS} content codings over one another");
+                let message = format!("more than {MAX_CODINGS} layers of content codings");
                 return Err(Failure::new(ErrorKind::Decode, message));
             }
             codings.push(coding);

@@ -187,7 +187,7 @@ impl Encoded {
     fn likely_length(&self) -> Option<Length> {
         let came = self.bytes.len() as u64;
         let said = match (self.codings.as_slice(), self.bytes.last_chunk()) {
-            // The end of a member says it (RFC 1952 section 2.3.1). If it lies, that is found out, but for what cannot be
+            // The end of a member says it (RFC 1952 section 2.3.1). If it lies, that is found out, but for what can't be
             // true: that is something else behind the last member.
             ([Coding::Gzip], Some(length)) => Some(u64::from(u32::from_le_bytes(*length)))
                 .filter(|length| *length <= came.saturating_mul(DEFLATE_MAX_RATIO)),

@@ -86,7 +86,7 @@ impl Resolver {
             }
         };
         let answer = timeout_at(by.into(), waiting.answer()).await;
-        answer.unwrap_or_else(|_| Err(Arc::new("nobody could tell its address in time".into())))
+        answer.unwrap_or_else(|_| Err(Arc::new("its address was not found in time".into())))
     }
 
     /// Names that are remembered, and names that are being asked for.

@@ -43,7 +43,7 @@ enum Trust {
 
 impl TlsConfigs {
     /// # Errors
-    /// `Usage`: the file of `cacert` cannot be read, or has no certificate.
+    /// `Usage`: the file of `cacert` can't be read, or has no certificate.
     pub fn get(&self, options: &RequestOptions) -> Result<Arc<ClientConfig>, JobError> {
         let trust = match &options.cacert {
             _ if options.insecure => Trust::Anybody,
@@ -69,7 +69,7 @@ fn cacert_trouble(path: &Path, what: &dyn Display) -> JobError {
 
 fn client_config(trust: &Trust, options: &RequestOptions) -> Result<Arc<ClientConfig>, JobError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let failed = |error: &dyn std::fmt::Display| JobError::usage(format!("TLS cannot be set up: {error}"));
+    let failed = |error: &dyn std::fmt::Display| JobError::usage(format!("TLS can't be set up: {error}"));
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| failed(&error))?;

@@ -48,7 +48,7 @@ pub fn reason(error: &Error) -> Reason {
             Reason::new("what the server sent is not TLS, or is broken").with(words(&format!("{what:?}")))
         }
         Error::AlertReceived(AlertDescription::HandshakeFailure) => {
-            "the server refused the TLS handshake, perhaps because it takes none of our ciphers".into()
+            "the server refused the TLS handshake, perhaps because it accepts none of our ciphers".into()
         }
         Error::AlertReceived(AlertDescription::ProtocolVersion) => {
             "the server refused the TLS handshake: it speaks neither TLS 1.2 nor 1.3".into()
@@ -57,14 +57,14 @@ pub fn reason(error: &Error) -> Reason {
             "the server refused the TLS handshake: it does not know this host name".into()
         }
         Error::AlertReceived(AlertDescription::CertificateRequired) => {
-            "the server asks for a client's certificate".into()
+            "the server requires a client certificate".into()
         }
         Error::AlertReceived(alert) => Reason::new(format!("the server ended TLS: {}", words(&format!("{alert:?}")))),
         Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => {
             "the server speaks neither TLS 1.2 nor 1.3".into()
         }
         Error::PeerIncompatible(why) => {
-            Reason::new(format!("the server's TLS does not go with ours: {}", words(&format!("{why:?}"))))
+            Reason::new(format!("the server's TLS is not compatible with ours: {}", words(&format!("{why:?}"))))
         }
         Error::PeerMisbehaved(why) => {
             Reason::new(format!("the server broke the rules of TLS: {}", words(&format!("{why:?}"))))
@@ -72,9 +72,9 @@ pub fn reason(error: &Error) -> Reason {
         Error::InappropriateMessage { .. } | Error::InappropriateHandshakeMessage { .. } => {
             "the server sent a TLS message out of turn".into()
         }
-        Error::DecryptError => "what the server sent cannot be decrypted".into(),
+        Error::DecryptError => "what the server sent can't be decrypted".into(),
         Error::PeerSentOversizedRecord => "the server sent a TLS record that is too large".into(),
-        Error::NoApplicationProtocol => "the server speaks no protocol of ours over TLS".into(),
+        Error::NoApplicationProtocol => "the server supports none of our protocols over TLS".into(),
         Error::General(what) => Reason::new("TLS failed").with(what.as_str()),
         other => Reason::new(format!("TLS failed: {}", words(&format!("{other:?}")))),
     }
@@ -92,7 +92,7 @@ fn of_certificate(error: &CertificateError) -> Reason {
         }
         CertificateError::NotValidYet => not_yet.into(),
         CertificateError::NotValidYetContext { not_before, .. } => {
-            Reason::new(not_yet).with(format!("it is valid from {} on", moment(*not_before)))
+            Reason::new(not_yet).with(format!("it is valid from {}", moment(*not_before)))
         }
         CertificateError::NotValidForName => other_name.into(),
         CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
@@ -104,10 +104,10 @@ fn of_certificate(error: &CertificateError) -> Reason {
             Reason::new(other_name).with(format!("for {names}{more}"))
         }
         CertificateError::UnknownIssuer => {
-            "the server's certificate is not trusted: it is self-signed, or of an unknown authority".into()
+            "the server's certificate is not trusted: it is self-signed, or from an unknown authority".into()
         }
         CertificateError::BadSignature => {
-            "the server's certificate is not signed by the authority whose name it bears".into()
+            "the server's certificate is not signed by the authority that it names".into()
         }
         CertificateError::BadEncoding => "the server's certificate is broken".into(),
         CertificateError::Revoked => "the server's certificate has been revoked".into(),
@@ -120,10 +120,11 @@ fn of_certificate(error: &CertificateError) -> Reason {
             "the server's certificate is signed in a way that is not supported".into()
         }
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
-            "the server's certificate is not one for servers".into()
+            "the server's certificate is not meant for servers".into()
         }
         other if is_authority(other) => {
-            "the server's certificate is not trusted: it is that of an authority, as self-signed ones are".into()
+            "the server's certificate is not trusted: it is an authority's own certificate, as self-signed ones are"
+                .into()
         }
         CertificateError::Other(other) => {
             let told = other.0.downcast_ref::<webpki::Error>().map(|error| words(&format!("{error:?}")));

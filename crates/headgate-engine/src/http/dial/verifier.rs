@@ -25,7 +25,7 @@ pub(super) struct GivenCertificates {
 
 impl GivenCertificates {
     /// # Errors
-    /// Why one of them cannot be trusted, for a person.
+    /// Why one of them can't be trusted, for a person.
     pub(super) fn new(given: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         for certificate in &given {

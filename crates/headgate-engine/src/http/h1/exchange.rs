@@ -106,7 +106,7 @@ pub struct Exchange {
     /// For what `reader` holds.
     reservation: Reservation,
     first_byte: Option<Instant>,
-    /// Why it cannot go on.
+    /// Why it can't go on.
     failure: Option<Failure>,
 }
 
@@ -188,7 +188,7 @@ impl Exchange {
         Ok(Reply { head, memory, first_byte, body, body_bytes, reusable })
     }
 
-    /// Reads until the response is whole, or cannot be.
+    /// Reads until the response is whole, or can't be.
     async fn read(&mut self, connection: &mut Connection, means: &Means<'_>, deadline: &mut Deadline) {
         while self.failure.is_none() && !self.reader.is_done() {
             // While bytes keep coming, nothing waits, and nothing but this looks at the clock.
@@ -232,7 +232,7 @@ impl Exchange {
     }
 
     fn timed_out(&self) -> Failure {
-        let what = if self.reader.head.is_some() { "the body did not come to its end" } else { "no answer came" };
+        let what = if self.reader.head.is_some() { "the body was not complete" } else { "no answer came" };
         Failure::new(ErrorKind::Timeout, format!("{what} in time")).with_option(OptionName::TimeoutS)
     }
 

@@ -108,7 +108,7 @@ pub fn parse_in_place<'a>(
 ) -> Result<Option<ParsedHead<'a>>, Failure> {
     let begin = &data[..data.len().min(PREFIX.len())];
     if *begin != PREFIX[..begin.len()] {
-        let reason = Reason::new("the answer is not HTTP/1: it begins with something else than a status line");
+        let reason = Reason::new("the answer is not HTTP/1: it doesn't start with a status line");
         return Err(protocol(reason.with(format!("with {}", shown(data)))));
     }
     let mut response = httparse::Response::new(&mut []);
@@ -149,7 +149,7 @@ fn framing(status: u16, to_head: bool, http_11: bool, meaning: &Meaning) -> Resu
         Framing::Empty
     } else if meaning.chunked {
         if !http_11 {
-            return Err(protocol("a response of HTTP/1.0 cannot be chunked"));
+            return Err(protocol("a response of HTTP/1.0 can't be chunked"));
         }
         Framing::Chunked
     } else {
@@ -187,7 +187,7 @@ impl Meaning {
             17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
                 // No other coding was asked for (there was no TE header), and chunked may be applied once only.
                 if self.chunked || !header.value.trim_ascii().eq_ignore_ascii_case(b"chunked") {
-                    let reason = Reason::new("the transfer-encoding is something else than `chunked`");
+                    let reason = Reason::new("the transfer-encoding is not `chunked`");
                     return Err(protocol(reason.with(shown(header.value))));
                 }
                 self.chunked = true;
@@ -269,20 +269,20 @@ mod tests {
                 "HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n",
             ),
             (
-                "the transfer-encoding is something else than `chunked` (`gzip, chunked`)",
+                "the transfer-encoding is not `chunked` (`gzip, chunked`)",
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
             ),
             (
-                "the transfer-encoding is something else than `chunked` (`chunked`)",
+                "the transfer-encoding is not `chunked` (`chunked`)",
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
             ),
-            ("a response of HTTP/1.0 cannot be chunked", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            ("a response of HTTP/1.0 can't be chunked", "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
             (
-                "the answer is not HTTP/1: it begins with something else than a status line (with `SSH-2.0-OpenSSH\\r\\n`)",
+                "the answer is not HTTP/1: it doesn't start with a status line (with `SSH-2.0-OpenSSH\\r\\n`)",
                 "SSH-2.0-OpenSSH\r\n",
             ),
             (
-                "the answer is not HTTP/1: it begins with something else than a status line (with `HTTP/2 200\\r\\n\\r\\n`)",
+                "the answer is not HTTP/1: it doesn't start with a status line (with `HTTP/2 200\\r\\n\\r\\n`)",
                 "HTTP/2 200\r\n\r\n",
             ),
             ("the head of the response is broken: invalid header name", "HTTP/1.1 200 OK\r\na : b\r\n\r\n"),

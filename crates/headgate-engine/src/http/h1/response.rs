@@ -135,7 +135,7 @@ impl ResponseReader {
                 return Ok(Some(used));
             }
             if head.status == 101 {
-                return Err(Failure::new(ErrorKind::Protocol, "the server switched protocols, which nobody asked for"));
+                return Err(Failure::new(ErrorKind::Protocol, "the server switched protocols without being asked"));
             }
             self.interim += 1;
             if self.interim > MAX_INTERIM {

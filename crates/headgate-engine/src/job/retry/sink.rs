@@ -112,5 +112,5 @@ fn with_attempts(records: &RecordBatch, tried: &[i16]) -> Result<RecordBatch, Jo
         if field.name() == "attempts" { Arc::new(sum.clone()) as ArrayRef } else { column.clone() }
     });
     RecordBatch::try_new(schema.clone(), columns.collect())
-        .map_err(|error| JobError::internal(format!("attempts cannot be added up: {error}")))
+        .map_err(|error| JobError::internal(format!("attempts can't be added up: {error}")))
 }

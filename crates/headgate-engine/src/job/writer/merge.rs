@@ -93,7 +93,7 @@ impl JobWriter {
             Err(error) => {
                 self.give_up();
                 let (shown, cause) = (path.display(), cause(&error));
-                let refused = message!("cannot merge {shown} with others: ");
+                let refused = message!("can't merge {shown} with others: ");
                 Err(JobError::output(match error.downcast::<JobError>() {
                     // It says what to do.
                     Ok(damaged) => message!(refused, damaged.message),

@@ -39,7 +39,7 @@ impl LineDecoder {
             readable.map_err(|why| {
                 let (name, data_type) = (field.name(), field.data_type());
                 JobError::usage(message!(
-                    "the input column {name:?} cannot be kept in NDJSON: its type is {data_type}, which cannot be read back ({why}); use ",
+                    "the input column {name:?} can't be kept in NDJSON: its type is {data_type}, which can't be read back ({why}); use ",
                     OptionName::Format.set("parquet")
                 ))
             })?;

@@ -56,7 +56,7 @@ struct HeaderLists<'a> {
 
 impl LineEncoder {
     /// # Errors
-    /// `Usage`: an input column to keep has a type that JSON cannot hold.
+    /// `Usage`: an input column to keep has a type that JSON can't hold.
     pub(crate) fn new(schema: &SchemaRef) -> Result<Self, JobError> {
         let columns = schema.fields().iter().enumerate().map(|(index, field)| {
             let before = if index == 0 { '{' } else { ',' };
@@ -67,7 +67,7 @@ impl LineEncoder {
         for column in &encoder.columns {
             let empty = new_empty_array(column.field.data_type());
             in_utc(&empty).and_then(|empty| Values::of(&column.field, &empty, &encoder.options).map(|_| ())).map_err(
-                |error| JobError::usage(format!("the input column {:?} cannot be kept: {error}", column.field.name())),
+                |error| JobError::usage(format!("the input column {:?} can't be kept: {error}", column.field.name())),
             )?;
         }
         encoder.check_keys()?;
@@ -81,7 +81,7 @@ impl LineEncoder {
             if self.columns.iter().any(|column| *column.field.name() == key) {
                 let name = bytes.field.name();
                 return Err(JobError::usage(message!(
-                    "the input column {key:?} cannot be kept in NDJSON: what is no text of {name:?} stands under that name; use ",
+                    "the input column {key:?} can't be kept in NDJSON: what is no text of {name:?} stands under that name; use ",
                     OptionName::Format.set("parquet")
                 )));
             }

@@ -25,7 +25,7 @@ impl NdjsonPart {
     /// An encoder for parts, all of which can be read back.
     ///
     /// # Errors
-    /// `Usage`: an input column to keep has a type that JSON cannot hold, or from which it does not come back.
+    /// `Usage`: an input column to keep has a type that JSON can't hold, or from which it does not come back.
     pub(crate) fn checked_encoder(schema: &SchemaRef) -> Result<Arc<LineEncoder>, JobError> {
         let encoder = LineEncoder::new(schema)?;
         LineDecoder::new(schema)?;

@@ -70,5 +70,5 @@ fn load(file: &File) -> Result<ArrowReaderMetadata, String> {
 
 /// The parquet crate answers some damage with a panic, which may not end whoever reads: it may be a Python process.
 fn caught<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("it cannot be decoded".into()))
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err("it can't be decoded".into()))
 }

@@ -101,6 +101,6 @@ fn a_part_that_is_missing_is_named() {
         let missing = path.with_file_name("missing");
         let error = writer(&path, &schema(&Fields::empty())).append(&missing, 0).unwrap_err();
         assert_eq!(io::ErrorKind::NotFound, error.kind());
-        assert_eq!(format!("cannot read {}: no such file or directory", missing.display()), error.to_string());
+        assert_eq!(format!("can't read {}: no such file or directory", missing.display()), error.to_string());
     }
 }

@@ -24,7 +24,7 @@ fn assert_damaged(path: &Path, error: &JobError) {
     assert!(error.to_string().starts_with(&format!("{}: damaged: ", path.display())), "{}", error.to_string());
     assert!(
         error.to_string().ends_with(
-            "; bring it back from a copy, or start over with headgate fetch: with fresh=true, or with another output"
+            "; restore it from a copy, or start over with headgate fetch: with fresh=true, or with another output"
         ),
         "{}",
         error.to_string()
@@ -122,7 +122,7 @@ fn a_part_that_is_missing_is_named_and_ends_the_rows() {
     let [parquet, ndjson] = paths(directory.path());
     let records = answered([b"Hello".to_vec()]);
     write(&ndjson, &records);
-    let message = format!("cannot read {}: no such file or directory", parquet.display());
+    let message = format!("can't read {}: no such file or directory", parquet.display());
 
     let mut rows = PartRows::new(vec![parquet.clone().into(), ndjson.into()], records.schema());
 

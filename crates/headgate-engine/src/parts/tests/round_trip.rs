@@ -207,16 +207,16 @@ fn ndjson_does_not_keep_what_could_not_be_read_back() {
         NdjsonPart::checked_encoder(&schema(&kept)).err().expect("refused").to_string()
     };
     assert_eq!(
-        "the input column \"body_base64\" cannot be kept in NDJSON: what is no text of \"body\" stands under that name; use format=parquet",
+        "the input column \"body_base64\" can't be kept in NDJSON: what is no text of \"body\" stands under that name; use format=parquet",
         refused("body_base64", DataType::Utf8)
     );
     let list = DataType::new_list(DataType::Duration(TimeUnit::Second), true);
     let message = refused("took", list);
-    assert!(message.starts_with("the input column \"took\" cannot be kept in NDJSON: its type is List("), "{message}");
-    assert!(message.ends_with(", which cannot be read back (a duration); use format=parquet"), "{message}");
+    assert!(message.starts_with("the input column \"took\" can't be kept in NDJSON: its type is List("), "{message}");
+    assert!(message.ends_with(", which can't be read back (a duration); use format=parquet"), "{message}");
     let message = refused("span", DataType::Interval(arrow_schema::IntervalUnit::DayTime));
     assert!(
-        message.starts_with("the input column \"span\" cannot be kept in NDJSON: its type is Interval"),
+        message.starts_with("the input column \"span\" can't be kept in NDJSON: its type is Interval"),
         "{message}"
     );
 }

@@ -134,7 +134,7 @@ impl Drop for LookUp {
 }
 
 fn given_up() -> Answer {
-    Err(Arc::new("the look-up was given up".into()))
+    Err(Arc::new("the look-up was cancelled".into()))
 }
 
 #[cfg(test)]

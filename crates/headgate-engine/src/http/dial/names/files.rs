@@ -26,7 +26,7 @@ impl Files {
         Self { resolv_conf: "/etc/resolv.conf".into(), hosts: "/etc/hosts".into(), server }
     }
 
-    /// What cannot be read is as if it were empty, as for the C library.
+    /// What can't be read is as if it were empty, as for the C library.
     fn read(&self) -> Config {
         let config = Config::parse(&fs::read(&self.resolv_conf).unwrap_or_default());
         Config {

@@ -16,7 +16,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// What cannot be read is as if it were empty.
+    /// What can't be read is as if it were empty.
     pub fn of_file(path: &Path) -> Self {
         File::open(path).map(|file| Self::read(file.take(MAX_BYTES))).unwrap_or_default()
     }

@@ -34,12 +34,12 @@ pub async fn look_up(servers: &Servers, config: &Config, name: &str, prefer: Fam
             Err(unanswered) => return Settled::none(unanswered, None),
         }
     }
-    first.unwrap_or_else(|| Settled::none("no name that can be looked up", None))
+    first.unwrap_or_else(|| Settled::none("not a name that can be looked up", None))
 }
 
 async fn look_up_one(servers: &Servers, name: &str, prefer: Family) -> Result<Known, Unanswered> {
     let (Some(v4), Some(v6)) = (Question::new(name, Family::V4), Question::new(name, Family::V6)) else {
-        return Ok(Known::None(Settled::none("no name that can be looked up", None)));
+        return Ok(Known::None(Settled::none("not a name that can be looked up", None)));
     };
     let mut v4 = pin!(servers.ask(v4));
     let mut v6 = pin!(servers.ask(v6));

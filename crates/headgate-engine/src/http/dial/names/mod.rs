@@ -124,7 +124,7 @@ impl Names {
     }
 
     fn start(way: Way) -> Result<Self, String> {
-        let failed = |error| format!("names cannot be looked up: {error}");
+        let failed = |error| format!("names can't be looked up: {error}");
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(system::MAX_THREADS)

@@ -137,13 +137,13 @@ impl Servers {
 }
 
 fn unasked(error: &io::Error) -> Reason {
-    format!("the name server cannot be asked: {}", cause(error)).into()
+    format!("the name server can't be asked: {}", cause(error)).into()
 }
 
 /// What a code means (RFC 1035 section 4.1.1).
 fn meaning(code: Option<ResponseCode>) -> Reason {
     match code {
-        None => "the answer of the name server makes no sense".into(),
+        None => "the name server's answer makes no sense".into(),
         Some(ResponseCode::FormErr) => "the name server does not understand the question (FORMERR)".into(),
         Some(ResponseCode::ServFail) => "the name server failed (SERVFAIL)".into(),
         Some(ResponseCode::Refused) => "the name server refused to answer (REFUSED)".into(),

@@ -1,6 +1,6 @@
 //! The UDP sockets that one server is asked over: few, however many questions are under way.
 //!
-//! An answer is known by its socket, its number and its question. Who cannot see our packets has to guess the socket's port
+//! An answer is known by its socket, its number and its question. Who can't see our packets has to guess the socket's port
 //! and the number to forge one (RFC 5452), so numbers are random, and a socket that has sent [`SENT_BY_SOCKET`] makes way
 //! for one with another port. It lives on until nobody waits for an answer on it.
 

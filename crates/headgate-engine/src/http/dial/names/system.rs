@@ -50,7 +50,7 @@ impl System {
                 Settled::found(addresses, FOUND_FOR)
             }
             Ok(Err(error)) => Settled::none(error.to_string(), None),
-            Err(error) => Settled::none(Reason::new("the look-up was given up").with(error.to_string()), None),
+            Err(error) => Settled::none(Reason::new("the look-up was cancelled").with(error.to_string()), None),
         }
     }
 }
