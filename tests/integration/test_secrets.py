@@ -51,7 +51,7 @@ def test_a_renewed_token_goes_on_and_a_forgotten_one_is_refused(tmp_path: Path) 
     with serving() as server:
         begun = ("fetch", f"{server}{url}", "-o", out, "-H", "X-A: 1")
         headgate(*begun, "-H", f"Authorization: {PASSWORD}", check=3)
-        missing = "the header authorization is missing, whose value is not stored: give one with --user, --bearer"
+        missing = "the header authorization is missing, and its value isn't stored: give it with --user, --bearer"
         for command in (begun, ("retry", out, "-H", "X-A: 1")):
             assert missing in headgate(*command, check=2).errors()[0]
             assert headgate(*command, "-u", "me:renewed", check=3).errors() == []
@@ -79,7 +79,7 @@ def test_a_password_in_a_url_is_sent_and_stands_in_nothing_that_is_written(tmp_p
             told += [path.read_text(errors="replace") for path in (out / "_headgate").rglob("*") if path.is_file()]
         refused = headgate("retry", tmp_path / "pattern", check=2)
         told += [refused.stderr]
-        assert "whose value is not stored: give one with --user, --bearer or --header" in refused.errors()[0]
+        assert "its value isn't stored: give it with --user, --bearer or --header" in refused.errors()[0]
         headgate("retry", tmp_path / "pattern", "-u", f"me:{PASSWORD}", check=3)
         # Rows of a file have their own again.
         headgate("retry", tmp_path / "file", check=3)
