@@ -123,8 +123,8 @@ fn a_job_whose_rows_are_others_now_stays_as_it_is_and_goes_on_when_they_are_back
         let whole = text(&rig);
         let name = input(&rig).display().to_string();
         let others = [
-            (whole.replacen("/7\n", "/seven\n", 1), "row 7 is not what it was when it was read"),
-            (whole.replacen("/21\n", "/twenty\n", 1), "row 21 is not what it was when it was read"),
+            (whole.replacen("/7\n", "/seven\n", 1), "row 7 has changed since it was read"),
+            (whole.replacen("/21\n", "/twenty\n", 1), "row 21 has changed since it was read"),
             (whole.split_inclusive('\n').take(9).collect(), "truncated: it has 9 rows now"),
         ];
         for (other, expected) in others {
@@ -211,7 +211,7 @@ fn failed_rows_are_asked_again_of_an_input_that_has_grown_but_of_no_other() {
     // Row 6 is not asked again: but who knows what the file is?
     put(&rig, &whole.replacen("/6\n", "/six\n", 1));
     let (rows, failure) = retry();
-    assert!(failure.is_some_and(|failure| failure.contains(": row 6 is not what it was when it was read")));
+    assert!(failure.is_some_and(|failure| failure.contains(": row 6 has changed since it was read")));
     assert_eq!((0, 8), (rows, failing.statistics().requests));
 }
 
