@@ -100,13 +100,17 @@ def test_a_finished_job_without_failed_rows_ends_with_0(server: str, tmp_path: P
 def test_an_input_that_has_changed_is_refused_and_nothing_is_touched(job: Again) -> None:
     job.stop(signal.SIGINT)
     before, asked = files(job.out), job.requests()
-    with job.source.open("a") as source:
-        source.write(f"{job.server}/more\n")
-    refused = headgate(*job.command)
-    assert 0 != refused.code
-    assert str(job.source) in refused.errors()[0]
-    assert "--fresh" in refused.errors()[0]
-    assert (before, asked) == (files(job.out), job.requests())
+    rows = job.source.read_text()
+    for changed, way_on in [
+        (f"{job.server}/another\n" + rows.partition("\n")[2], "--fresh"),
+        (f"{rows}{job.server}/more\n", "--allow-grown"),
+    ]:
+        job.source.write_text(changed)
+        refused = headgate(*job.command)
+        assert 0 != refused.code
+        assert str(job.source) in refused.errors()[0]
+        assert way_on in refused.errors()[0]
+        assert (before, asked) == (files(job.out), job.requests())
 
 
 def test_another_job_is_refused_by_the_name_of_what_differs(job: Again) -> None:
@@ -116,7 +120,7 @@ def test_another_job_is_refused_by_the_name_of_what_differs(job: Again) -> None:
         "--fail-on": "404",
         "--format": "ndjson",
         "--head": "10",
-        "--header": "Authorization: other",
+        "--header": "X-Other: 1",
         "--method": "HEAD",
     }.items():
         refused = headgate(*job.command, named, value)

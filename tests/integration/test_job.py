@@ -104,5 +104,5 @@ def test_a_retry_of_another_request_is_refused(tmp_path: Path) -> None:
     with changing() as origin:
         origin.statuses["/1"] = 503
         headgate.fetch(f"{origin.url}/[1-2]", tmp_path, headers={"X-Token": "secret"})
-        with pytest.raises(headgate.OutputError, match="their values are not stored"):
+        with pytest.raises(headgate.OutputError, match="their values aren't stored"):
             headgate.Job.open(tmp_path).retry()

@@ -7,10 +7,7 @@ import pytest
 import headgate
 from support.run import headgate as command
 
-LOCAL = (
-    "results are written to a local directory, not to s3://: name one, and copy it when the job has finished, "
-    "with what the store has for that"
-)
+LOCAL = "results are written to a local directory, not to s3://: name one, and upload it when the job has finished"
 FILE = "results are a directory of files, and this is the name of a file: use"
 
 
@@ -41,12 +38,11 @@ def test_a_job_in_a_directory_with_such_a_name_goes_on(server: str, tmp_path: Pa
 
 @pytest.mark.parametrize("url", ["s3://bucket/urls.txt", "ftp://a.example/[1-3]", "file:///etc/hosts"])
 def test_an_input_of_another_scheme_is_refused_as_such(url: str, tmp_path: Path) -> None:
-    scheme = url.partition("://")[0]
     expected = (
-        f"{url}: {scheme}:// is neither http:// nor https://; a list of URLs is a local file, by its path: "
-        "copy it here, or pipe its lines into -"
+        f"{url}: only http:// and https:// URLs can be fetched; to read a list of URLs, give the path of a local file, "
+        "or pipe its lines into -"
     )
     assert [expected] == command("fetch", url, "-o", tmp_path / "out", check=2).errors()
-    with pytest.raises(headgate.InputError, match="neither http:// nor https://"):
+    with pytest.raises(headgate.InputError, match="only http:// and https://"):
         headgate.fetch(url, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -103,7 +103,7 @@ def test_a_job_from_standard_input_that_was_stopped_says_that_it_cannot_go_on(tm
         )
         assert "this input can't be read again: if the job is stopped, it can't be resumed" == stderr.splitlines()[0]
         refused = headgate("fetch", "-", "-o", out, stdin=urls, check=2)
-        assert "standard input, which can't be read again to go on" in refused.errors()[0]
+        assert "standard input, which can't be read again, so the job can't be resumed" in refused.errors()[0]
 
 
 def feed(process: "subprocess.Popen[bytes]", data: bytes) -> None:

@@ -72,12 +72,15 @@ def test_only_failures_of_the_kinds_that_were_named_are_asked(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("expected", "flags"),
     [
-        ("--header was x-token, now it is not given; their values are not stored", ["-d", "a=1"]),
+        ("--header was x-token, now it is not given; their values aren't stored", ["-d", "a=1"]),
         (
             "the value of --header x-token has changed (if it is a credential, say so with --secret-header x-token)",
             ["-H", "X-Token: two", "-d", "a=1"],
         ),
-        ("--data was given, now it is not; their values are not stored: give those", ["-H", "X-Token: one"]),
+        (
+            "--data was given, now it is not; their values aren't stored: give the same ones again",
+            ["-H", "X-Token: one"],
+        ),
         ("--data is a different body", ["-H", "X-Token: one", "-d", "a=2"]),
     ],
 )
@@ -102,8 +105,8 @@ def test_what_is_no_valid_request_is_asked_again_only_by_name(tmp_path: Path) ->
         origin.statuses.clear()
         done = headgate("retry", out, check=3)
         note = (
-            "note: 1 failed row was not asked again, because an invalid_request stays one;"
-            " to ask anyway, use --only invalid_request"
+            "note: 1 failed row was not requested again, because invalid_request would be the result again;"
+            " to request them anyway, use --only invalid_request"
         )
         assert note in done.stderr.splitlines()
         assert ["/2", "/2"] == paths(origin)

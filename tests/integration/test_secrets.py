@@ -42,7 +42,7 @@ def test_two_credentials_for_one_header_are_refused_with_both_names(server: str,
     )
     assert ["--header and --user both set Authorization: leave one of them out"] == refused.errors()
     assert not (tmp_path / "out").exists()
-    with pytest.raises(package.UsageError, match="bearer and user both say what Authorization is"):
+    with pytest.raises(package.UsageError, match="bearer and user both set Authorization"):
         package.fetch(f"{server}/", tmp_path / "out", bearer="x", user=f"me:{PASSWORD}")
 
 
@@ -51,12 +51,12 @@ def test_a_renewed_token_goes_on_and_a_forgotten_one_is_refused(tmp_path: Path) 
     with serving() as server:
         begun = ("fetch", f"{server}{url}", "-o", out, "-H", "X-A: 1")
         headgate(*begun, "-H", f"Authorization: {PASSWORD}", check=3)
-        missing = "the header authorization is missing, whose value is not stored: give one with --user, --bearer"
+        missing = "the header authorization is missing, and its value isn't stored: give it with --user, --bearer"
         for command in (begun, ("retry", out, "-H", "X-A: 1")):
             assert missing in headgate(*command, check=2).errors()[0]
             assert headgate(*command, "-u", "me:renewed", check=3).errors() == []
         other = headgate("retry", out, "-H", "X-A: 2", "-u", "me:x", check=2).errors()[0]
-        assert "the value of --header x-a is another one" in other
+        assert "the value of --header x-a has changed" in other
         assert headgate("retry", out, "-H", "X-A: 2", "-u", "me:x", "--secret-header", "x-a", check=3).errors() == []
         package.Job.open(out).retry(headers={"X-A": "1"}, bearer="renewed")
 
@@ -79,7 +79,7 @@ def test_a_password_in_a_url_is_sent_and_stands_in_nothing_that_is_written(tmp_p
             told += [path.read_text(errors="replace") for path in (out / "_headgate").rglob("*") if path.is_file()]
         refused = headgate("retry", tmp_path / "pattern", check=2)
         told += [refused.stderr]
-        assert "whose value is not stored: give one with --user, --bearer or --header" in refused.errors()[0]
+        assert "its value isn't stored: give it with --user, --bearer or --header" in refused.errors()[0]
         headgate("retry", tmp_path / "pattern", "-u", f"me:{PASSWORD}", check=3)
         # Rows of a file have their own again.
         headgate("retry", tmp_path / "file", check=3)

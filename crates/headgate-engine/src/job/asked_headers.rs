@@ -60,7 +60,7 @@ impl AskedHeaders {
             } else {
                 OptionName::Headers.into()
             };
-            message!("the header {name} is missing, whose value is not stored: give one with ", ways)
+            message!("the header {name} is missing, and its value isn't stored: give it with ", ways)
         };
         missing.into_iter().map(phrase).collect()
     }
@@ -172,8 +172,8 @@ mod tests {
             AskedHeaders::new(&request(&[("X-A", "1"), ("Authorization", "a"), ("X-Key", "b")], &["X-Key"]), SALT);
         assert_eq!(
             vec![
-                "the header authorization is missing, whose value is not stored: give one with user, bearer or headers",
-                "the header x-key is missing, whose value is not stored: give one with headers",
+                "the header authorization is missing, and its value isn't stored: give it with user, bearer or headers",
+                "the header x-key is missing, and its value isn't stored: give it with headers",
             ],
             phrases(&then, &request(&[("X-A", "1")], &[]))
         );

@@ -21,7 +21,7 @@ pub(super) fn check_new(root: &Path) -> Result<(), JobError> {
     if let Some(scheme) = scheme_of(&shown) {
         return Err(JobError::usage(message!(
             OptionName::Output.set(&*shown),
-            ": results are written to a local directory, not to {scheme}://: name one, and copy it when the job has finished, with what the store has for that"
+            ": results are written to a local directory, not to {scheme}://: name one, and upload it when the job has finished"
         )));
     }
     match without_extension(&shown) {
@@ -54,7 +54,7 @@ mod tests {
     fn a_name_that_is_no_directorys_is_refused_with_what_to_do() {
         let local = |scheme: &str| {
             format!(
-                ": results are written to a local directory, not to {scheme}://: name one, and copy it when the job has finished, with what the store has for that"
+                ": results are written to a local directory, not to {scheme}://: name one, and upload it when the job has finished"
             )
         };
         let file = |directory: &str| {

@@ -36,11 +36,10 @@ impl Form {
         if input == "-" {
             return Ok(Self::Stdin);
         }
-        if let Some(scheme) =
-            scheme_of(input).filter(|scheme| !ASKED.iter().any(|asked| asked.eq_ignore_ascii_case(scheme)))
-        {
+        let is_asked = |scheme: &str| ASKED.iter().any(|asked| asked.eq_ignore_ascii_case(scheme));
+        if scheme_of(input).is_some_and(|scheme| !is_asked(scheme)) {
             return Err(JobError::input(format!(
-                "{input}: {scheme}:// is neither http:// nor https://; a list of URLs is a local file, by its path: copy it here, or pipe its lines into -"
+                "{input}: only http:// and https:// URLs can be fetched; to read a list of URLs, give the path of a local file, or pipe its lines into -"
             )));
         }
         if input.contains("://") {

@@ -180,10 +180,10 @@ fn a_job_goes_on_with_renewed_credentials_and_not_without_them() {
     rig.options.request.bearer = Some("secret".into());
     rig.run();
     for (missing, change) in [
-        ("the header authorization is missing, whose value is not stored", |options| {
+        ("the header authorization is missing, and its value isn't stored", |options| {
             options.request.bearer = None;
         }),
-        ("the header x-key is missing, whose value is not stored", |options| {
+        ("the header x-key is missing, and its value isn't stored", |options| {
             options.request.headers.pop();
         }),
     ] as [(&str, Change); 2]
@@ -224,7 +224,7 @@ fn a_user_in_the_url_with_ranges_is_stored_nowhere_and_has_to_be_given_again() {
     let without = rig.refusal(|options| options.source.input = at("", &rig.server));
     for refusal in [without, retry(None).map(drop).expect_err("nobody asks").to_string()] {
         assert!(
-            refusal.contains("the header authorization is missing, whose value is not stored: give one with user"),
+            refusal.contains("the header authorization is missing, and its value isn't stored: give it with user"),
             "{refusal}"
         );
     }

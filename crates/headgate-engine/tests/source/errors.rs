@@ -43,7 +43,7 @@ fn a_url_that_is_not_http_is_refused_before_anything_is_read() {
     {
         let input = format!("{scheme}://{rest}");
         let expected = format!(
-            "{input}: {scheme}:// is neither http:// nor https://; a list of URLs is a local file, by its path: copy it here, or pipe its lines into -"
+            "{input}: only http:// and https:// URLs can be fetched; to read a list of URLs, give the path of a local file, or pipe its lines into -"
         );
         let error = open_error(&options(Path::new(&input)));
         assert_eq!((JobErrorKind::Input, expected), (error.kind, error.to_string()));

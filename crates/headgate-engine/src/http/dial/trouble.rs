@@ -129,8 +129,7 @@ fn of_certificate(error: &CertificateError) -> Reason {
             "the server's certificate is not meant for servers".into()
         }
         other if is_authority(other) => {
-            "the server's certificate is not trusted: it is an authority's own certificate, as self-signed ones are"
-                .into()
+            "the server's certificate is not trusted: it is self-signed, or an authority's own".into()
         }
         CertificateError::Other(other) => {
             let told = other.0.downcast_ref::<webpki::Error>().map(|error| words(&format!("{error:?}")));
