@@ -173,7 +173,7 @@ class Summary:
         answered: Rows with a whole response whose status is not in `fail_on`.
         failed: The others: with an error, or with a status in `fail_on`.
         rows_known: Rows of the input, where that is known.
-        abandoned: Requests in flight that were given up when the grace was over; they are no rows of the result.
+        abandoned: Requests in flight that were dropped when the grace was over; they are not in the results.
         statuses: Answered rows by HTTP status.
         errors: Failed rows by kind of error, or by status as `status:503`.
         error_examples: One failed row for each kind of error, and for up to 16 statuses.

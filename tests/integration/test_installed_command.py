@@ -147,13 +147,14 @@ def test_show_says_alike_of_all_formats_that_these_are_all_rows(form: str, serve
 def test_show_prints_the_failed_rows_alone_and_why_they_failed(form: str, server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     urls = f"{server}/{{a,status/503,b,status/404,c,status/500}}"
-    headgate("fetch", urls, "-o", out, "--format", form, "-c", "1", check=3)
+    headgate("fetch", urls, "-o", out, "--format", form, check=3)
     header, _, *lines = headgate("show", out, "--failed", check=0).stdout.splitlines()
     assert ["row", "status", "error", "error_message", "url"] == header.split()
-    assert [["1", "503"], ["5", "500"]] == [line.split()[:2] for line in lines[:2]]
+    assert [["1", "503"], ["5", "500"]] == sorted(line.split()[:2] for line in lines[:2])
     assert lines[2].startswith("all 2 rows; also there, with --columns: method, ")
     one = headgate("show", out, "--failed", "-n", "1", "--columns", "url,row", check=0).stdout.splitlines()
-    assert (f"{server}/status/503 1", "1 of 2 rows") == (" ".join(one[2].split()), one[3].partition(";")[0])
+    assert one[2].split() in ([f"{server}/status/503", "1"], [f"{server}/status/500", "5"])
+    assert one[3].startswith("1 of 2 rows; ")
 
 
 def test_show_says_that_no_row_has_failed(server: str, tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def test_what_is_no_valid_request_is_asked_again_only_by_name(tmp_path: Path) ->
         origin.statuses.clear()
         done = headgate("retry", out, check=3)
         note = (
-            "note: 1 failed row was not requested again, because invalid_request would be the result again;"
-            " to request them anyway, use --only invalid_request"
+            "note: 1 failed row was left out, because its request is invalid;"
+            " to retry anyway, use --only invalid_request"
         )
         assert note in done.stderr.splitlines()
         assert ["/2", "/2"] == paths(origin)
@@ -154,3 +154,9 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
     with changing() as origin:
         failing(origin, tmp_path / "out")
         assert "" == headgate("retry", tmp_path / "out", "-q", check=3).stderr
+
+
+def test_a_retry_of_nothing_needs_no_credentials(server: str, tmp_path: Path) -> None:
+    headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", "-H", "Authorization: token", check=0)
+    nothing = headgate("retry", tmp_path / "out", check=0)
+    assert ["nothing to retry: no row of the job has failed"] == nothing.stderr.splitlines()

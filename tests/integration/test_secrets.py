@@ -94,13 +94,14 @@ def test_a_password_in_a_url_is_sent_and_stands_in_nothing_that_is_written(tmp_p
     assert [] == [text for text in told if PASSWORD in text]
 
 
-def test_a_proxy_that_is_ignored_is_told_at_the_start_and_in_the_notes(
+def test_a_proxy_that_is_ignored_is_told_once_at_the_start_and_in_the_summary(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@proxy:3128")
     summary = tmp_path / "summary.json"
     note = "HTTPS_PROXY is set but ignored: headgate can't use proxies yet and connects directly"
     done = headgate("fetch", f"{server}/", "-o", tmp_path / "out", "--summary", summary, check=0)
+    assert [note] == [line for line in done.stderr.splitlines() if "proxies" in line]
     assert note == done.stderr.splitlines()[0]
     assert [note] == json.loads(summary.read_text())["notes"]
     assert "" == headgate("fetch", f"{server}/", "-o", tmp_path / "out", "-q", check=0).stderr

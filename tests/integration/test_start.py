@@ -1,6 +1,8 @@
 """Runs in the background of a Python program, and what becomes of them when it is told to end, or ends."""
 
 import asyncio
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -15,6 +17,9 @@ import pytest
 import headgate
 from support.results import table
 from support.run import LONGEST_S, printed_by, serving, stats, wait_for, wait_for_requests
+from support.terminal import read
+
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
 @contextmanager
@@ -119,6 +124,37 @@ def test_sigterm_ends_a_program_when_all_of_its_runs_are_written(then: str, tmp_
         process.send_signal(signal.SIGTERM)
         assert -signal.SIGTERM == process.wait(LONGEST_S)
         assert stats(server)["requests"] == sum(rows_of(out) for out in tmp_path.iterdir())
+
+
+def test_sigterm_leaves_the_terminal_of_a_program_that_waits_as_it_was(tmp_path: Path) -> None:
+    program = """
+        import sys, headgate
+        headgate.start(f"{sys.argv[1]}/[1-100000]", "out", concurrency=20, progress=True).wait()
+    """
+    ours, theirs = pty.openpty()
+    shown = ""
+    with (
+        serving("--delay", "0..0.2") as server,
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(program), server],
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stderr=theirs,
+            env=os.environ | {"TERM": "xterm"},
+        ) as process,
+    ):
+        os.close(theirs)
+        try:
+            while chunk := read(ours):
+                if HIDE_CURSOR in chunk:
+                    process.send_signal(signal.SIGTERM)
+                shown += chunk
+            assert -signal.SIGTERM == process.wait(LONGEST_S)
+        finally:
+            process.kill()
+            os.close(ours)
+    assert shown.endswith(SHOW_CURSOR)
+    assert rows_of(tmp_path / "out") < 100_000
 
 
 def test_a_program_that_handles_sigterm_itself_is_not_interfered_with(tmp_path: Path) -> None:

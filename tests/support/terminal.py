@@ -31,7 +31,7 @@ def _run(command: Sequence[str | Path], question: str, answer: str) -> tuple[int
             env=os.environ | {"TERM": "dumb"},
         ) as process:
             os.close(theirs)
-            while chunk := _read(ours):
+            while chunk := read(ours):
                 shown += chunk
                 if answer and shown.endswith(question):
                     os.write(ours, answer.encode())
@@ -41,7 +41,8 @@ def _run(command: Sequence[str | Path], question: str, answer: str) -> tuple[int
         os.close(ours)
 
 
-def _read(terminal: int) -> str:
+def read(terminal: int) -> str:
+    """What is shown next; nothing when the other side is closed."""
     try:
         return os.read(terminal, 4096).decode()
     except OSError:  # the other side is closed

@@ -80,7 +80,7 @@ def test_a_narrow_terminal_gets_what_matters_most(monkeypatch: pytest.MonkeyPatc
         "37,412 of 100,000 rows (37 %)",
         "1.2 s, 2.1 s left",
         "31,204 requests/s, 256 in flight",
-        "p50 8.1 ms, p99 21 ms",
+        "latency p50 8.1 ms, p99 21 ms",
         "10 failed",
         "bound by concurrency: 256 in flight at",
         "a mean of 8.1 ms allow 31,605",

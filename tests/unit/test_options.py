@@ -195,3 +195,5 @@ def test_each_option_is_an_argument_with_its_help(function: Any, options: Option
 def test_an_unknown_option_is_refused_with_the_one_that_was_meant() -> None:
     with pytest.raises(TypeError, match=r"^fetch\(\) got an unexpected keyword argument 'concurency': did you mean"):
         headgate.fetch("urls.txt", "results", concurency=5)  # type: ignore[call-arg] # that is the point
+    with pytest.raises(TypeError, match=r"^start\(\) got an unexpected keyword argument 'concurency': did you mean"):
+        headgate.start("urls.txt", "results", concurency=5)  # type: ignore[call-arg] # as above

@@ -1,5 +1,7 @@
 import io
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -74,6 +76,17 @@ def test_it_says_how_many_rows_there_are(
     expected: str, rows: Sequence[Sequence[str | None]], total: int | None
 ) -> None:
     assert expected == shown(width=200, rows=rows, total=total)[-1].partition(";")[0]
+
+
+def test_what_stands_below_the_table_is_broken_between_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((30, 24)))
+    with (tmp_path / "terminal").open("w+") as stream:
+        print_table(Console(file=stream, width=30), NAMES, ROWS, 2, ["row"])
+        stream.seek(0)
+        closing = stream.read().partition("all 2 rows;")[2]
+    words = {word.strip(",") for word in closing.split()}
+    assert set(NAMES) - {"row"} <= words
+    assert max(map(len, closing.splitlines())) <= 30
 
 
 @pytest.mark.parametrize("width", [40, 30])

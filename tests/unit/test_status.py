@@ -93,6 +93,16 @@ def test_a_run_that_has_not_ended_runs_or_was_killed() -> None:
     assert ["killed or failed", "running"] == [line.rpartition("  ")[2] for line in lines(running=True, runs=runs)[-2:]]
 
 
+def test_runs_are_not_a_table_where_that_is_wider_than_the_terminal() -> None:
+    narrow = report(JobStatus.from_json(status_json()), 60).splitlines()
+    table = lines()
+    assert table == report(JobStatus.from_json(status_json()), max(map(len, table))).splitlines()
+    expected = ["  started      2026-11-20 20:19:33 UTC", "  last commit  2026-11-20 20:21:07 UTC"]
+    start = narrow.index("") + 2
+    assert ("fetch: ", expected) == (narrow[start - 1][:7], narrow[start : start + 2])
+    assert max(map(len, narrow[start:])) <= 60
+
+
 def test_runs_that_are_forgotten_are_counted() -> None:
     assert "38 runs before these" in lines(run_count=40)
 

@@ -111,6 +111,6 @@ usage: headgate VERB ...
 
 {verbs}
 
-`headgate VERB --help` tells more about each; `headgate --version` says which headgate this is""",
+`headgate VERB --help` explains each verb; `headgate --version` prints the version""",
         width,
     )

@@ -18,7 +18,7 @@ def add_from_environment(parser: Parser) -> None:
         _FROM_ENVIRONMENT,
         "--header-env",
         metavar="NAME=VARIABLE",
-        text="send this header with the value of an environment variable; repeats",
+        text="send this header with the value of an environment variable; can be repeated",
         repeats=True,
     )
 

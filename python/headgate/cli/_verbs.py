@@ -4,11 +4,11 @@ from typing import Final
 
 VERBS: Final = {
     "fetch": "make one request for each row of the input",
-    "status": "say how far a job is",
-    "retry": "make the requests of failed rows again",
+    "status": "show how far a job has got",
+    "retry": "repeat the requests of failed rows",
     "show": "print the first rows of results",
-    "serve": "run a local server to rehearse against: delays and faults",
+    "serve": "run a local server to test against, with delays and faults",
     "demo": "fetch 100,000 URLs from a local server",
     "completion": "print a script that completes the command line in a shell",
 }
-HELP: Final = "tell more of a verb"
+HELP: Final = "explain a verb"

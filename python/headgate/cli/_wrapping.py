@@ -28,13 +28,18 @@ def wrapped(text: str, width: int) -> str:
     return "\n\n".join(paragraphs)
 
 
+def terminal_width(stream: IO[str]) -> int | None:
+    """Columns of the terminal, if the stream is one and its size is known."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:  # it is no terminal, or one that has gone away
+        return None
+
+
 def fitted(report: str, stream: IO[str]) -> str:
     """A report on a job, as the stream shows it: on a terminal, lines that are too long go on below their figures."""
-    try:
-        width = os.get_terminal_size(stream.fileno()).columns
-    except OSError:  # it is no terminal, or one that has gone away
-        return report
-    if width == 0:  # a terminal that nobody has told its size
+    width = terminal_width(stream)
+    if width is None:
         return report
     return "\n".join(line if len(line) <= width else _fitted(line, width) for line in report.split("\n"))
 

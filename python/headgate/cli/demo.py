@@ -51,8 +51,8 @@ def parser() -> Parser:
         examples=_EXAMPLES,
     )
     made.group("what to do")
-    made.value("rows", "--rows", metavar="N", text=f"so many URLs (default: {_format.count(DEFAULT_ROWS)})")
-    made.value("output", "-o", "--output", metavar="OUT", text=f"results go here (default: {DEFAULT_OUTPUT})")
+    made.value("rows", "--rows", metavar="N", text=f"how many URLs to fetch (default: {_format.count(DEFAULT_ROWS)})")
+    made.value("output", "-o", "--output", metavar="OUT", text=f"where the results go (default: {DEFAULT_OUTPUT})")
     return made
 
 

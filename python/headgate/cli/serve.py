@@ -74,13 +74,13 @@ def parser() -> Parser:
         examples=_EXAMPLES,
     )
     made.group("where")
-    made.value("host", "--host", metavar="ADDRESS", text=f"listen here (default: {_server.DEFAULT_HOST})")
-    made.value("port", "--port", metavar="N", text=f"listen here; 0 takes a free one (default: {DEFAULT_PORT})")
+    made.value("host", "--host", metavar="ADDRESS", text=f"address to listen on (default: {_server.DEFAULT_HOST})")
+    made.value("port", "--port", metavar="N", text=f"port to listen on; 0 takes a free one (default: {DEFAULT_PORT})")
     made.value("threads", "--threads", metavar="N", text="worker threads (default: one for each core)")
     made.group("answers")
     made.value("delay", "--delay", metavar="SECONDS", text="wait before each answer: 1.5, or 0..3 evenly between")
-    made.value("delay_whole", "--delay-whole", metavar="SECONDS", text="the same in whole seconds")
+    made.value("delay_whole", "--delay-whole", metavar="SECONDS", text="the same, in whole seconds only")
     made.value("body_bytes", "--body-bytes", metavar="SIZE", text="length of each body (default: a greeting)")
     made.value("status", "--status", metavar="N", text=f"status of each answer (default: {_server.DEFAULT_STATUS})")
-    made.value("seed", "--seed", metavar="N", text=f"of the delays (default: {_server.DEFAULT_SEED})")
+    made.value("seed", "--seed", metavar="N", text=f"seed of the random delays (default: {_server.DEFAULT_SEED})")
     return made

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from headgate import _format
 from headgate._checks import whole
 from headgate.cli._parser import CommandLineError, Parser
+from headgate.cli._wrapping import fitted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,8 +70,8 @@ def parser() -> Parser:
     )
     made.group("what to show")
     made.argument("path", "OUT", "a directory of results, or one of its files")
-    made.value("rows", "-n", "--rows", metavar="N", text=f"so many rows (default: {DEFAULT_ROWS})")
-    made.value("columns", "--columns", metavar="A,B", text="these columns (default: what fits the terminal)")
+    made.value("rows", "-n", "--rows", metavar="N", text=f"how many rows (default: {DEFAULT_ROWS})")
+    made.value("columns", "--columns", metavar="A,B", text="columns to print (default: what fits the terminal)")
     made.switch("failed", "--failed", text="only rows that failed, and why")
     return made
 
@@ -116,7 +117,8 @@ def print_table(
             table.add_row(*(Text(row[index]) for index in shown))
         console.print(table)
     hidden = [name for index, name in enumerate(names) if index not in shown]
-    console.print(_closing(len(cells), total, hidden), markup=False, highlight=False, soft_wrap=True)
+    closing = fitted(_closing(len(cells), total, hidden), console.file)
+    console.print(closing, markup=False, highlight=False, soft_wrap=True)
 
 
 def _closing(shown: int, total: int | None, hidden: Sequence[str]) -> str:

@@ -5,25 +5,25 @@ from collections.abc import Sequence
 from typing import Final
 
 from headgate.cli._parser import Parser
-from headgate.cli._wrapping import fitted
+from headgate.cli._wrapping import fitted, terminal_width
 
 _DESCRIPTION: Final = """\
-Says how far the job in OUT is, as of its last commit, and whether its results are those that were committed: no file of
-them is missing, of another length or foreign and, if they are at most 1 GiB and no process writes to them now, every
-byte is as it was written. A job that runs is not disturbed."""
+Shows how far the job in OUT had got at its last commit, and checks its results: whether a file is missing, has another
+length or doesn't belong to the job. If the results are at most 1 GiB and no process is writing to them, every byte is
+compared with its checksum, too. A running job is not disturbed."""
 
 _EXAMPLES: Final = """\
 examples:
   headgate status results
   headgate status results --json | jq .done
 
-the keys of --json, which stay: output, input, format; rows (null: not known), done, watermark (all rows before it are
-done), answered, failed, errors (failed rows by kind, or by status as status:503), parts, bytes, parts_to_place (files
-that a kill kept from their places), finished, resumable, running, pid (null: none, or not known), started_at,
-committed_at (null: never), note (null: nothing), run_count, and runs: the last 32, each with command, started_at,
-committed_at, rows, ended. Times are in UTC, as in RFC 3339.
+the keys of --json, which will not change: output, input, format; rows (null: not known), done, watermark (all rows
+before it are done), answered, failed, errors (failed rows by kind, or by status as status:503), parts, bytes,
+parts_to_place (files that were not moved to their places because the job was killed), finished, resumable, running, pid
+(null: none, or not known), started_at, committed_at (null: never), note (null: nothing), run_count, and runs: the last
+32, each with command, started_at, committed_at, rows, ended. Times are in UTC, as in RFC 3339.
 
-exit codes: 0, or 2 where there is no job or it is damaged"""
+exit codes: 0, or 2 if there is no job or it is damaged"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -42,14 +42,14 @@ def main(arguments: Sequence[str]) -> int:
     if values.switch("json"):
         sys.stdout.write(status.to_json())
     else:
-        print(fitted(_report_status.report(status), sys.stdout))
+        print(fitted(_report_status.report(status, terminal_width(sys.stdout)), sys.stdout))
     return 0
 
 
 def parser() -> Parser:
     """What can be typed after the verb."""
     made = Parser("status", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
-    made.group("what to say")
+    made.group("what to show")
     made.argument("output", "OUT", "the directory of a job")
     made.switch("json", "--json", text="as JSON")
     made.switch("check_all", "--check-all", text="compare every byte with its checksum, also beyond 1 GiB of results")

@@ -31,7 +31,7 @@ class Arguments:
         self.mistakes: list[Mistake] = []
 
     def read(self, options: OptionSet[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given, each read as its entry says; a name that no option has is left for `options` to refuse."""
+        """What was given, each read as its entry says; a name that no option has is a `TypeError`."""
         readers: dict[GivenAs, Callable[[str, Any], object]] = {
             "path": self.path_or_none,
             "data": self.data,
@@ -43,8 +43,9 @@ class Arguments:
             "statuses": self.statuses,
             "kinds": self.kinds,
         }
+        options.complete(given)
         values = dict(given)
-        for name in filter(options.entries.__contains__, given):
+        for name in given:
             option = options.entries[name].option
             reader = readers.get(option.given_as) if isinstance(option, JobOption) else None
             if reader is not None:

@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import signal
 import time
-from collections.abc import Generator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import Generator, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from math import inf
 from types import TracebackType
 from typing import Any, Final, Self
@@ -12,7 +13,7 @@ from typing import Any, Final, Self
 from headgate._checks import SECONDS, check, number
 from headgate._summary import Snapshot, Summary
 from headgate.jobs._blocking import refuse_to_block_a_loop
-from headgate.jobs._display import Silent, display_for
+from headgate.jobs._display import display_for
 from headgate.jobs._job_options import FetchOptions
 from headgate.jobs._process import POLL_S, RUNS, RunningJob
 from headgate.jobs._run import result_of, with_notes
@@ -100,8 +101,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
             check("timeout_s", timeout_s, _TIMEOUT)
         end = inf if timeout_s is None else time.monotonic() + timeout_s
         if not self._job.wait(0):
-            with self._display() as display:
-                observer = self._observer(display)
+            with self._observed() as observer:
                 while not self._job.wait(min(POLL_S, max(end - time.monotonic(), 0))):
                     if time.monotonic() >= end:
                         raise TimeoutError(f"the run has not ended within {timeout_s:g} s; it continues")
@@ -116,8 +116,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
     async def _wait_in_loop(self) -> Summary:
         if not self._job.wait(0):
             try:
-                with self._display() as display:
-                    observer = self._observer(display)
+                with self._observed() as observer:
                     # No thread waits: there are few of them in a loop's pool, and a run may take hours.
                     while not self._job.wait(0):
                         observer.look()
@@ -187,13 +186,18 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         else:
             await self
 
-    def _display(self) -> Silent:
-        return display_for(show=self._options.progress or False, output=self.output)
-
-    def _observer(self, display: Silent) -> Observer:
-        received = Signals(())  # none is taken: what interrupts a wait does not stop what goes on in the background
-        received.pass_on_to(self._job)
-        return Observer(self._job, display, received, grace_s=self._options.grace_s)
+    @contextmanager
+    def _observed(self) -> Iterator[Observer]:
+        # Ctrl-C interrupts a wait, not what goes on in the background. SIGTERM ends the process, but not before the
+        # terminal is as it was.
+        received = Signals((signal.SIGTERM,))
+        try:
+            with received, display_for(show=self._options.progress or False, output=self.output) as display:
+                received.pass_on_to(self._job)
+                yield Observer(self._job, display, received, grace_s=self._options.grace_s)
+        finally:
+            if received.first == signal.SIGTERM:
+                RUNS.end_process()
 
     def _at_the_end(self) -> Summary:
         if self._summary is None:

@@ -211,7 +211,7 @@ def narrow_block(snapshot: Snapshot) -> "RenderableType":
         Text(_rows(snapshot)),
         Text(", ".join([_format.duration(snapshot.elapsed_s), *_ending(snapshot)])),
         Text(f"{_format.count(snapshot.requests_per_s)} requests/s, {_format.count(snapshot.in_flight)} in flight"),
-        Text(f"p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"),
+        Text(f"latency p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"),
         Text(f"{_format.count(snapshot.failed)} failed", style="bold red" if snapshot.failed else ""),
         Text(_format.printable(snapshot.bound_by.text), style="bold"),
     )

@@ -1,6 +1,5 @@
 """`headgate.fetch`: the main job, from Python; `headgate.start`: the same in the background."""
 
-import os
 import signal
 from collections.abc import Mapping
 from typing import Any, Unpack
@@ -105,7 +104,7 @@ def start(
         running = begin(asked)
     RUNS.take_sigterm()
     if received.first is not None:
-        os.kill(os.getpid(), received.first)
+        RUNS.end_process()
     return Run(running, asked)
 
 

@@ -59,6 +59,11 @@ class Runs:
         if in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, self.receive)
 
+    def end_process(self) -> None:
+        """Ends the process by SIGTERM, as whoever sent that expects, when all runs have ended."""
+        self.take_sigterm()
+        os.kill(os.getpid(), signal.SIGTERM)
+
     def receive(self, number: int, frame: FrameType | None) -> None:
         """Handles SIGTERM: the first stops all runs and waits for them, another one ends them now."""
         del number, frame

@@ -9,6 +9,7 @@ from headgate import _format
 from headgate._facts import Fact, aligned, most_first, rows_by_outcome
 from headgate._message import Mention, Spell, as_keyword
 from headgate._summary import ErrorExample, JobFigures, Summary
+from headgate.jobs import _proxies
 from headgate.jobs._option_entry import STANDARD_STREAM
 
 _MILLION: Final = 1_000_000
@@ -84,7 +85,8 @@ def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
 
 
 def _notes(summary: Summary) -> Iterator[str]:
-    return (f"note: {note}" for note in summary.notes)
+    # What was said at the start is not said again.
+    return (f"note: {note}" for note in summary.notes if note != _proxies.note())
 
 
 def _finished(job: JobFigures, output: str, spell: Spell) -> str:

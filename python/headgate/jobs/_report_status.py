@@ -1,6 +1,6 @@
 """What is said to people of a job that was looked at."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from headgate import _format
@@ -11,11 +11,11 @@ _GAP: Final = "  "
 _RUN_COLUMNS: Final = ("command", "started", "last commit", "rows", "end")
 
 
-def report(status: JobStatus) -> str:
-    """The status as aligned lines, without a line end after the last."""
+def report(status: JobStatus, width: int | None = None) -> str:
+    """The status as aligned lines, without a line end after the last; runs take two lines where a table is too wide."""
     lines = [_headline(status), *aligned(_facts(status))]
     if status.runs:
-        lines.extend(["", *_runs(status)])
+        lines.extend(["", *_runs(status, width)])
     return "\n".join(_format.printable(line) for line in lines)
 
 
@@ -53,14 +53,21 @@ def _facts(status: JobStatus) -> Iterator[Fact]:
         yield "note", status.note
 
 
-def _runs(status: JobStatus) -> Iterator[str]:
+def _runs(status: JobStatus, width: int | None) -> Iterator[str]:
     """A line for each run, under a line of names."""
     earlier = status.run_count - len(status.runs)
     if earlier > 0:
         yield f"{_format.plural(earlier, 'run')} before these"
     last = len(status.runs) - 1
     cells = [_cells(run, running=status.running and index == last) for index, run in enumerate(status.runs)]
-    yield from _table([_RUN_COLUMNS, *cells])
+    table = _table([_RUN_COLUMNS, *cells])
+    if width is None or max(map(len, table)) <= width:
+        yield from table
+        return
+    for run, (command, started, committed, _, end) in zip(status.runs, cells, strict=True):
+        yield f"{command}: {_format.plural(run.rows, 'row')}, {end}"
+        yield f"{_GAP}started      {started}"
+        yield f"{_GAP}last commit  {committed}"
 
 
 def _cells(run: JobRun, *, running: bool) -> Sequence[str]:
@@ -68,12 +75,14 @@ def _cells(run: JobRun, *, running: bool) -> Sequence[str]:
     return (run.command, _format.moment(run.started_at), _format.moment(run.committed_at), _format.count(run.rows), end)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows_at = _RUN_COLUMNS.index("rows")
+    lines = []
     for row in rows:
         cells = (
             f"{cell:>{width}}" if index == rows_at else f"{cell:<{width}}"
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
-        yield _GAP.join(cells).rstrip()
+        lines.append(_GAP.join(cells).rstrip())
+    return lines

@@ -1,7 +1,6 @@
 """One run of a job, new or of failed rows, from its start to its end."""
 
 import dataclasses
-import os
 import signal
 from collections.abc import Iterable
 from typing import Final
@@ -80,8 +79,7 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
     """
     summary, stopped_by = run(options, display, signals=(signal.SIGINT, signal.SIGTERM))
     if stopped_by == signal.SIGTERM:
-        # Ends the process as whoever sent it expects, when other runs have ended, too.
-        os.kill(os.getpid(), signal.SIGTERM)
+        RUNS.end_process()
     if _report.finished_already(summary):
         display.say(_report.report(summary))
     return result_of(summary, is_interrupted=summary.interrupted)

@@ -25,7 +25,7 @@ pub const BATCH_BYTES: usize = 1024 * 1024;
 #[derive(Debug)]
 pub struct OutcomeBatch {
     pub records: RecordBatch,
-    /// Which rows were given up; `None`: no row was.
+    /// Which rows failed; `None`: no row did.
     pub failed: Option<BooleanArray>,
     /// The memory of the bodies in `records`, given back when the batch is dropped.
     pub reservation: Reservation,
@@ -40,7 +40,7 @@ pub struct OutcomeBuilder {
     bytes: usize,
     /// The body of the only row, where it is too large to be copied.
     large_body: Option<Vec<u8>>,
-    /// The rows that were given up.
+    /// The rows that failed.
     failed: Vec<usize>,
     memory: MemoryBudget,
     reservation: Reservation,
@@ -209,7 +209,7 @@ impl OutcomeBuilder {
         self.bytes = self.bytes.max(bytes);
     }
 
-    /// Adds a row; `failed`: it was given up. Its memory is for [`OutcomeBuilder::reservation`].
+    /// Adds a row; `failed`: it failed. Its memory is for [`OutcomeBuilder::reservation`].
     pub fn push(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
         self.bytes += outcome.bytes();
         self.columns.push(outcome);

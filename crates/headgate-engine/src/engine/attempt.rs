@@ -323,7 +323,7 @@ impl Share {
         self.gathered.push(outcome, failed)
     }
 
-    /// Whether the row was given up.
+    /// Whether the row failed.
     fn count(&self, outcome: OutcomeRef<'_>) -> bool {
         let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
         self.stats().figures.record(outcome, failed);

@@ -45,7 +45,7 @@ impl Gathered {
         self.builder.as_ref().is_none_or(|builder| builder.borrow().has_room(bytes))
     }
 
-    /// Adds an outcome for which there is room; `failed`: its row was given up. Whether a batch is full.
+    /// Adds an outcome for which there is room; `failed`: its row failed. Whether a batch is full.
     pub(super) fn push(&self, outcome: OutcomeRef<'_>, failed: bool) -> bool {
         let Some(builder) = &self.builder else { return false };
         let mut builder = builder.borrow_mut();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! OUT/part-00000001.parquet …    rows that were answered; complete at every moment
-//! OUT/failed-00000001.parquet …  rows that were given up
+//! OUT/failed-00000001.parquet …  rows that failed
 //! OUT/_headgate/job.json         what was asked
 //! OUT/_headgate/log/             the commits
 //! OUT/_headgate/lock             held by the process that writes

@@ -135,7 +135,7 @@ impl Manifest {
         let shown = directory.display();
         self.same_or(options, input, |differences| {
             message!(
-                "{shown} holds another job: ",
+                "{shown} holds a job that can't be resumed like this: ",
                 differences,
                 "; to resume it, give the same options as before; to start over, use ",
                 OptionName::Fresh.set(true),

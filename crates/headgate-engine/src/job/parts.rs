@@ -115,7 +115,7 @@ mod tests {
         let list = PartList::new([record(1)]).expect("a name of ours");
         let refused = |commit: Commit| list.clone().apply(&commit).expect_err("it was taken");
         assert_eq!(
-            "it adds part-00000001.parquet once more",
+            "it adds part-00000001.parquet a second time",
             refused(Commit { adds: vec![record(1)], ..Commit::zero() })
         );
         assert_eq!(

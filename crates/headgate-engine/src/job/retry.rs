@@ -95,7 +95,10 @@ impl OpenRetry {
         let results = directory.recover()?;
         let then = results.newest.input.clone();
         let now = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: then.is_some() };
-        manifest.check_retry(&job, &now, &output)?;
+        // Where no row is asked again, nobody needs to know how.
+        if matching(&results.newest.totals.errors, &only) > 0 {
+            manifest.check_retry(&job, &now, &output)?;
+        }
         let done_rows = done_rows_of(&results.newest)?;
         let content = then.as_ref().map(|then| then.content.clone());
         let mut first =
@@ -204,11 +207,10 @@ fn matching(errors: &BTreeMap<String, u64>, only: &[Only]) -> u64 {
 fn note_left_out(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option<Message> {
     let kind = ErrorKind::InvalidRequest.name();
     let rows = errors.get(kind).copied().filter(|_| only.is_empty())?;
-    let (rows, were) = (grouped(rows), if rows == 1 { "row was" } else { "rows were" });
-    Some(message!(
-        "{rows} failed {were} not requested again, because {kind} would be the result again; to request them anyway, use ",
-        OptionName::Only.set(kind)
-    ))
+    let singular = "row was left out, because its request is";
+    let plural = "rows were left out, because their requests are";
+    let (rows, what) = (grouped(rows), if rows == 1 { singular } else { plural });
+    Some(message!("{rows} failed {what} invalid; to retry anyway, use ", OptionName::Only.set(kind)))
 }
 
 /// Failed rows, taken from the input again.

@@ -170,7 +170,7 @@ impl JobWriter {
         self.watched.clone()
     }
 
-    /// Rows with an outcome; `failed`: which of them were given up, `None`: no row was.
+    /// Rows with an outcome; `failed`: which of them failed, `None`: no row did.
     pub(super) fn write(&mut self, records: &RecordBatch, failed: Option<&BooleanArray>) -> Result<(), JobError> {
         let records = self.part_format.fit(records);
         let records = records.map_err(|error| JobError::internal(format!("the columns of a job: {error}")))?;
@@ -191,7 +191,7 @@ impl JobWriter {
         self.carry_failed(records)
     }
 
-    /// Rows that were given up by an earlier run, and are still.
+    /// Rows that failed in an earlier run, and still count as failed.
     pub(super) fn carry_failed(&mut self, records: &RecordBatch) -> Result<(), JobError> {
         self.totals.failed += records.num_rows() as u64;
         for kind in kinds(records) {

@@ -134,7 +134,7 @@ pub struct RequestOptions {
     pub timeout: Duration,
     pub connect_timeout: Duration,
     pub max_body_bytes: u64,
-    /// Statuses with which a row is given up and not answered.
+    /// Statuses with which a row fails.
     pub fail_on: StatusSet,
     /// PEM file of certificates to trust instead of the system's and the bundled ones.
     pub cacert: Option<PathBuf>,

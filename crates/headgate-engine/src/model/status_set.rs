@@ -156,7 +156,7 @@ mod tests {
     fn what_is_no_status_is_named_with_the_flag() {
         for part in ["50", "5x", "xx", "0xx", "099", "1000", "-50", "+50", "five", "5xxx", "none", "4 8", "²xx"] {
             let error = format!("408,{part}").parse::<StatusSet>().expect_err(part);
-            let message = "is no status: write codes and classes, as 429,5xx, or none";
+            let message = "is not a status: write codes and classes, such as 429,5xx, or none";
             assert_eq!(JobError::usage(message!(OptionName::FailOn, ": '{part}' {message}")), error);
         }
         assert!("408,,429".parse::<StatusSet>().is_err());

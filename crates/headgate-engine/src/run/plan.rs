@@ -94,7 +94,7 @@ impl Plan {
         Ok(Self { source, size, kept, done, output })
     }
 
-    /// Rows that were given up, once more.
+    /// Rows that failed, once more.
     pub(super) fn retrying(retry: OpenRetry, source: Box<dyn Source>) -> Self {
         Self {
             size: source.size(),

@@ -320,7 +320,7 @@ mod tests {
             ),
             (
                 BoundKind::Machine,
-                "bound by this machine: its cores are 99 % busy, our workers 40 % of the time",
+                "bound by this machine: its cores are 99 % busy, headgate's workers 40 % of the time",
                 Stretch { cores_busy: Some(0.99), ..stretch(1000, None, 4.0) },
             ),
             (
@@ -340,7 +340,7 @@ mod tests {
             ),
             (
                 BoundKind::Input,
-                "bound by the input: it gave rows for 10 in flight, of 256 allowed",
+                "bound by the input: it supplied rows for only 10 of the 256 requests allowed in flight",
                 Stretch { concurrency: 256, ..stretch(10, None, 1.0) },
             ),
             (

@@ -1,4 +1,4 @@
-//! Rows that were given up, counted by why: the kind of error, or the status of an answer that counts as a failure.
+//! Rows that failed, counted by why: the kind of error, or the status of an answer that counts as a failure.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl Default for Failures {
 }
 
 impl Failures {
-    /// Counts a row that was given up. An answer that broke off is of the kind of its error, whatever its status.
+    /// Counts a row that failed. An answer that broke off is of the kind of its error, whatever its status.
     pub fn record(&mut self, outcome: OutcomeRef<'_>) {
         match (outcome.failure, outcome.answer) {
             (Some(failure), _) => self.record_kind(outcome, failure),
@@ -108,7 +108,7 @@ impl Failures {
         }
     }
 
-    /// Rows by why they were given up: a kind of error, or `status:503`.
+    /// Rows by why they failed: a kind of error, or `status:503`.
     pub fn counts(&self) -> BTreeMap<String, u64> {
         let kinds = ErrorKind::ALL.iter().zip(self.kinds).filter(|(_, count)| *count > 0);
         let statuses = self.statuses.iter().enumerate().filter(|(_, count)| **count > 0);

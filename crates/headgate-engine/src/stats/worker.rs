@@ -27,7 +27,7 @@ pub struct Figures {
     pub attempted: u64,
     /// Of answered rows.
     statuses: Box<[u64; STATUS_CODES]>,
-    /// Of rows that were given up.
+    /// Of rows that failed.
     pub failures: Failures,
     pub latency_us: Histogram<u64>,
 }
@@ -53,7 +53,7 @@ impl Figures {
         self.answered + self.failed
     }
 
-    /// Counts a row; `failed`: it was given up.
+    /// Counts a row; `failed`: it failed.
     pub fn record(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
         if let Some(answer) = &outcome.answer {
             self.bytes_received += answer.body_bytes;

@@ -122,8 +122,8 @@ fn a_job_whose_rows_are_others_now_stays_as_it_is_and_goes_on_when_they_are_back
         let whole = text(&rig);
         let name = input(&rig).display().to_string();
         let others = [
-            (whole.replacen("/7\n", "/seven\n", 1), "row 7 is not what it was when it was read"),
-            (whole.replacen("/21\n", "/twenty\n", 1), "row 21 is not what it was when it was read"),
+            (whole.replacen("/7\n", "/seven\n", 1), "row 7 has changed since it was read"),
+            (whole.replacen("/21\n", "/twenty\n", 1), "row 21 has changed since it was read"),
             (whole.split_inclusive('\n').take(9).collect(), "truncated: it has 9 rows now"),
         ];
         for (other, expected) in others {

@@ -285,7 +285,7 @@ fn what_is_no_valid_request_is_asked_again_only_if_it_is_named() {
         end(&run).unwrap();
         (run.summary().rows, run.summary().notes.iter().map(ToString::to_string).collect::<Vec<_>>())
     };
-    let note = "1 failed row was not asked again, because an invalid_request stays one; to ask anyway, use only=invalid_request";
+    let note = "1 failed row was left out, because its request is invalid; to retry anyway, use only=invalid_request";
     assert_eq!((1, vec![note.to_owned()]), attempts(Vec::new()));
     assert_eq!((1, Vec::new()), attempts(vec!["invalid_request".parse().unwrap()]));
     assert_eq!((1, Vec::new()), attempts(vec!["status:503".parse().unwrap()]));

@@ -90,7 +90,7 @@ fn an_input_that_is_cut_is_noticed_also_where_no_directory_remembers_the_job() {
     assert!(job.wait(crate::harness::PATIENCE));
     let failure = job.summary().failure.expect("the input was cut");
     assert_eq!("input", failure.kind);
-    assert!(failure.message.to_string().contains("cut while it was read"), "{}", failure.message);
+    assert!(failure.message.to_string().contains("truncated while it was read"), "{}", failure.message);
 }
 
 #[test]

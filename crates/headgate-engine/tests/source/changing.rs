@@ -248,7 +248,7 @@ fn a_small_file_that_is_cut_after_it_was_read_and_before_its_end_was_seen_is_not
     source.next_batch().expect("a good file").expect("rows");
     cut(&options, 100);
     let (_, error) = drain_rest(source.as_mut());
-    assert!(files.message(&error.expect("an error")).starts_with("urls.txt: cut while it was read: "));
+    assert!(files.message(&error.expect("an error")).starts_with("urls.txt: truncated while it was read: "));
 }
 
 /// As where it was changed in the same tick of the clock: the ends are looked at in any case.

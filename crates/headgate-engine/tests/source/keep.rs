@@ -89,7 +89,7 @@ fn a_kept_cell_that_is_not_utf_8_is_a_defect() {
     let options = keep(&["id"], files.write("urls.csv", b"url,id\nhttp://a/,\xE9\n"));
     let (rows, _) = drain(open(&options).as_mut());
     assert_eq!(
-        [Some("the column \"id\" is not UTF-8 (line 2: byte 0xE9 after 0 good ones)")].as_slice(),
+        [Some("the column \"id\" is not UTF-8 (line 2: byte 0xE9 after 0 valid ones)")].as_slice(),
         defects(&rows)
     );
 }

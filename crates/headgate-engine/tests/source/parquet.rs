@@ -66,7 +66,7 @@ fn a_url_of_bytes_that_are_not_utf_8_is_a_defect() {
     let column = Arc::new(BinaryArray::from(vec![&b"http://a/\xFF"[..], b""]));
     let rows = rows(&write(&files, &batch(vec![("url", column)]), 100));
     assert_eq!(
-        [Some("the URL is not UTF-8 (row 0: byte 0xFF after 9 good ones)"), Some("the URL is empty (row 1)")]
+        [Some("the URL is not UTF-8 (row 0: byte 0xFF after 9 valid ones)"), Some("the URL is empty (row 1)")]
             .as_slice(),
         defects(&rows)
     );
@@ -253,7 +253,7 @@ fn a_row_group_of_other_rows_than_the_footer_tells_of_is_damaged() {
         assert_eq!(expected, read.len());
         let message = files.message(&error.expect("a damaged file"));
         let end = format!(
-            "row group 2 of 2, after {expected} rows (its rows are not the {rows} that the footer tells of); get an intact copy and start over with fresh=true"
+            "row group 2 of 2, after {expected} rows (it doesn't have the {rows} rows that its footer states); get an intact copy and start over with fresh=true"
         );
         assert!(message.ends_with(&end), "{message}");
     }

@@ -80,7 +80,7 @@ fn a_row_that_the_input_does_not_have_any_more_is_an_error_after_the_rows_before
         let error = source.next_batch().expect_err("a row that is not there");
         assert_eq!(
             format!(
-                "urls.txt: row {wanted} is not there any more, it has 5 rows: it was cut or changed since the job began; put back the file of that time"
+                "urls.txt: row {wanted} no longer exists, it has 5 rows: the file was truncated or changed since the job started; restore the original file"
             ),
             files.message(&error)
         );

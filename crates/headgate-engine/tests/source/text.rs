@@ -34,7 +34,7 @@ fn a_line_that_is_not_utf_8_is_a_defect_of_its_row_and_the_job_goes_on() {
     let rows = rows(&files.write("urls.txt", b"http://a/\n\nhttp://b/\xFFx\nhttp://c/"));
     assert_eq!(["http://a/", "http://b/\u{fffd}x", "http://c/"].as_slice(), urls(&rows));
     assert_eq!(
-        [None, Some("the URL is not UTF-8 (line 3: byte 0xFF after 9 good ones)"), None].as_slice(),
+        [None, Some("the URL is not UTF-8 (line 3: byte 0xFF after 9 valid ones)"), None].as_slice(),
         defects(&rows)
     );
 }

@@ -55,7 +55,7 @@ impl Waiting {
     }
 }
 
-/// The duty to find out about a name. Dropping it tells those who wait that it was given up.
+/// The duty to find out about a name. Dropping it tells those who wait that it failed.
 #[derive(Debug)]
 pub struct LookUp {
     cache: Arc<Cache>,
