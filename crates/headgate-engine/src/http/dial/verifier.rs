@@ -99,8 +99,10 @@ fn may_sign(certificate: &CertificateDer<'_>, algorithms: WebPkiSupportedAlgorit
     let at = |time| signed_by(&RootCertStore::empty(), &certificate, &[], time, algorithms);
     // An authority may be trusted beyond its time.
     let found = match at(UnixTime::now()) {
-        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after: within, .. }))
-        | Err(Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before: within, .. })) => at(within),
+        Err(Error::InvalidCertificate(
+            CertificateError::ExpiredContext { not_after: within, .. }
+            | CertificateError::NotValidYetContext { not_before: within, .. },
+        )) => at(within),
         found => found,
     };
     matches!(found, Err(Error::InvalidCertificate(error)) if is_authority(&error))
