@@ -112,9 +112,9 @@ impl JobDirectory {
         began().map_err(|error| unusable(&self.root, &error))
     }
 
-    /// Writes down where the input is now, if it was moved.
+    /// Writes down where the input is now, if it was moved, and no user that an older headgate has written down with it.
     pub(super) fn renew(&self, manifest: &Manifest) -> Result<(), JobError> {
-        if self.manifest()?.is_some_and(|then| then.input == manifest.input) {
+        if stored_manifest(&self.root)?.is_some_and(|then| then.input == manifest.input) {
             return Ok(());
         }
         self.write_manifest(manifest).map_err(|error| unusable(&self.root, &error))
@@ -235,11 +235,13 @@ impl JobDirectory {
 
 /// What was asked of the job in a directory; `None`: there is none.
 pub(super) fn read_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
+    Ok(stored_manifest(root)?.map(Manifest::without_user))
+}
+
+fn stored_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
     let path = root.join(OWN_DIRECTORY).join("job.json");
     match record::read(&path) {
-        Ok(bytes) => record::decode(&bytes)
-            .map(|manifest: Manifest| Some(manifest.without_user()))
-            .map_err(|trouble| of_file(&path, trouble)),
+        Ok(bytes) => record::decode(&bytes).map(Some).map_err(|trouble| of_file(&path, trouble)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(JobError::output(format!("can't read {}: {}", path.display(), cause(&error)))),
     }

@@ -80,7 +80,7 @@ impl Compared {
         source.skip_to(rows)?;
         let is_grown = source.next_batch()?.is_some();
         match source.size().rows {
-            _ if is_grown && self.beyond == Beyond::Same => Err(refusal::grown(name, rows)),
+            _ if is_grown && self.beyond == Beyond::Same => Err(refusal::grown(name, self.then.content.rows())),
             Some(now) if !is_grown && now < rows => Err(refusal::cut(name, now, rows)),
             _ => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! A job without a network: the outcomes of its rows are made here, and go through the sink as the engine's do.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -24,6 +25,7 @@ use headgate_engine::schedule::{AttemptEnd, Schedule, Verdict};
 use headgate_engine::sink::Ending;
 use headgate_engine::source::fingerprint::Fingerprint;
 use http::Version;
+use serde_json::Value;
 
 pub const FORMATS: [Format; 2] = [Format::Parquet, Format::Ndjson];
 
@@ -187,4 +189,16 @@ pub fn at_every_step(is_last: impl Fn(usize) -> bool + Sync) {
             });
         }
     });
+}
+
+/// Changes a record in a file, which is whole again then.
+pub fn rewrite(path: &Path, change: impl FnOnce(&mut Value)) {
+    let mut envelope: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut envelope["record"]);
+    let version = envelope["format_version"].as_u64().unwrap() as u32;
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&version.to_le_bytes());
+    hasher.update(envelope["record"].to_string().as_bytes());
+    envelope["crc32"] = hasher.finalize().into();
+    fs::write(path, format!("{envelope}\n")).unwrap();
 }

@@ -199,6 +199,29 @@ fn a_certificate_like_the_trusted_one_is_not_trusted() {
 }
 
 #[test]
+fn a_certificate_that_is_trusted_and_no_authoritys_vouches_for_no_other() {
+    for is_ca in [IsCa::NoCa, IsCa::ExplicitNoCa] {
+        let mut params = CertificateParams::new(vec!["other.example".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let trusted = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let signed = params.signed_by(&key, &trusted).unwrap();
+        assert_tls(&trusting(trusted.as_ref(), (signed, key)), UNTRUSTED, "");
+    }
+}
+
+#[test]
+fn an_authority_may_be_trusted_beyond_its_time() {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.not_after = date_time_ymd(2020, 1, 1);
+    let authority = Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap());
+    let server = authority.server(echo);
+    assert_eq!(Some(200), authority.trusted(localhost(&server, "/")).row().status);
+}
+
+#[test]
 fn an_authority_with_the_name_of_the_trusted_one_is_not_trusted() {
     let server = Authority::new().server(echo);
     let row = Authority::new().trusted(localhost(&server, "/")).row();

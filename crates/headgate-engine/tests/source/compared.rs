@@ -220,6 +220,9 @@ fn behind_the_rows_that_were_read_another_size_must_be_allowed() {
     let grown = files.write("urls.txt", lines(10));
     check_refused("urls.txt: it has only grown: its first 5 rows", &files, &grown, &then, Beyond::Same);
     assert_eq!(Ok(10), compared(&files, &grown, &then, Beyond::Grown).map(|rows| rows.len()));
+    // Nor is more known where it was counted.
+    let counted = InputThen { rows: Some(9), ..then.clone() };
+    check_refused("urls.txt: it has only grown: its first 5 rows", &files, &grown, &counted, Beyond::Same);
     let cut = files.write("urls.txt", lines(8));
     for beyond in [Beyond::Same, Beyond::Grown] {
         check_refused("urls.txt: truncated: it has 112 bytes now, and had 126", &files, &cut, &then, beyond);

@@ -78,7 +78,7 @@ fn client_config(trust: &Trust, options: &RequestOptions) -> Result<Arc<ClientCo
         builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth()
     } else {
         let verifier: Arc<dyn ServerCertVerifier> = if let (Trust::Only(pem), Some(path)) = (trust, &options.cacert) {
-            let given = certificates(pem).and_then(|given| GivenCertificates::new(given, provider));
+            let given = certificates(pem).and_then(|given| GivenCertificates::new(given, &provider));
             Arc::new(given.map_err(|error| cacert_trouble(path, &error))?)
         } else {
             let roots = Arc::new(known_roots());

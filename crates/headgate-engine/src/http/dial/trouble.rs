@@ -16,6 +16,8 @@ use crate::model::reason::Reason;
 
 /// Names of a certificate that are shown.
 const SHOWN_NAMES: usize = 5;
+/// Of one of them; no host's is longer (RFC 1035 section 2.3.4).
+const MAX_NAME_CHARS: usize = 253;
 
 /// Why a handshake failed.
 pub(super) fn handshake_failure(error: &io::Error) -> Failure {
@@ -99,9 +101,13 @@ fn of_certificate(error: &CertificateError) -> Reason {
             "the server's certificate names no host (it has no subjectAltName; its common name does not count)".into()
         }
         CertificateError::NotValidForNameContext { presented, .. } => {
-            let names = presented.iter().take(SHOWN_NAMES).map(|name| name_of(name)).collect::<Vec<_>>().join(", ");
-            let more = if presented.len() > SHOWN_NAMES { ", …" } else { "" };
-            Reason::new(other_name).with(format!("for {names}{more}"))
+            let mut names = presented.iter().filter_map(|name| name_of(name));
+            let shown: Vec<String> = names.by_ref().take(SHOWN_NAMES).collect();
+            if shown.is_empty() {
+                return other_name.into();
+            }
+            let more = if names.next().is_some() { ", …" } else { "" };
+            Reason::new(other_name).with(format!("for {}{more}", shown.join(", ")))
         }
         CertificateError::UnknownIssuer => {
             "the server's certificate is not trusted: it is self-signed, or from an unknown authority".into()
@@ -142,9 +148,12 @@ pub(super) fn is_authority(error: &CertificateError) -> bool {
     matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity))
 }
 
-/// A name as a certificate has it: of rustls' `DnsName("a.example")` what stands between the quotes.
-fn name_of(told: &str) -> &str {
-    told.split('"').nth(1).unwrap_or(told)
+/// A name as a certificate has it, of rustls' `DnsName("a.example")` or `IpAddress(10.0.0.1)`; `None`: it is no host's.
+fn name_of(told: &str) -> Option<String> {
+    let (kind, name) = told.strip_suffix(')')?.split_once('(')?;
+    // The bytes are the server's.
+    let name: String = name.trim_matches('"').chars().take(MAX_NAME_CHARS).collect();
+    matches!(kind, "DnsName" | "IpAddress").then(|| name.escape_default().to_string())
 }
 
 /// `NoCipherSuitesInCommon` in words; what is held in it is left out.
@@ -164,4 +173,25 @@ fn words(variant: &str) -> String {
 
 fn moment(time: UnixTime) -> String {
     second_text(time.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_a_certificate_are_told_without_types_and_do_a_terminal_no_harm() {
+        for (expected, told) in [
+            (Some("*.a.example"), r#"DnsName("*.a.example")"#),
+            (Some("10.0.0.1"), "IpAddress(10.0.0.1)"),
+            (Some(r"a\u{1b}[2J"), "DnsName(\"a\u{1b}[2J\")"),
+            (None, "Unsupported(0x01)"),
+            (None, "DirectoryName"),
+            (None, r#"UniformResourceIdentifier("http://a/")"#),
+        ] {
+            assert_eq!(expected, name_of(told).as_deref());
+        }
+        let long = format!("DnsName(\"{}\")", "x".repeat(70_000));
+        assert_eq!(Some(MAX_NAME_CHARS), name_of(&long).as_deref().map(str::len));
+    }
 }

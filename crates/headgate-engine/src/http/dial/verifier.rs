@@ -5,34 +5,37 @@
 //! the server that has it. curl accepts it (OpenSSL's `X509_V_FLAG_PARTIAL_CHAIN`, which curl sets since 7.68), and so it
 //! is here, if its name and its time are right.
 
-use std::sync::Arc;
-
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::trouble::is_authority;
 
-/// Trusts the certificates that a user has given, and those that they have signed.
+/// Trusts the certificates that a user has given, and those that the authorities among them have signed.
 #[derive(Debug)]
 pub(super) struct GivenCertificates {
     given: Vec<CertificateDer<'static>>,
-    chains: Arc<WebPkiServerVerifier>,
+    authorities: RootCertStore,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl GivenCertificates {
     /// # Errors
     /// Why one of them can't be trusted, for a person.
-    pub(super) fn new(given: Vec<CertificateDer<'static>>, provider: Arc<CryptoProvider>) -> Result<Self, String> {
-        let mut roots = RootCertStore::empty();
+    pub(super) fn new(given: Vec<CertificateDer<'static>>, provider: &CryptoProvider) -> Result<Self, String> {
+        let algorithms = provider.signature_verification_algorithms;
+        let mut all = RootCertStore::empty();
+        let mut authorities = RootCertStore::empty();
         for certificate in &given {
-            roots.add(certificate.clone()).map_err(|_| "has a certificate that is broken")?;
+            all.add(certificate.clone()).map_err(|_| "has a certificate that is broken")?;
+            if may_sign(certificate, algorithms) {
+                authorities.roots.extend(all.roots.pop());
+            }
         }
-        let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        Ok(Self { given, chains: chains.map_err(|error| error.to_string())? })
+        Ok(Self { given, authorities, algorithms })
     }
 }
 
@@ -42,18 +45,17 @@ impl ServerCertVerifier for GivenCertificates {
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
+        _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        match signed_by(&self.authorities, &certificate, intermediates, now, self.algorithms) {
             // Its time was looked at before its place in a chain.
-            Err(Error::InvalidCertificate(error)) if is_of_chain(&error) && self.given.contains(end_entity) => {
-                let certificate = ParsedCertificate::try_from(end_entity)?;
-                rustls::client::verify_server_name(&certificate, server_name)?;
-                Ok(ServerCertVerified::assertion())
-            }
-            verified => verified,
+            Err(Error::InvalidCertificate(error)) if is_of_chain(&error) && self.given.contains(end_entity) => {}
+            verified => verified?,
         }
+        verify_server_name(&certificate, server_name)?;
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -62,7 +64,7 @@ impl ServerCertVerifier for GivenCertificates {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls12_signature(message, certificate, signed)
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn verify_tls13_signature(
@@ -71,12 +73,39 @@ impl ServerCertVerifier for GivenCertificates {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls13_signature(message, certificate, signed)
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
+        self.algorithms.supported_schemes()
     }
+}
+
+fn signed_by(
+    authorities: &RootCertStore,
+    certificate: &ParsedCertificate<'_>,
+    intermediates: &[CertificateDer<'_>],
+    now: UnixTime,
+    algorithms: WebPkiSupportedAlgorithms,
+) -> Result<(), Error> {
+    verify_server_cert_signed_by_trust_anchor(certificate, authorities, intermediates, now, algorithms.all)
+}
+
+/// Whether it is an authority's. Web PKI does not ask that of what it is told to trust: whoever has the key of a server
+/// whose certificate was given could sign for any name. Asked as a server's, it says so.
+fn may_sign(certificate: &CertificateDer<'_>, algorithms: WebPkiSupportedAlgorithms) -> bool {
+    // Of version 1, whose certificates don't tell, and which are no server's.
+    let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return true };
+    let at = |time| signed_by(&RootCertStore::empty(), &certificate, &[], time, algorithms);
+    // An authority may be trusted beyond its time.
+    let found = match at(UnixTime::now()) {
+        Err(Error::InvalidCertificate(
+            CertificateError::ExpiredContext { not_after: within, .. }
+            | CertificateError::NotValidYetContext { not_before: within, .. },
+        )) => at(within),
+        found => found,
+    };
+    matches!(found, Err(Error::InvalidCertificate(error)) if is_authority(&error))
 }
 
 /// Whether the certificate itself may be good, and only who has signed it is not known or not trusted.
