@@ -38,16 +38,16 @@ macro_rules! error_kinds {
 
 error_kinds! {
     InvalidRequest = "invalid_request": "the row does not describe a request that can be sent: nothing was sent",
-    Resolve = "resolve": "the host name has no address, or no name server could tell it in time",
+    Resolve = "resolve": "the host name has no address, or no name server answered in time",
     Connect = "connect": "no TCP connection could be made to any address of the host",
     Tls = "tls": "the TLS handshake failed: certificate, name, version or cipher",
     ConnectTimeout = "connect_timeout": "no connection was made in time, TCP and TLS included; nothing was sent",
-    Timeout = "timeout": "the attempt did not end in time: the request was not sent, or not answered to its end",
+    Timeout = "timeout": "the attempt did not end in time: no complete answer came",
     Closed = "closed": "the server closed or reset the connection before the answer was complete",
     Protocol = "protocol": "what the server sent is not HTTP, or breaks its framing rules",
-    BodyTooLarge = "body_too_large": "the body passed the limit of bytes, as received or while decoding it",
+    BodyTooLarge = "body_too_large": "the body is longer than the limit, as received or as decoded",
     Decode = "decode": "the body is not what its content-encoding says, or ends in the middle of it",
-    Cancelled = "cancelled": "it was cancelled by whoever asked for it, before it had an answer",
+    Cancelled = "cancelled": "it was cancelled before it had an answer",
 }
 
 impl fmt::Display for ErrorKind {
