@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from headgate.jobs._process import Runs
-from support.figures import snapshot_json, summary_json
+from support.runs import NotingRun
 
 
-class FakeRun:
+class FakeRun(NotingRun):
     """Ends after some looks at it once it was stopped, or when it is aborted."""
 
     def __init__(self, looks: int = 2) -> None:
+        super().__init__()
         self._looks_left = looks
-        self.calls: list[str] = []
 
     def wait(self, timeout_s: float) -> bool:
         assert timeout_s <= 0.1
@@ -25,18 +25,6 @@ class FakeRun:
             return False
         self._looks_left -= 1
         return self._looks_left < 0
-
-    def stop(self) -> None:
-        self.calls.append("stop")
-
-    def abort(self) -> None:
-        self.calls.append("abort")
-
-    def snapshot(self) -> str:
-        return snapshot_json()
-
-    def summary(self) -> str:
-        return summary_json()
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ from headgate.jobs import _watch
 from headgate.jobs._display import Silent
 from headgate.jobs._signals import Signals
 from headgate.jobs._watch import Display
-from support.figures import snapshot_json, summary_json
+from support.runs import NotingRun
 
 
-class FakeJob:
+class FakeJob(NotingRun):
     """A job that ends after some looks at it; what happens at each look is given."""
 
     def __init__(self, *looks: signal.Signals | type[BaseException] | None) -> None:
+        super().__init__()
         self._looks = iter(looks)
-        self.calls: list[str] = []
 
     def wait(self, timeout_s: float) -> bool:
         assert timeout_s <= 0.1
@@ -30,18 +30,9 @@ class FakeJob:
             raise look
         return look == "end"
 
-    def stop(self) -> None:
-        self.calls.append("stop")
-
-    def abort(self) -> None:
-        self.calls.append("abort")
-
-    def snapshot(self) -> str:
-        return snapshot_json()
-
     def summary(self) -> str:
         self.calls.append("finish")
-        return summary_json()
+        return super().summary()
 
 
 class Recorder(Silent):
