@@ -47,6 +47,7 @@ error_kinds! {
     Protocol = "protocol": "what the server sent is not HTTP, or breaks its framing rules",
     BodyTooLarge = "body_too_large": "the body is longer than the limit, as received or as decoded",
     Decode = "decode": "the body is not what its content-encoding says, or ends in the middle of it",
+    HostDown = "host_down": "the host gave no answer for too long, or asked for too long a pause; the row was not asked any more",
     Cancelled = "cancelled": "it was cancelled before it had an answer",
 }
 

@@ -8,6 +8,7 @@ pub mod error;
 pub(crate) mod failed_by;
 pub(crate) mod grouped;
 pub mod headers;
+pub mod limits;
 pub mod memory;
 pub mod message;
 pub mod options;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::limits::{Limits, Retrying, StopWhenFailed};
 use crate::model::status_set::StatusSet;
 
 pub const DEFAULT_CONCURRENCY: usize = 256;
@@ -163,7 +164,7 @@ impl Default for RequestOptions {
 }
 
 /// How the work is done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunOptions {
     /// Attempts in flight at the most, over all workers; at least 1.
     pub concurrency: usize,
@@ -171,6 +172,9 @@ pub struct RunOptions {
     pub grace: Duration,
     /// Rows between the oldest that is not done and the newest that was read, at the most; at least 1.
     pub window: u64,
+    pub limits: Limits,
+    pub retrying: Retrying,
+    pub stop_when_failed: StopWhenFailed,
 }
 
 /// Who is asked for the addresses of names.
@@ -203,7 +207,14 @@ impl FromStr for Dns {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { concurrency: DEFAULT_CONCURRENCY, grace: DEFAULT_GRACE, window: DEFAULT_WINDOW }
+        Self {
+            concurrency: DEFAULT_CONCURRENCY,
+            grace: DEFAULT_GRACE,
+            window: DEFAULT_WINDOW,
+            limits: Limits::default(),
+            retrying: Retrying::default(),
+            stop_when_failed: StopWhenFailed::default(),
+        }
     }
 }
 

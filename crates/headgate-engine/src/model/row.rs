@@ -1,5 +1,7 @@
 //! A row of the input as the engine carries it, before anything was judged about it.
 
+use std::time::Instant;
+
 use bytes::Bytes;
 
 use crate::model::reason::Reason;
@@ -47,12 +49,24 @@ pub struct RowExtra {
     pub defect: Option<Reason>,
     /// Whoever asked for it wants it no more: it fails as `cancelled`.
     pub cancelled: bool,
+    /// What it takes of a limit on costs, where a column says so.
+    pub cost: Option<u64>,
+    /// What became of it before, if it was asked before.
+    pub before: Option<Before>,
+}
+
+/// Attempts of a row that have ended, and led to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Before {
+    pub attempts: u16,
+    /// When the first one began.
+    pub first: Instant,
 }
 
 impl RowExtra {
     /// Whether the request is the run's own, but for the URL.
     pub fn asks_like_the_run(&self) -> bool {
-        let Self { method, headers, body, kept: _, defect, cancelled: _ } = self;
+        let Self { method, headers, body, kept: _, defect, cancelled: _, cost: _, before: _ } = self;
         method.is_none() && headers.is_empty() && body.is_none() && defect.is_none()
     }
 

@@ -1,0 +1,270 @@
+//! How much a run asks of servers, as options say it: plain data. `schedule/` keeps to it.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::model::error::ErrorKind;
+use crate::model::status_set::StatusSet;
+
+pub const DEFAULT_RETRIES: u16 = 3;
+/// Failures that may not be there the next time. A name that does not exist and a certificate that is refused are no such.
+pub const DEFAULT_RETRY_ON: &str = "connect,resolve,closed,timeout,408,425,429,500,502,503,504";
+pub const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(500);
+pub const DEFAULT_RETRY_MAX_DELAY: Duration = Duration::from_secs(60);
+pub const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+pub const DEFAULT_HOST_DOWN_AFTER: Duration = Duration::from_secs(900);
+
+/// The longest time that a rate can speak of.
+const LONGEST_PER: Duration = Duration::from_secs(366 * 86_400);
+
+/// So many in each stretch of time: `100/s`, `6000/m`, `1/10s`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// At least 1.
+    pub count: NonZeroU32,
+    /// More than zero.
+    pub per: Duration,
+}
+
+impl Rate {
+    /// The time between one and the next.
+    pub fn interval(self) -> Duration {
+        self.per / self.count.get()
+    }
+
+    pub fn per_second(self) -> f64 {
+        f64::from(self.count.get()) / self.per.as_secs_f64()
+    }
+}
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_rate(text).ok_or_else(|| {
+            format!("'{text}' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s")
+        })
+    }
+}
+
+fn parse_rate(text: &str) -> Option<Rate> {
+    let (count, per) = text.split_once('/')?;
+    let count = count.trim().parse().ok()?;
+    let per = per.trim();
+    let unit_at = per.len() - per.chars().rev().take_while(char::is_ascii_alphabetic).count();
+    let (number, unit) = per.split_at(unit_at);
+    let number: f64 = if number.is_empty() { 1.0 } else { number.parse().ok()? };
+    let unit = match unit {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    };
+    let per = Duration::try_from_secs_f64(number * unit).ok()?;
+    let rate = Rate { count, per };
+    (per <= LONGEST_PER && !rate.interval().is_zero()).then_some(rate)
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.per.as_secs_f64();
+        let known = [("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86_400.0)];
+        match known.iter().find(|(_, length)| (seconds - length).abs() < 1e-9) {
+            Some((unit, _)) => write!(f, "{}/{unit}", self.count),
+            None => write!(f, "{}/{seconds}s", self.count),
+        }
+    }
+}
+
+/// A limit of each host: of all, and of some by their names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PerHost<T> {
+    /// `None`: no limit.
+    pub each: Option<T>,
+    /// Names in lower case, as [`LimitBy`] writes them. The last entry of a name holds.
+    pub named: Vec<(Box<str>, T)>,
+}
+
+impl<T> Default for PerHost<T> {
+    fn default() -> Self {
+        Self { each: None, named: Vec::new() }
+    }
+}
+
+impl<T: Copy> PerHost<T> {
+    pub fn of(&self, host: &str) -> Option<T> {
+        let named = self.named.iter().rev().find(|(name, _)| **name == *host);
+        named.map(|(_, limit)| *limit).or(self.each)
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.each.is_none() && self.named.is_empty()
+    }
+}
+
+/// How many requests to one host may be in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostConcurrency {
+    /// At least 1.
+    Fixed(u32),
+    /// As many as give the most answers, as they come.
+    Auto,
+}
+
+/// What one host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LimitBy {
+    /// A name, whatever the scheme and port.
+    #[default]
+    Name,
+    /// Scheme, name and port.
+    Origin,
+    /// An address, whatever the names that lead there.
+    Address,
+}
+
+/// What a row costs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CostOf {
+    /// What this column of the input says.
+    Column(String),
+    /// The bytes of its body.
+    BodyBytes,
+}
+
+/// A limit in another unit than requests: each row takes what it costs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CostLimit {
+    pub rate: Rate,
+    pub of: CostOf,
+}
+
+/// What may start.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Limits {
+    /// Requests of the whole run.
+    pub rate: Option<Rate>,
+    pub rate_per_host: PerHost<Rate>,
+    /// Requests at once after a pause; `None`: 10 ms' worth, and at least 1.
+    pub burst: Option<NonZeroU32>,
+    pub concurrency_per_host: PerHost<HostConcurrency>,
+    pub limit_by: LimitBy,
+    pub cost: Option<CostLimit>,
+}
+
+impl Limits {
+    pub fn is_none(&self) -> bool {
+        self.rate.is_none() && self.rate_per_host.is_none() && self.concurrency_per_host.is_none() && self.cost.is_none()
+    }
+}
+
+/// What is worth another attempt: kinds of errors and statuses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RetryOn {
+    /// A bit for each kind.
+    kinds: u32,
+    statuses: StatusSet,
+}
+
+impl RetryOn {
+    pub fn has_kind(&self, kind: ErrorKind) -> bool {
+        self.kinds >> (kind as u32) & 1 == 1
+    }
+
+    pub fn has_status(&self, status: u16) -> bool {
+        self.statuses.contains(status)
+    }
+}
+
+impl FromStr for RetryOn {
+    type Err = String;
+
+    /// Kinds, statuses and classes between commas: `connect,timeout,429,5xx`; `timeout` means `connect_timeout`, too. `none`
+    /// or nothing for the empty set.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (mut on, mut statuses) = (Self::default(), Vec::new());
+        for part in text.split(',').map(str::trim).filter(|part| !matches!(*part, "" | "none")) {
+            match ErrorKind::ALL.iter().find(|kind| kind.name() == part) {
+                Some(ErrorKind::Timeout) => {
+                    on.kinds |= 1 << ErrorKind::Timeout as u32 | 1 << ErrorKind::ConnectTimeout as u32;
+                }
+                Some(kind) => on.kinds |= 1 << *kind as u32,
+                None => statuses.push(part.strip_prefix("status:").unwrap_or(part)),
+            }
+        }
+        on.statuses = statuses.join(",").parse().map_err(|_| {
+            format!("'{text}': write kinds of errors, statuses and classes, such as connect,timeout,429,5xx, or none")
+        })?;
+        Ok(on)
+    }
+}
+
+/// When a row is asked again, and when no more.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Retrying {
+    /// Attempts after the first; 0: none.
+    pub retries: u16,
+    pub on: RetryOn,
+    /// The first delay is up to so long; each after it up to twice as long as the one before.
+    pub delay: Duration,
+    pub max_delay: Duration,
+    /// For a row, over all its attempts.
+    pub deadline: Option<Duration>,
+    /// Also methods that may do something twice.
+    pub also_unsafe: bool,
+    /// Each row has a key of its own, by which a server can tell that it was asked before.
+    pub idempotency_key: bool,
+    /// A server that asks for a longer pause has its waiting rows ended.
+    pub max_retry_after: Duration,
+    /// A host without an answer for so long has its rows ended.
+    pub host_down_after: Duration,
+}
+
+impl Default for Retrying {
+    fn default() -> Self {
+        Self {
+            retries: DEFAULT_RETRIES,
+            on: DEFAULT_RETRY_ON.parse().expect("the default is a list of failures"),
+            delay: DEFAULT_RETRY_DELAY,
+            max_delay: DEFAULT_RETRY_MAX_DELAY,
+            deadline: None,
+            also_unsafe: false,
+            idempotency_key: false,
+            max_retry_after: DEFAULT_MAX_RETRY_AFTER,
+            host_down_after: DEFAULT_HOST_DOWN_AFTER,
+        }
+    }
+}
+
+/// When a job gives up that can't succeed. Counted over its first outcomes, or the last ones.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum StopWhenFailed {
+    /// The first 1,000 outcomes have all failed with one kind, over at least 10 hosts or in an input of one host.
+    #[default]
+    AllAlike,
+    /// This share of the last 1,000 outcomes has failed: above 0 and up to 1.
+    Share(f64),
+    /// So many rows have failed.
+    Count(u64),
+    Never,
+}
+
+impl FromStr for StopWhenFailed {
+    type Err = String;
+
+    /// `50%`, a number of rows, or `never`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let share = text.strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+        match (share, text.parse::<u64>()) {
+            _ if text == "never" => Ok(Self::Never),
+            (Some(share), _) if share > 0.0 && share <= 100.0 => Ok(Self::Share(share / 100.0)),
+            (None, Ok(count)) if count > 0 => Ok(Self::Count(count)),
+            _ => Err(format!("'{text}': write a share such as 50%, a number of failed rows, or never")),
+        }
+    }
+}
