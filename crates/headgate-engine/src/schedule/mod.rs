@@ -7,9 +7,19 @@
 //!
 //! What bounds it: as many rows are in flight as there are places, and at most one chunk more has been drawn.
 
+pub mod adaptive;
+mod budget;
+pub mod gate;
+mod health;
+mod host;
 pub mod hosts;
+mod hosts_of_run;
+pub mod look_ahead;
+pub mod pace;
+pub mod retry;
 #[cfg(test)]
 mod tests;
+pub mod waits;
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -37,20 +47,6 @@ pub enum Next {
     Wait,
     /// Nothing any more. What is still in flight is not waited for.
     Ended,
-}
-
-/// How an attempt ended, as far as its row's fate depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AttemptEnd {
-    pub status: Option<u16>,
-    /// Why there is no whole answer, if there is none.
-    pub error: Option<ErrorKind>,
-}
-
-impl AttemptEnd {
-    pub fn of(outcome: OutcomeRef<'_>) -> Self {
-        Self { status: outcome.answer.map(|answer| answer.status), error: outcome.failure.map(|failure| failure.kind) }
-    }
 }
 
 /// What becomes of a row whose attempt has ended.
@@ -144,8 +140,9 @@ impl Schedule {
     }
 
     /// What becomes of a row whose attempt, or last one, has ended so.
-    pub fn ended(&self, ended: AttemptEnd) -> Verdict {
-        let failed = ended.error.is_some() || ended.status.is_some_and(|status| self.fail_on.contains(status));
+    pub fn verdict(&self, outcome: OutcomeRef<'_>) -> Verdict {
+        let has_failed_status = || outcome.answer.is_some_and(|answer| self.fail_on.contains(answer.status));
+        let failed = outcome.failure.is_some() || has_failed_status();
         if failed { Verdict::Failed } else { Verdict::Answered }
     }
 
