@@ -157,6 +157,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Whether requests are counted as they are sent.
+    pub fn has_rates(&self) -> bool {
+        self.rate.is_some() || !self.rate_per_host.is_none()
+    }
+
     pub fn is_none(&self) -> bool {
         self.rate.is_none() && self.rate_per_host.is_none() && self.concurrency_per_host.is_none() && self.cost.is_none()
     }

@@ -59,10 +59,6 @@ impl Budget {
         self.count(now);
         self.left -= 1.0;
     }
-
-    pub fn is_as_new(&self) -> bool {
-        self.left >= RESERVE
-    }
 }
 
 #[cfg(test)]

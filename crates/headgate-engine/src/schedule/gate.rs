@@ -103,6 +103,7 @@ pub struct Gate {
     /// Hosts that have few rows left here, while others of theirs were passed over.
     hungry: usize,
     passed_over: u64,
+    has_ever_passed_over: bool,
     in_trouble: usize,
     /// Rows that wait, by what for.
     waiting: [u64; Hold::ALL.len()],
@@ -141,6 +142,7 @@ impl Gate {
             newest: None,
             hungry: 0,
             passed_over: 0,
+            has_ever_passed_over: false,
             in_trouble: 0,
             waiting: [0; Hold::ALL.len()],
             waits: Waits::default(),
@@ -180,6 +182,16 @@ impl Gate {
     /// Whether rows that were passed over should be read again.
     pub fn is_hungry(&self) -> bool {
         self.hungry > 0 && !self.is_paused && !self.is_stopped
+    }
+
+    /// Whether rows were passed over, as far as is known here.
+    pub fn has_passed_over(&self) -> bool {
+        self.passed_over > 0 || self.has_ever_passed_over
+    }
+
+    /// Whether there is room for many more rows.
+    pub fn is_half_empty(&self) -> bool {
+        self.look_ahead.is_half_empty()
     }
 
     /// Rows are about to be read again: each host has a share of the room.
@@ -249,6 +261,7 @@ impl Gate {
         self.look_ahead.give_up(row);
         self.hosts.at(index).passed_over += 1;
         self.passed_over += 1;
+        self.has_ever_passed_over = true;
     }
 
     /// Takes from those that have more than their share.
@@ -333,8 +346,8 @@ impl Gate {
         let held = if let Some(until) = self.rate.as_ref().and_then(|pace| at(&pace.starts, 1)) {
             (Hold::Rate, until)
         } else {
-            let row = self.hosts.at(index).peek(head)?;
-            let cost = self.cost_of(row);
+            let of = self.rules.limits.cost.as_ref().map(|cost| &cost.of);
+            let cost = cost_of(of, self.hosts.at(index).peek(head)?);
             (Hold::Cost, self.cost.as_ref().and_then(|meter| at(meter, cost))?)
         };
         self.waits.held_by(Some(held.0), now);
@@ -343,7 +356,7 @@ impl Gate {
     }
 
     fn start(&mut self, index: HostIndex, row: &Row, now: Instant) {
-        let cost = self.cost_of(row);
+        let cost = cost_of(self.rules.limits.cost.as_ref().map(|cost| &cost.of), row);
         let host = self.hosts.at(index);
         host.in_flight += 1;
         match row.before() {
@@ -357,16 +370,6 @@ impl Gate {
             meter.take_at(cost, now);
         }
         self.settle(index, now);
-    }
-
-    fn cost_of(&self, row: &Row) -> u64 {
-        match self.rules.limits.cost.as_ref().map(|cost| &cost.of) {
-            None => 0,
-            Some(CostOf::Column(_)) => row.extra.as_ref().and_then(|extra| extra.cost).unwrap_or(1),
-            Some(CostOf::BodyBytes) => {
-                row.extra.as_ref().and_then(|extra| extra.body.as_ref()).map_or(0, |body| body.len() as u64)
-            }
-        }
     }
 
     fn too_late(&self, row: &Row, now: Instant) -> Option<Failure> {
@@ -411,6 +414,13 @@ impl Gate {
         fate
     }
 
+    /// An attempt was given up.
+    pub fn abandoned(&mut self, index: HostIndex, now: Instant) {
+        let host = self.hosts.at(index);
+        host.in_flight = host.in_flight.saturating_sub(1);
+        self.settle(index, now);
+    }
+
     fn note_health(&mut self, index: HostIndex, ended: &Ended, now: Instant) {
         let host = self.hosts.at(index);
         let was_in_trouble = host.health.is_some();
@@ -435,11 +445,11 @@ impl Gate {
     }
 
     /// A row is asked again, not before `due`.
-    pub fn put_back(&mut self, mut row: Row, started: Instant, index: Option<HostIndex>, name: impl FnOnce() -> Option<Box<str>>, due: Instant, now: Instant) {
+    pub fn put_back(&mut self, mut row: Row, started: Instant, index: Option<HostIndex>, name: Option<&str>, due: Instant, now: Instant) {
         let before = row.before();
         let first = before.map_or(started, |before| before.first);
         row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first });
-        let Some(index) = index.or_else(|| name().map(|name| self.host(&name, now))) else {
+        let Some(index) = index.or_else(|| name.map(|name| self.host(name, now))) else {
             self.hostless.push_back(row);
             return;
         };
@@ -621,6 +631,16 @@ impl Gate {
             waiting: self.look_ahead.rows() as u64 + self.passed_over,
             pauses: self.pauses.clone(),
             paused_hosts: if self.in_trouble > 0 { self.hosts.iter().filter(is_paused).count() as u64 } else { 0 },
+        }
+    }
+}
+
+fn cost_of(of: Option<&CostOf>, row: &Row) -> u64 {
+    match of {
+        None => 0,
+        Some(CostOf::Column(_)) => row.extra.as_ref().and_then(|extra| extra.cost).unwrap_or(1),
+        Some(CostOf::BodyBytes) => {
+            row.extra.as_ref().and_then(|extra| extra.body.as_ref()).map_or(0, |body| body.len() as u64)
         }
     }
 }

@@ -26,18 +26,18 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::model::error::{ErrorKind, Failure};
-use crate::model::outcome::OutcomeRef;
 use crate::model::row::Row;
 use crate::model::status_set::StatusSet;
+use crate::schedule::gate::HostIndex;
 
 /// Rows drawn at a time at the most.
-const MAX_CHUNK_ROWS: usize = 64;
+pub const MAX_CHUNK_ROWS: usize = 64;
 
 /// What is to be done now.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// Make an attempt at this row: it has one of the places until [`Schedule::free_place`].
-    Start(Row),
+    Start(Row, Option<HostIndex>),
     /// This row ends without an attempt.
     Fail(Row, Failure),
     /// These rows are left undone, for another run.
@@ -134,16 +134,14 @@ impl Schedule {
             && let Some(row) = self.drawn.pop_front()
         {
             self.taken += 1;
-            return Next::Start(row);
+            return Next::Start(row, None);
         }
-        let is_over = self.stage == Stage::InputEnded && self.taken == 0 && self.drawn.is_empty();
-        if is_over { Next::Ended } else { Next::Wait }
+        if self.is_over() { Next::Ended } else { Next::Wait }
     }
 
-    /// What becomes of a row whose attempt, or last one, has ended so.
-    pub fn verdict(&self, outcome: OutcomeRef<'_>) -> Verdict {
-        let has_failed_status = || outcome.answer.is_some_and(|answer| self.fail_on.contains(answer.status));
-        let failed = outcome.failure.is_some() || has_failed_status();
+    /// What becomes of a row whose last attempt has ended so.
+    pub fn verdict(&self, status: Option<u16>, error: Option<ErrorKind>) -> Verdict {
+        let failed = error.is_some() || status.is_some_and(|status| self.fail_on.contains(status));
         if failed { Verdict::Failed } else { Verdict::Answered }
     }
 
@@ -151,6 +149,38 @@ impl Schedule {
     pub fn free_place(&mut self) {
         debug_assert!(self.taken > 0, "only what was taken is free again");
         self.taken = self.taken.saturating_sub(1);
+    }
+
+    /// What was drawn and not started.
+    pub fn take_drawn(&mut self) -> VecDeque<Row> {
+        std::mem::take(&mut self.drawn)
+    }
+
+    /// A row starts that came another way.
+    pub fn take_place(&mut self) {
+        self.taken += 1;
+    }
+
+    pub fn has_place(&self) -> bool {
+        self.taken < self.places
+    }
+
+    /// Another number of places, from now on: what is in flight stays.
+    pub fn set_places(&mut self, places: usize) {
+        self.places = places;
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.stage == Stage::Open
+    }
+
+    pub fn is_draining(&self) -> bool {
+        matches!(self.stage, Stage::Draining(_))
+    }
+
+    /// Whether nothing more comes, and nothing is left to do here.
+    pub fn is_over(&self) -> bool {
+        self.stage == Stage::InputEnded && self.taken == 0 && self.drawn.is_empty()
     }
 
     /// Whether more than one row could be started.

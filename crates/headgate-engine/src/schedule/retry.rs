@@ -132,7 +132,7 @@ mod tests {
     }
 
     fn is_again(rules: &Retrying, end: &AttemptEnd, asked: &Asked) -> bool {
-        matches!(fate(rules, end, asked, asked.started, &mut Rng::with_seed(1)), Fate::Again(_))
+        matches!(fate(rules, end, asked, asked.started, &mut fastrand::Rng::with_seed(1)), Fate::Again(_))
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
         }
         let told = Asked { was_told_when: true, ..post };
         assert!(is_again(&rules, &ended(None, Some(503)), &told));
-        let fate = fate(&rules, &ended(None, Some(500)), &post, post.started, &mut Rng::with_seed(1));
+        let fate = fate(&rules, &ended(None, Some(500)), &post, post.started, &mut fastrand::Rng::with_seed(1));
         assert_eq!(Fate::Unrepeatable, fate);
     }
 
@@ -185,7 +185,7 @@ mod tests {
             let (delay, max_delay) = (Duration::from_millis(delay_ms), Duration::from_millis(max_ms));
             let deadline = deadline_ms.map(Duration::from_millis);
             let rules = Retrying { retries, delay, max_delay, deadline, ..Retrying::default() };
-            let mut rng = Rng::with_seed(seed);
+            let mut rng = fastrand::Rng::with_seed(seed);
             let first = Instant::now();
             let (mut now, mut before) = (first, None);
             let mut attempts = 0_u16;
