@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         OutputError,
         StrayCancellation,
         TooManyErrors,
+        TooManyFailed,
         UsageError,
     )
     from headgate._summary import JobFigures, Snapshot, Summary
@@ -125,6 +126,7 @@ __all__ = [
     "TaskResults",
     "TaskStatistics",
     "TooManyErrors",
+    "TooManyFailed",
     "UsageError",
     "__version__",
     "amap",
@@ -166,6 +168,7 @@ _HOME_OF = {
     "TaskResults": "tasks._amap",
     "TaskStatistics": "tasks._outcome",
     "TooManyErrors": "_errors",
+    "TooManyFailed": "_errors",
     "UsageError": "_errors",
     "__version__": "_version",
     "amap": "tasks._amap",

@@ -95,7 +95,7 @@ class RateOptions(TypedDict, total=False):
             check=rules.rate,
             group="rates",
             metavar="N/TIME",
-            typed="most cost in a time, such as 150000/m; needs --cost-column or --cost-of",
+            typed="most cost in a time, such as 150000/m; each row needs a cost for it",
         ),
     ]
     cost_column: Annotated[
