@@ -64,13 +64,6 @@ impl SiteMaker {
         }
     }
 
-    fn limit_key(&self, origin: &Origin) -> String {
-        match self.limit_by {
-            LimitBy::Name | LimitBy::Address => origin.name.to_string(),
-            LimitBy::Origin => origin.to_string(),
-        }
-    }
-
     fn route(&self, origin: Origin) -> Rc<Route> {
         let tls = origin.https.then(|| self.tls.clone());
         self.pool.borrow_mut().route(RouteKey { origin, tls }, |origin| {
@@ -120,7 +113,7 @@ impl Sites {
         let end = if authorization.is_none() { target::authority_end(url) } else { None };
         let prefix: Box<str> = url[..end.unwrap_or_default()].into();
         let headers = headers(&origin);
-        let limit_key = self.maker.limit_key(&origin).into();
+        let limit_key = origin.key(self.maker.limit_by);
         let site = Rc::new(Site { prefix: prefix.clone(), route: self.maker.route(origin), limit_key, headers });
         if end.is_some() {
             self.remember(prefix, site.clone());
@@ -136,7 +129,7 @@ impl Sites {
             return self.last.as_ref().map(|site| Cow::Borrowed(&*site.limit_key));
         }
         let Target { origin, .. } = target::parse(url).ok()?;
-        Some(Cow::Owned(self.maker.limit_key(&origin)))
+        Some(Cow::Owned(origin.key(self.maker.limit_by).into()))
     }
 
     fn remember(&mut self, prefix: Box<str>, site: Rc<Site>) {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::model::limits::LimitBy;
+
 /// A host: scheme, name and port. What limits, pauses and connections belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
@@ -20,27 +22,32 @@ pub enum HostName {
 }
 
 impl fmt::Display for HostName {
-    /// As in a URL: an IPv6 address in brackets.
+    /// An address of IPv6 without brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Domain(name) => f.write_str(name),
+            Self::Domain(name) => name.fmt(f),
             Self::V4(address) => address.fmt(f),
-            Self::V6(address) => write!(f, "[{address}]"),
+            Self::V6(address) => address.fmt(f),
         }
     }
 }
 
-impl fmt::Display for Origin {
-    /// `https://example.com:443`: the port always.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}:{}", if self.https { "https" } else { "http" }, self.name, self.port)
-    }
-}
-
 impl Origin {
+    /// What tells it from other hosts, where a limit is one of each; the address of a name is not known here.
+    pub fn key(&self, by: LimitBy) -> Box<str> {
+        match by {
+            LimitBy::Name | LimitBy::Address => self.name.to_string().into(),
+            LimitBy::Origin => format!("{}://{}", if self.https { "https" } else { "http" }, self.authority()).into(),
+        }
+    }
+
     /// The value of the `host` header: without the port where it is the scheme's own (RFC 9110 section 7.2).
     pub fn authority(&self) -> String {
-        let name = self.name.to_string();
+        let name = match &self.name {
+            HostName::Domain(name) => name.to_string(),
+            HostName::V4(address) => address.to_string(),
+            HostName::V6(address) => format!("[{address}]"),
+        };
         if self.port == if self.https { 443 } else { 80 } { name } else { format!("{name}:{}", self.port) }
     }
 }
