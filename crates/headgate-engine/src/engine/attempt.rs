@@ -366,9 +366,7 @@ impl Share {
 
     /// Whether the row failed.
     fn count(&self, outcome: OutcomeRef<'_>) -> bool {
-        let status = outcome.answer.map(|answer| answer.status);
-        let error = outcome.failure.map(|failure| failure.kind);
-        let failed = self.schedule.borrow().verdict(status, error) == Verdict::Failed;
+        let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
         self.stats().figures.record(outcome, failed);
         failed
     }

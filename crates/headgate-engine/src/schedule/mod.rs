@@ -30,6 +30,8 @@ use crate::model::row::Row;
 use crate::model::status_set::StatusSet;
 use crate::schedule::gate::HostIndex;
 
+pub use self::retry::AttemptEnd;
+
 /// Rows drawn at a time at the most.
 pub const MAX_CHUNK_ROWS: usize = 64;
 
@@ -140,8 +142,8 @@ impl Schedule {
     }
 
     /// What becomes of a row whose last attempt has ended so.
-    pub fn verdict(&self, status: Option<u16>, error: Option<ErrorKind>) -> Verdict {
-        let failed = error.is_some() || status.is_some_and(|status| self.fail_on.contains(status));
+    pub fn ended(&self, ended: AttemptEnd) -> Verdict {
+        let failed = ended.error.is_some() || ended.status.is_some_and(|status| self.fail_on.contains(status));
         if failed { Verdict::Failed } else { Verdict::Answered }
     }
 

@@ -10,6 +10,7 @@ use fastrand::Rng;
 
 use crate::model::error::ErrorKind;
 use crate::model::limits::Retrying;
+use crate::model::outcome::OutcomeRef;
 use crate::model::row::Before;
 
 /// How an attempt ended, as far as its row's fate depends on it.
@@ -47,6 +48,14 @@ pub enum Fate {
 }
 
 impl AttemptEnd {
+    pub fn of(outcome: OutcomeRef<'_>) -> Self {
+        Self {
+            status: outcome.answer.map(|answer| answer.status),
+            error: outcome.failure.map(|failure| failure.kind),
+            is_lasting: outcome.failure.is_some_and(|failure| failure.is_lasting),
+        }
+    }
+
     pub fn is_worth_another(&self, rules: &Retrying) -> bool {
         match (self.error, self.status) {
             (Some(kind), _) => !self.is_lasting && rules.on.has_kind(kind),
