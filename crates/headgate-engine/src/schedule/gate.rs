@@ -7,6 +7,9 @@
 //! Pure, as the schedule is: times are passed in. What bounds it: the look-ahead (`look_ahead.rs`), the number of hosts
 //! (`hosts_of_run.rs`), and what is in flight.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -434,7 +437,7 @@ impl Gate {
         } else if ended.end.is_answer()
             && let Some(health) = &mut host.health
         {
-            health.succeeded();
+            health.succeeded(ended.asked.started);
         }
         host.health.take_if(|health| health.is_well(now));
         let is_in_trouble = host.health.is_some();
@@ -457,7 +460,7 @@ impl Gate {
             self.fail_down(index, row, now);
             return;
         }
-        if self.look_ahead.is_full() {
+        if self.look_ahead.is_full() && self.look_ahead.can_pass_over() {
             self.make_room(now);
         }
         if self.look_ahead.is_full() && self.look_ahead.has_room_for_before() {
