@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::rows::Shared;
+use super::rows::{Shared, State};
 use crate::model::row::RowBatch;
 
 /// It blocks. Dropping it says that no row can be read again.
@@ -32,7 +32,7 @@ impl AgainSender {
     /// The next row to read, not before this ordinal. `None`: there is none, or it was enough; the source goes on.
     pub fn next_wanted(&self, from: u64) -> Option<u64> {
         let mut state = self.shared.state();
-        let wanted = if self.is_over(&state) { None } else { state.passed.first_from(from) };
+        let wanted = if is_over(&state) { None } else { state.passed.first_from(from) };
         if wanted.is_none() {
             state.passed.end(Instant::now());
             state.tell_if_stalled();
@@ -44,7 +44,7 @@ impl AgainSender {
 
     /// Whether nothing is to be read now: a long way through the input need not be gone to its end.
     pub fn is_enough(&self) -> bool {
-        self.is_over(&self.shared.state())
+        is_over(&self.shared.state())
     }
 
     /// Queues those of the rows that were passed over, and drops the others; waits while there is no room. `false`: it was
@@ -53,7 +53,7 @@ impl AgainSender {
         let mut state = self.shared.state();
         let mut waited = false;
         loop {
-            if self.is_over(&state) {
+            if is_over(&state) {
                 return false;
             }
             let (count, bytes) = state.passed.size_among(rows);
@@ -68,10 +68,10 @@ impl AgainSender {
             state = self.shared.wait(state);
         }
     }
+}
 
-    fn is_over(&self, state: &super::rows::State) -> bool {
-        state.closed || state.passed.is_enough()
-    }
+fn is_over(state: &State) -> bool {
+    state.closed || state.passed.is_enough()
 }
 
 impl Drop for AgainSender {

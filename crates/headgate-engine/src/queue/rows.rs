@@ -55,18 +55,24 @@ pub(super) struct State {
     rows: VecDeque<Row>,
     bytes: usize,
     pub(super) source_waits: bool,
-    /// The source can't go on as long as the rows that were drawn are not done.
-    stands: bool,
-    /// The last row of what the source has in hand, if it is too far beyond one that was passed over.
-    too_far: bool,
-    /// The source has no more. What was passed over may still be read.
-    at_end: bool,
+    frontier: Frontier,
     /// No more will come, or nobody wants more.
     pub(super) closed: bool,
     pub(super) passed: Passed,
     start_again: Option<PassingOver>,
     /// A worker is to learn that only reading again brings rows.
     stalled_is_news: bool,
+}
+
+/// How far the source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Frontier {
+    #[default]
+    Reads,
+    /// It can't go on before rows are done that were drawn.
+    Stands,
+    /// It has no more. What was passed over may still be read again.
+    AtEnd,
 }
 
 impl State {
@@ -80,16 +86,13 @@ impl State {
 
     /// No row is here, and none will come.
     fn has_ended(&self) -> bool {
-        let none_will_come = self.closed || self.at_end && self.passed.is_empty() && !self.passed.is_read();
+        let none_will_come =
+            self.closed || self.frontier == Frontier::AtEnd && self.passed.is_empty() && !self.passed.is_read();
         none_will_come && self.rows.is_empty()
     }
 
-    fn is_frontier_stalled(&self) -> bool {
-        self.at_end || self.stands || self.too_far
-    }
-
     fn only_reading_again_helps(&self) -> bool {
-        self.is_frontier_stalled() && !self.passed.is_empty() && !self.passed.is_read()
+        self.frontier != Frontier::Reads && !self.passed.is_empty() && !self.passed.is_read()
     }
 
     /// To be called where that may have come true. Who waits is to be woken.
@@ -131,8 +134,9 @@ impl Shared {
     /// Whether the source is to wait with rows up to this one, whatever room there is.
     fn holds_back(&self, state: &mut State, last: u64) -> bool {
         let window = self.window.unwrap_or(u64::MAX);
-        state.too_far = state.passed.first().is_some_and(|first| last >= first.saturating_add(window));
-        state.too_far || state.passed.is_read()
+        let too_far = state.passed.first().is_some_and(|first| last >= first.saturating_add(window));
+        state.frontier = if too_far { Frontier::Stands } else { Frontier::Reads };
+        too_far || state.passed.is_read()
     }
 }
 
@@ -174,7 +178,6 @@ impl RowSender {
         let Some(last) = batch.last().map(|row| row.ordinal) else { return !self.is_closed() };
         let bytes: usize = batch.iter().map(Row::bytes).sum();
         let mut state = self.shared.state();
-        state.stands = false;
         let mut waited = false;
         while !state.closed {
             if self.shared.holds_back(&mut state, last) {
@@ -197,14 +200,16 @@ impl RowSender {
     /// The source has to wait until rows that were drawn are done.
     pub fn stand(&self) {
         let mut state = self.shared.state();
-        state.stands = true;
+        state.frontier = Frontier::Stands;
         self.tell_if_stalled(&mut state);
     }
 
     /// The input is at its end. What was passed over may still be read again.
     pub fn finish(self) {
         let mut state = self.shared.state();
-        state.at_end = self.shared.window.is_some();
+        if self.shared.window.is_some() {
+            state.frontier = Frontier::AtEnd;
+        }
         state.tell_if_stalled();
         drop(state);
         self.shared.wake_workers();
@@ -225,7 +230,7 @@ impl RowSender {
 
 impl Drop for RowSender {
     fn drop(&mut self) {
-        if !self.shared.state().at_end {
+        if self.shared.state().frontier != Frontier::AtEnd {
             self.shared.close();
         }
     }
@@ -327,7 +332,7 @@ impl RowReceiver {
     /// Whether the source can't go on by itself: it is at the end of the input, or as far beyond rows that are not done as it may
     /// be.
     pub fn frontier_stalled(&self) -> bool {
-        self.shared.state().is_frontier_stalled()
+        self.shared.state().frontier != Frontier::Reads
     }
 
     /// Marks this row as cancelled, if it is queued: whoever takes it in its turn sees to that it fails. Whether it is.

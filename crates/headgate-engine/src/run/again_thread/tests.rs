@@ -281,13 +281,15 @@ proptest! {
                     let mut left: Vec<u64> = in_hand.split_off(pick(in_hand.len() + 1));
                     // Each a few times at most, so that there is an end.
                     in_hand.extend(left.extract_if(.., |row| passed[*row as usize] == 3));
-                    left.iter().for_each(|row| passed[*row as usize] += 1);
+                    for row in &left {
+                        passed[*row as usize] += 1;
+                    }
                     reading.rows.pass_over(&left);
                 }
                 _ => {
                     let kept = in_hand.split_off(pick(in_hand.len() + 1));
                     done.extend(std::mem::replace(&mut in_hand, kept));
-                    watermark += (watermark..).take_while(|row| done.contains(row)).count() as u64;
+                    watermark += (watermark..count).take_while(|row| done.contains(row)).count() as u64;
                     reading.window.advance(watermark);
                 }
             }
