@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arrow_schema::Fields;
 
+use super::again_thread;
 use super::handle::Run;
 use super::job_state::JobState;
 use super::sink_thread::{self, Done, SinkThread};
@@ -84,9 +85,11 @@ impl Launch {
             output_is_pipe: self.output_is_pipe,
             rows_before: self.done.rows_done(),
         };
-        let (row_sender, rows) = row_queue();
-        let (stop, phase) = Stop::new(rows.clone());
         let failure = Arc::<FirstFailure>::default();
+        let again = self.source.as_ref().and_then(|source| source.again());
+        let passing_over = again.map(|again| again_thread::passing_over(again, self.run.window, failure.clone()));
+        let (row_sender, rows) = row_queue(passing_over);
+        let (stop, phase) = Stop::new(rows.clone());
         let done = Arc::<Done>::default();
         let reader_gone = Arc::<OnceLock<()>>::default();
         let notes = Arc::new(Mutex::new(self.notes));
