@@ -26,6 +26,7 @@ use super::status;
 use super::storage::Storage;
 use super::writer::{JobWriter, MonotonicClock, Standing};
 use crate::columns::schema::schema;
+use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::error::{ErrorKind, JobError};
 use crate::model::grouped::grouped;
@@ -68,6 +69,7 @@ pub struct OpenRetry {
     standing: Standing,
     done_rows: DoneRows,
     rounds: Arc<Rounds>,
+    key_salt: KeySalt,
     notes: Vec<Message>,
 }
 
@@ -132,14 +134,21 @@ impl OpenRetry {
             round_bytes: job.sink.part_bytes,
             rounds: rounds.clone(),
         };
+        let key_salt = manifest.key_salt();
         let notes = results.note().map(Message::from).into_iter().chain(left_out).collect();
-        let open = Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, notes };
+        let open =
+            Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, key_salt, notes };
         Ok(Retry { job: open, source: Box::new(source), options: job })
     }
 
     /// What its user should know.
     pub(crate) fn notes(&self) -> &[Message] {
         &self.notes
+    }
+
+    /// What keys of its rows follow from.
+    pub(crate) fn key_salt(&self) -> KeySalt {
+        self.key_salt
     }
 
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {

@@ -17,6 +17,7 @@ use crate::engine::shared::Shared;
 use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
 use crate::http::h1::exchange::ResponseLimits;
+use crate::http::idempotency_key::KeySalt;
 use crate::http::request::Defaults;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
@@ -53,6 +54,8 @@ pub(super) struct Launch {
     pub(super) tick: Duration,
     pub(super) request: RequestOptions,
     pub(super) run: RunOptions,
+    /// What keys of rows follow from, if each is to have one.
+    pub(super) key_salt: KeySalt,
     /// The engine is there for this run alone, and ends with it.
     pub(super) own_engine: bool,
     pub(super) notes: Vec<Message>,
@@ -76,7 +79,10 @@ impl Launch {
         room: Room,
         begin: impl FnOnce(&Arc<Window>) -> Result<Begun, JobError>,
     ) -> Result<Run, JobError> {
-        let defaults = Defaults::new(&self.request)?;
+        let mut defaults = Defaults::new(&self.request)?;
+        if self.run.retrying.idempotency_key {
+            defaults = defaults.with_keys(self.key_salt)?;
+        }
         let tls = engine.tls(&self.request)?;
         let setting = Setting {
             concurrency: self.run.concurrency,
