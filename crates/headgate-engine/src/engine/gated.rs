@@ -256,7 +256,7 @@ impl Share {
 
     fn may_repeat(&self, row: &Row) -> bool {
         let preparer = self.preparer.borrow();
-        preparer.is_idempotent(row)
+        preparer.is_idempotent(row) || preparer.has_idempotency_key(row)
     }
 
     /// The time that an attempt has: no more than what is left to its row.

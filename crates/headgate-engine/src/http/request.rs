@@ -255,7 +255,7 @@ impl Preparer {
 
     /// Whether sending a row's request twice has the effect of sending it once.
     pub fn is_idempotent(&self, row: &Row) -> bool {
-        Method::from_bytes(self.defaults.methods.name(row).as_bytes()).is_ok_and(|method| method.is_idempotent())
+        method::is_idempotent(self.defaults.methods.name(row))
     }
 
     fn prepare(&mut self, row: &Row) -> Result<Prepared, Failure> {
