@@ -368,6 +368,7 @@ impl Share {
     fn count(&self, outcome: OutcomeRef<'_>) -> bool {
         let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
         self.stats().figures.record(outcome, failed);
+        self.give_up_if_it_has_to(outcome, failed);
         failed
     }
 }

@@ -11,12 +11,13 @@ use crate::engine::lanes::PlaceIndex;
 use crate::engine::share::Share;
 use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
-use crate::model::limits::Retrying;
+use crate::model::limits::{Limits, Retrying};
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
 use crate::schedule::asked_to_wait::asked_to_wait;
 use crate::schedule::gate::{Ended, Gate, GateFigures, Turn};
 use crate::schedule::retry::{Asked, AttemptEnd, Fate};
+use crate::stats::held::Held;
 use crate::schedule::{MAX_CHUNK_ROWS, Next, Schedule};
 
 /// Chunks of rows drawn at a time at the most, before others of the worker have their turn.
@@ -61,10 +62,6 @@ impl SharedGate {
         changed
     }
 
-    pub fn figures(&self, now: Instant) -> GateFigures {
-        if self.is_needed() { self.lock().figures(now) } else { GateFigures::default() }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Gate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,6 +72,16 @@ impl SharedGate {
             // Whoever waits for rows of the gate, or for its end, looks again.
             self.changed.notify_waiters();
         }
+    }
+}
+
+impl Held for SharedGate {
+    fn figures(&self, now: Instant) -> GateFigures {
+        self.lock().figures(now)
+    }
+
+    fn limits(&self) -> Limits {
+        self.lock().rules().limits.clone()
     }
 }
 

@@ -5,6 +5,7 @@ mod attempt;
 pub mod failure;
 mod alarm;
 pub mod gated;
+pub mod giving_up;
 mod gathered;
 mod lanes;
 pub mod machine;

@@ -172,7 +172,7 @@ impl Share {
     }
 
     /// No row is started any more.
-    fn drain(&self, until: Instant) {
+    pub(super) fn drain(&self, until: Instant) {
         // For all workers: what stops one, stops the run.
         self.shared.end_rows();
         self.schedule.borrow_mut().drain(until);

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
 use crate::engine::gated::SharedGate;
+use crate::engine::giving_up::SharedGiveUp;
 use crate::http::client::AttemptLimits;
 use crate::http::method::Methods;
 use crate::model::clock::Clock;
@@ -39,7 +40,9 @@ pub struct Shared {
     pub failure: Arc<FirstFailure>,
     /// The columns of the input that are carried into the results; `None`: nobody wants results.
     pub kept: Option<Fields>,
-    pub gate: SharedGate,
+    pub gate: Arc<SharedGate>,
+    /// Whether the run gives up.
+    pub give_up: SharedGiveUp,
     /// Each request that is sent is counted by a rate.
     pub limits_sending: bool,
 }

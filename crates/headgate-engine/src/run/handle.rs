@@ -38,6 +38,8 @@ pub struct Run {
     /// Where results go, for a person.
     pub(super) output: String,
     pub(super) notes: Arc<Mutex<Vec<Message>>>,
+    /// Why it stopped itself, if it did.
+    pub(super) stopped_by: Arc<OnceLock<Message>>,
 }
 
 impl Run {
@@ -87,6 +89,7 @@ impl Run {
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
         summary.output.clone_from(&self.output);
         summary.interrupted = interrupted;
+        summary.stopped_by = self.stopped_by.get().cloned();
         summary.reader_gone = self.reader_gone.get().is_some();
         summary.notes.clone_from(&self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         summary.failure = self.failure.get().as_ref().map(Into::into);

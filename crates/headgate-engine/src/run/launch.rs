@@ -13,6 +13,7 @@ use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
 use crate::engine::failure::FirstFailure;
 use crate::engine::gated::SharedGate;
+use crate::engine::giving_up::SharedGiveUp;
 use crate::engine::shared::Shared;
 use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
@@ -103,6 +104,8 @@ impl Launch {
         let started = clock.started();
         let size = Arc::new(Mutex::new(self.size));
         let window = self.window;
+        let mut held = None;
+        let stopped_by = Arc::<OnceLock<Message>>::default();
         let (assigned, state) = match begin(&window)? {
             Begun::Finished(state) => {
                 done.set();
@@ -120,7 +123,8 @@ impl Launch {
                     retrying: self.run.retrying.clone(),
                     concurrency: u32::try_from(self.run.concurrency).unwrap_or(u32::MAX),
                 };
-                let gate = SharedGate::new(Gate::new(rules, rows.can_pass_over(), fastrand::u64(..), started));
+                let gate = Arc::new(SharedGate::new(Gate::new(rules, rows.can_pass_over(), fastrand::u64(..), started)));
+                held = Some(gate.clone());
                 let shared = Shared {
                     clock,
                     limits,
@@ -132,6 +136,7 @@ impl Launch {
                     failure: failure.clone(),
                     window: window.clone(),
                     gate,
+                    give_up: SharedGiveUp::new(self.run.stop_when_failed, stopped_by.clone()),
                     limits_sending: self.run.limits.has_rates(),
                 };
                 let assigned = engine.assign(Work {
@@ -183,7 +188,8 @@ impl Launch {
             reader_gone,
             aborted: OnceLock::new(),
             assigned,
-            monitor: Mutex::new(Monitor::new(started, setting, workers, size, window)),
+            monitor: Mutex::new(Monitor::new(started, setting, workers, size, window, held.map(|held| held as _))),
+            stopped_by,
             state,
             output: self.output,
             notes,

@@ -13,6 +13,7 @@ mod budget;
 pub mod gate;
 mod health;
 mod host;
+pub mod give_up;
 pub mod hosts;
 mod hosts_of_run;
 pub mod look_ahead;
