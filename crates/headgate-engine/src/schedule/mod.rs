@@ -168,6 +168,10 @@ impl Schedule {
         self.taken < self.places
     }
 
+    pub fn places(&self) -> usize {
+        self.places
+    }
+
     /// Another number of places, from now on: what is in flight stays.
     pub fn set_places(&mut self, places: usize) {
         self.places = places;
