@@ -56,6 +56,10 @@ pub struct SourceOptions {
     pub keep: Vec<String>,
     /// Read only so many rows.
     pub head: Option<u64>,
+    /// The column with what each row takes of a limit on costs: a number of 0 or more, rounded up; a row without a value takes
+    /// 1. `None`: there is none. It says how the work is done, and may change from run to run.
+    #[serde(skip)]
+    pub cost_column: Option<String>,
 }
 
 impl Default for SourceOptions {
@@ -68,6 +72,7 @@ impl Default for SourceOptions {
             body_column: "body".into(),
             keep: Vec::new(),
             head: None,
+            cost_column: None,
         }
     }
 }
