@@ -213,6 +213,16 @@ impl FromStr for Dns {
     }
 }
 
+impl RunOptions {
+    /// Each row is asked once, whatever comes of it.
+    #[must_use]
+    pub fn without_retries(mut self) -> Self {
+        self.retrying.retries = 0;
+        self.stop_when_failed = StopWhenFailed::Never;
+        self
+    }
+}
+
 impl Default for RunOptions {
     fn default() -> Self {
         Self {

@@ -131,7 +131,7 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
     let (kind, text) = if stretch.attempts == 0 && stretch.lane_time.total.is_zero() {
         let held = stretch.held.bound_by(stretch.wall, HELD_BACK);
         held.unwrap_or_else(|| (BoundKind::Nothing, "nothing yet: no request has been sent".into()))
-    } else if let Some(failures) = failures(stretch) {
+    } else if let Some(failures) = failures(stretch).filter(|_| waiting(Wait::Names) < HELD_BACK) {
         (BoundKind::Failures, failures.into())
     } else if waiting(Wait::Sink) >= HELD_BACK {
         (BoundKind::Output, output(stretch, waiting(Wait::Sink)).into())
