@@ -7,6 +7,7 @@
 //!
 //! What bounds it: as many rows are in flight as there are places, and at most one chunk more has been drawn.
 
+pub mod adaptive;
 pub mod asked_to_wait;
 pub mod hosts;
 #[cfg(test)]
