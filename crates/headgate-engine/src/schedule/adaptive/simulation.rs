@@ -16,6 +16,8 @@ const REFUSAL_S: f64 = 0.001;
 pub enum Beyond {
     /// All that are in flight share it, so that each takes longer.
     Shares,
+    /// They get in each other's way: each takes the longer the more there are, by the square.
+    Thrashes,
     /// They wait in line.
     Queues,
     /// They are told to go away.
@@ -172,8 +174,13 @@ impl Simulation {
             return self.line.push_back(started_us);
         }
         self.accepted += 1;
-        let stretch = if beyond == Beyond::Shares { f64::from(self.accepted) / f64::from(capacity) } else { 1.0 };
-        let latency_s = self.latency_s() * stretch.max(1.0);
+        let load = f64::from(self.accepted) / f64::from(capacity);
+        let stretch = match beyond {
+            Beyond::Shares => load.max(1.0),
+            Beyond::Thrashes => 1.0 + load * load,
+            Beyond::Queues | Beyond::Refuses => 1.0,
+        };
+        let latency_s = self.latency_s() * stretch;
         self.push(latency_s, Event::End { started_us, was_accepted: true, is_answered: true });
     }
 

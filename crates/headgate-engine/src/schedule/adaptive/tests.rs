@@ -59,6 +59,17 @@ fn it_comes_within_a_tenth_of_the_best_fixed_limit_start_included() {
 }
 
 #[test]
+fn a_server_that_does_less_the_more_it_is_asked_is_kept_near_its_best() {
+    let server = server(Beyond::Thrashes, 200, MS_50);
+    let mut simulation = Simulation::new(server, 10);
+    simulation.run(10);
+    let seconds = simulation.run(20);
+    // It is best with as many as its capacity, which then take twice as long.
+    at_least(0.9, 2.0 * goodput(seconds, &server), "goodput");
+    at_most(1.1, limit(seconds, &server), "limit");
+}
+
+#[test]
 fn goodput_follows_a_change_of_capacity_within_20_round_trips_or_10_seconds() {
     for beyond in KINDS {
         for (before, after, mean_s) in
