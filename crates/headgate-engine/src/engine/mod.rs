@@ -69,7 +69,8 @@ pub struct Work<'a> {
     pub tls: Arc<ClientConfig>,
     pub fail_on: &'a StatusSet,
     pub defaults: Defaults,
-    pub room: &'a Room,
+    /// Rows in flight; at least one.
+    pub concurrency: usize,
 }
 
 /// A run's hold on the workers.
@@ -87,6 +88,26 @@ pub struct Assigned {
 pub struct Room {
     concurrency: Arc<AtomicUsize>,
     rows: usize,
+}
+
+impl Room {
+    /// Rows that may be in flight.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Makes room for another number of rows in flight.
+    ///
+    /// # Errors
+    /// `Usage`: this process may not have so many files open. The room is as it was.
+    pub fn resize(&mut self, rows: usize, engine: &Engine) -> Result<(), JobError> {
+        let others = self.concurrency.load(Ordering::Relaxed) - self.rows;
+        engine.inner.files.check(rows, others, engine.workers())?;
+        self.concurrency.fetch_add(rows, Ordering::Relaxed);
+        self.concurrency.fetch_sub(self.rows, Ordering::Relaxed);
+        self.rows = rows;
+        Ok(())
+    }
 }
 
 impl Drop for Room {
@@ -185,8 +206,7 @@ impl Engine {
     /// # Errors
     /// `Internal`: a worker has died.
     pub fn assign(&self, work: Work<'_>) -> Result<Assigned, JobError> {
-        let Work { shared, tls, fail_on, defaults, room } = work;
-        let concurrency = room.rows;
+        let Work { shared, tls, fail_on, defaults, concurrency } = work;
         let run = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let count = self.workers().min(concurrency);
         let mut assigned = Assigned { stats: Vec::new(), run, workers: Vec::new() };

@@ -11,6 +11,7 @@ use crate::engine::failure::FirstFailure;
 use crate::http::client::AttemptLimits;
 use crate::http::method::Methods;
 use crate::model::clock::Clock;
+use crate::model::live::Live;
 use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
 
@@ -35,6 +36,8 @@ pub struct Shared {
     pub window: Arc<Window>,
     pub outcomes: async_channel::Sender<OutcomeBatch>,
     pub phase: watch::Receiver<Phase>,
+    /// What of the run may change: how it is now.
+    pub live: watch::Receiver<Arc<Live>>,
     pub failure: Arc<FirstFailure>,
     /// The columns of the input that are carried into the results; `None`: nobody wants results.
     pub kept: Option<Fields>,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::limits::{Limits, Retrying, StopWhenFailed};
+use crate::model::message::OptionName;
 use crate::model::status_set::StatusSet;
 
 pub const DEFAULT_CONCURRENCY: usize = 256;
@@ -175,6 +176,8 @@ pub struct RunOptions {
     pub limits: Limits,
     pub retrying: Retrying,
     pub stop_when_failed: StopWhenFailed,
+    /// The options that were named for this run: what an earlier one was told of them meanwhile holds no more.
+    pub given: Vec<OptionName>,
 }
 
 /// Who is asked for the addresses of names.
@@ -214,6 +217,7 @@ impl Default for RunOptions {
             limits: Limits::default(),
             retrying: Retrying::default(),
             stop_when_failed: StopWhenFailed::default(),
+            given: Vec::new(),
         }
     }
 }

@@ -7,6 +7,7 @@ use arrow_schema::Fields;
 
 use super::handle::Run;
 use super::job_state::JobState;
+use super::live::{LiveRun, SetBefore};
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
@@ -20,6 +21,7 @@ use crate::http::request::Defaults;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
 use crate::model::error::JobError;
+use crate::model::live::Live;
 use crate::model::message::Message;
 use crate::model::options::{RequestOptions, RunOptions};
 use crate::model::source_size::SourceSize;
@@ -50,7 +52,11 @@ pub(super) struct Launch {
     /// How often the sink is told that time passes.
     pub(super) tick: Duration,
     pub(super) request: RequestOptions,
+    /// As it begins.
     pub(super) run: RunOptions,
+    /// As it was asked for, without what was set before.
+    pub(super) asked: Live,
+    pub(super) set_before: SetBefore,
     /// What keys of rows follow from, if each is to have one.
     pub(super) key_salt: KeySalt,
     /// The engine is there for this run alone, and ends with it.
@@ -69,6 +75,16 @@ pub(super) enum Begun {
 }
 
 impl Launch {
+    fn setting(&self) -> Setting {
+        Setting {
+            concurrency: self.run.concurrency,
+            cores: machine::cores(),
+            input_is_pipe: self.input_is_pipe,
+            output_is_pipe: self.output_is_pipe,
+            rows_before: self.done.rows_done(),
+        }
+    }
+
     /// Starts the threads; `begin` begins to write, and is asked last of what can fail for a user's mistake.
     pub(super) fn begin(
         self,
@@ -81,13 +97,8 @@ impl Launch {
             defaults = defaults.with_keys(self.key_salt)?;
         }
         let tls = engine.tls(&self.request)?;
-        let setting = Setting {
-            concurrency: self.run.concurrency,
-            cores: machine::cores(),
-            input_is_pipe: self.input_is_pipe,
-            output_is_pipe: self.output_is_pipe,
-            rows_before: self.done.rows_done(),
-        };
+        let setting = self.setting();
+        let concurrency = room.rows();
         let (row_sender, rows) = row_queue();
         let (stop, phase) = Stop::new(rows.clone());
         let failure = Arc::<FirstFailure>::default();
@@ -98,10 +109,10 @@ impl Launch {
         let started = clock.started();
         let size = Arc::new(Mutex::new(self.size));
         let window = self.window;
-        let (assigned, state) = match begin(&window)? {
+        let (assigned, state, live) = match begin(&window)? {
             Begun::Finished(state) => {
                 done.set();
-                (None, Some(state))
+                (None, Some(state), None)
             }
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
@@ -110,6 +121,8 @@ impl Launch {
                     timeout: self.request.timeout,
                     connect_timeout: self.request.connect_timeout,
                 };
+                let live = LiveRun::new(self.asked, self.set_before, (engine.clone(), room), notes.clone())?;
+                let live = Arc::new(live);
                 let shared = Shared {
                     clock,
                     limits,
@@ -118,6 +131,7 @@ impl Launch {
                     rows: rows.clone(),
                     outcomes: outcome_sender,
                     phase,
+                    live: live.receiver(),
                     failure: failure.clone(),
                     window: window.clone(),
                 };
@@ -126,7 +140,7 @@ impl Launch {
                     tls,
                     fail_on: &self.request.fail_on,
                     defaults,
-                    room: &room,
+                    concurrency,
                 })?;
                 let input_rows = Arc::<OnceLock<u64>>::default();
                 match self.source {
@@ -152,11 +166,12 @@ impl Launch {
                     failure: failure.clone(),
                     done: done.clone(),
                     reader_gone: reader_gone.clone(),
-                    _room: room,
+                    live: live.clone(),
+                    watched: state.as_ref().map(|state| state.watched.clone()),
                     engine: engine.clone(),
                     own_engine: self.own_engine,
                 })?;
-                (Some(assigned), state)
+                (Some(assigned), state, Some(live))
             }
         };
         let workers = assigned.as_ref().map(|assigned| assigned.stats.clone()).unwrap_or_default();
@@ -173,6 +188,7 @@ impl Launch {
             state,
             output: self.output,
             notes,
+            live,
         })
     }
 }

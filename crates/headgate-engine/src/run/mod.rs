@@ -6,6 +6,7 @@ mod handle;
 mod job;
 mod job_state;
 mod launch;
+mod live;
 mod plan;
 mod sink_thread;
 mod source_thread;
