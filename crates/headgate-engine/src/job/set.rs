@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::control::{Change, ControlFiles, Trouble};
+use super::control::{Change, Control, ControlFiles, Trouble};
 use super::lock::{self, Holder};
 use super::results::OWN_DIRECTORY;
 use super::status;
@@ -56,14 +56,13 @@ pub fn send(path: &Path, change: &Change, patience: Duration, storage: Arc<dyn S
             let Some(refused) = taken.refused.filter(|_| taken.sequence == sent.sequence) else {
                 return Ok(Reply::Taken);
             };
-            // Nobody else has set anything since: it is as it was.
-            files
-                .change(|control| {
-                    if control.sequence == sent.sequence {
-                        control.restore(before)
-                    }
-                })
-                .map_err(unusable)?;
+            // It is as it was, unless somebody else has set something since.
+            let restore = |control: &mut Control| {
+                if control.sequence == sent.sequence {
+                    control.restore(before);
+                }
+            };
+            files.change(restore).map_err(unusable)?;
             return Ok(Reply::Refused(refused.to_string()));
         }
         if !runs {

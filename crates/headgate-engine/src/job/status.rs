@@ -53,12 +53,18 @@ pub struct Status {
     /// Something about its directory that its user should know.
     pub note: Option<String>,
     /// Runs that made a commit, and the last of them.
-    /// What was set of it while it ran, and holds until it ends.
+    #[serde(flatten)]
+    pub meanwhile: Meanwhile,
+    pub run_count: u64,
+    pub runs: Vec<RunRecord>,
+}
+
+/// What was set of a job while it ran, and holds until it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Meanwhile {
     pub set: Settings,
     /// It starts nothing until it is told to go on.
     pub paused: bool,
-    pub run_count: u64,
-    pub runs: Vec<RunRecord>,
 }
 
 /// Reads how far the job in a directory is, and whether its results are those that were committed: by their names and lengths
@@ -112,8 +118,7 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         },
         started_at: manifest.started_at,
         committed_at: commit.runs.last().map(|run| run.committed_at.clone()),
-        set: control.set,
-        paused: control.paused,
+        meanwhile: Meanwhile { set: control.set, paused: control.paused },
         run_count: commit.earlier_runs + commit.runs.len() as u64,
         runs: commit.runs,
     })

@@ -79,6 +79,16 @@ pub(super) enum Begun {
 }
 
 impl Launch {
+    fn setting(&self) -> Setting {
+        Setting {
+            concurrency: self.run.concurrency,
+            cores: machine::cores(),
+            input_is_pipe: self.input_is_pipe,
+            output_is_pipe: self.output_is_pipe,
+            rows_before: self.done.rows_done(),
+        }
+    }
+
     /// Starts the threads; `begin` begins to write, and is asked last of what can fail for a user's mistake.
     pub(super) fn begin(
         self,
@@ -91,13 +101,7 @@ impl Launch {
             defaults = defaults.with_keys(self.key_salt)?;
         }
         let tls = engine.tls(&self.request)?;
-        let setting = Setting {
-            concurrency: self.run.concurrency,
-            cores: machine::cores(),
-            input_is_pipe: self.input_is_pipe,
-            output_is_pipe: self.output_is_pipe,
-            rows_before: self.done.rows_done(),
-        };
+        let setting = self.setting();
         let concurrency = room.rows();
         let failure = Arc::<FirstFailure>::default();
         let again = self.source.as_ref().and_then(|source| source.again());
