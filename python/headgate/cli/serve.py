@@ -132,7 +132,7 @@ def parser() -> Parser:
         "api_tokens",
         "--api-tokens",
         metavar="RATE",
-        text="beyond so many tokens in a time: 1000000/m; a request says its own in X-Tokens or as `tokens` in its JSON",
+        text="beyond so many tokens, of X-Tokens or `tokens` in a JSON body, in a time: 1000000/m",
     )
     made.value(
         "api_burst",
