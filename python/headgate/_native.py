@@ -11,10 +11,23 @@ from headgate._headgate import (
     give_back_large_blocks,
     job_rows,
     job_status,
+    mistake_in,
+    mistake_in_host,
     preview,
 )
 
-__all__ = ["ERROR_KINDS", "RowStream", "Run", "Server", "give_back_large_blocks", "job_rows", "job_status", "preview"]
+__all__ = [
+    "ERROR_KINDS",
+    "RowStream",
+    "Run",
+    "Server",
+    "give_back_large_blocks",
+    "job_rows",
+    "job_status",
+    "mistake_in",
+    "mistake_in_host",
+    "preview",
+]
 
 if DEBUG_BUILD:
     warnings.warn(

@@ -69,7 +69,7 @@ def parser() -> Parser:
     made.group("input")
     made.argument("input", "INPUT", "a file, - or a URL with ranges")
     _option_flags.add(made, FETCH, "input")
-    for group in ("request", "limits"):
+    for group in _option_flags.WORK_GROUPS:
         made.group(group)
         _option_flags.add(made, FETCH, group)
     made.group("output")
