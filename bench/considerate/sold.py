@@ -48,7 +48,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
         log, rows = Path(directory, "log"), Path(directory, "rows.ndjson")
         with client.server(*_SERVER, "--log", str(log)) as server:
             rows.write_text("".join(_line(server.url, row, cost) for row, cost in enumerate(tokens)))
-            fetched = fetching.fetch(client, rows, _CLIENT, longest_s=_LONGEST_S)
+            fetched = fetching.fetch(client, rows, _CLIENT, longest_s=_LONGEST_S, fails=True)
             limits = server.stats()["limits"]
         failed = [int(entry.target.rpartition("/")[2]) for entry in server_log.read(log) if entry.status == "500"]
     return answer(fetched, limits, shortest_s(tokens, failed))

@@ -75,8 +75,9 @@ class Ran:
     """One run: what the client says, and what the servers saw."""
 
     fetched: Fetched
-    healthy: Sequence[Entry]
-    refusing: Sequence[Entry]
+    healthy: Sequence[Entry] = ()
+    slow: Sequence[Entry] = ()
+    refusing: Sequence[Entry] = ()
 
 
 def _run(client: Client, kinds: Sequence[Kind]) -> Ran:
@@ -97,7 +98,8 @@ def _run(client: Client, kinds: Sequence[Kind]) -> Ran:
             path = f"/delay/{SLOW_S:g}" if kind is SLOW else "/row"
             for host in range(kind.hosts):
                 port = ports.get(kind) or (silent if host % 2 else 1)
-                urls += [f"http://{next(addresses)}:{port}{path}?{row}\n" for row in range(kind.rows)]
+                address = next(addresses)
+                urls += [f"http://{address}:{port}{path}?{row}\n" for row in range(kind.rows)]
         random.Random(0).shuffle(urls)  # noqa: S311 - the same list on every machine
         lines = directory / "urls.txt"
         lines.write_text("".join(urls))
@@ -105,8 +107,13 @@ def _run(client: Client, kinds: Sequence[Kind]) -> Ran:
         # what is not on the disk yet is written when they are asked
         for server in (healthy, refusing):
             server.stats()
-        seen = [entry for entry in server_log.read(logs[0]) if entry.target.startswith("/row")]
-        return Ran(fetched=fetched, healthy=seen, refusing=server_log.read(logs[1]))
+        usual_seen, refusing_seen = map(server_log.read, logs)
+        return Ran(
+            fetched=fetched,
+            healthy=[entry for entry in usual_seen if entry.target.startswith("/row")],
+            slow=[entry for entry in usual_seen if entry.target.startswith("/delay")],
+            refusing=refusing_seen,
+        )
 
 
 @contextmanager
@@ -148,6 +155,7 @@ def answer(alone: Ran, together: Ran) -> Answer:
         ["shortest", f"{shortest_s:.1f}"],
         ["healthy hosts, first to last", f"{_took_s(together.healthy):.1f}"],
         ["the same alone", f"{_took_s(alone.healthy):.1f}"],
+        ["slow hosts, first to last", f"{_took_s(together.slow):.1f}"],
         ["refusing hosts, first to last", f"{_took_s(together.refusing):.1f}"],
         ["answered 429", f"{refused:,} of {len(together.refusing):,}"],
         ["errors", ", ".join(f"{count:,} {kind}" for kind, count in fetched.errors.items())],
