@@ -179,7 +179,8 @@ impl Gate {
     pub fn wants_rows(&self) -> bool {
         let nothing_is_next = self.ready.is_empty() && self.hostless.is_empty() && self.failing.is_empty();
         let has_room = self.look_ahead.can_pass_over() || !self.look_ahead.is_full();
-        nothing_is_next && has_room && !self.is_paused && !self.is_stopped
+        // Only who asks for rows learns that there are none.
+        self.is_empty() || nothing_is_next && has_room && !self.is_paused && !self.is_stopped
     }
 
     /// Whether rows that were passed over should be read again.
@@ -512,8 +513,18 @@ impl Gate {
     }
 
     /// Nothing starts any more: rows that wait are left undone.
-    pub fn stop(&mut self) {
+    pub fn stop(&mut self, now: Instant) {
         self.is_stopped = true;
+        self.hostless.clear();
+        self.failing.clear();
+        for index in self.hosts.indices() {
+            let Some(host) = self.hosts.get(index) else { continue };
+            let parked = std::mem::take(&mut host.parked).into_iter().map(|parked| parked.row);
+            for row in parked.chain(std::mem::take(&mut host.retries).into_values()) {
+                self.look_ahead.leaves(&row);
+            }
+            self.settle(index, now);
+        }
     }
 
     /// Nothing starts, until it is told otherwise.
