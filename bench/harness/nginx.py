@@ -130,25 +130,39 @@ def nginx(core: int, *, addresses: Sequence[str] = (), tls: bool = False) -> Ite
             _make_certificate(Path(directory))
             listen.append(_TLS.format(address=_HERE, port=tls_port, directory=directory))
         Path(directory, "body.gz").write_bytes(ENCODED_BODY)
-        config = Path(directory, "nginx.conf")
-        config.write_text(
-            _CONFIG.format(
-                directory=directory,
-                listen="\n".join(listen),
-                body=BODY.decode(),
-                in_pieces=IN_PIECES,
-                encoded=ENCODED,
-                closing=CLOSING,
-            )
+        config = _CONFIG.format(
+            directory=directory,
+            listen="\n".join(listen),
+            body=BODY.decode(),
+            in_pieces=IN_PIECES,
+            encoded=ENCODED,
+            closing=CLOSING,
         )
-        log = Path(directory, "errors")
-        command = [program(), "-p", directory, "-c", str(config), "-e", str(log)]
-        with log.open("w") as errors, processes.pinned(core):
-            process = subprocess.Popen(command, stderr=errors)
-        with servers.ended_at_last(process):
-            _wait_for(port, process, log)
+        with configured(config, Path(directory), port, core) as pid:
             tls_url = f"https://{_HERE}:{tls_port}" if tls else ""
-            yield Nginx(f"http://{_HERE}:{port}", tls_url, port, process.pid)
+            yield Nginx(f"http://{_HERE}:{port}", tls_url, port, pid)
+
+
+@contextmanager
+def configured(config: str, directory: Path, port: int, core: int) -> Iterator[int]:
+    """Runs with this configuration on one core, listening at this port; gives its process.
+
+    Raises:
+        ServerError: It does not start.
+    """
+    path, log = directory / "nginx.conf", directory / "errors"
+    path.write_text(config)
+    command = [program(), "-p", str(directory), "-c", str(path), "-e", str(log)]
+    with log.open("w") as errors, processes.pinned(core):
+        process = subprocess.Popen(command, stderr=errors)
+    with servers.ended_at_last(process):
+        _wait_for(port, process, log)
+        yield process.pid
+
+
+def free_port() -> int:
+    """One that nobody listens at."""
+    return _free_ports()[0]
 
 
 def _free_ports() -> tuple[int, int]:

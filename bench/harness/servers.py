@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from harness import processes
 
@@ -83,35 +83,38 @@ class LocalServer:
 
     def counted(self) -> Counted:
         """From `/stats`, which counts itself as a connection only."""
-        seen = self._stats()
+        seen = self.stats()
         return Counted(seen["requests"], seen["connections_accepted"] - self.asked, seen["connections_open"] - 1)
 
     def most_in_progress(self) -> int:
         """The most requests there ever were at once."""
-        return self._stats()["max_requests_in_progress"]
+        most: int = self.stats()["max_requests_in_progress"]
+        return most
 
-    def _stats(self) -> dict[str, int]:
+    def stats(self) -> dict[str, Any]:
+        """All that it has seen."""
         self.asked += 1
-        seen: dict[str, int] = json.loads(get(f"{self.url}/stats"))
+        seen: dict[str, Any] = json.loads(get(f"{self.url}/stats"))
         return seen
 
 
 @contextmanager
 def delay_server(program: Path, core: int, delays: str) -> Iterator[LocalServer]:
     """`headgate serve`; every path answers `BODY` after whole seconds drawn evenly from `delays`."""
-    with _local_server(program, core, "--delay-whole", delays) as server:
+    with local_server(program, core, "--delay-whole", delays) as server:
         yield server
 
 
 @contextmanager
 def many_hosts_server(program: Path, core: int) -> Iterator[LocalServer]:
     """`headgate serve` at every address of the loopback network; every path answers `BODY` at once."""
-    with _local_server(program, core, "--host", "0.0.0.0") as server:  # noqa: S104 - a route to it is the bench's own
+    with local_server(program, core, "--host", "0.0.0.0") as server:  # noqa: S104 - a route to it is the bench's own
         yield server
 
 
 @contextmanager
-def _local_server(program: Path, core: int, *flags: str) -> Iterator[LocalServer]:
+def local_server(program: Path, core: int, *flags: str) -> Iterator[LocalServer]:
+    """`headgate serve` with these flags, on one core."""
     with processes.pinned(core):
         command = [str(program), "serve", "--port", "0", *flags]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

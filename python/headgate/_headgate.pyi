@@ -48,18 +48,7 @@ class Run:
 
 @final
 class Server:
-    def __new__(
-        cls,
-        *,
-        host: str,
-        port: int,
-        threads: int | None,
-        delay: tuple[float, float],
-        delay_whole: bool,
-        body_bytes: int | None,
-        status: int,
-        seed: int,
-    ) -> Server: ...
+    def __new__(cls, options: object) -> Server: ...
     @property
     def address(self) -> str: ...
     def stop(self) -> None: ...

@@ -133,6 +133,34 @@ def test_python_runs_the_command_by_its_name() -> None:
             "error: --delay-whole excludes --delay: give one of them\nsee `headgate serve --help`\n",
             ["serve", "--delay", "0..3", "--delay-whole", "0..3"],
         ),
+        (
+            (
+                "error: --capacity must be at least 1, not 0\n"
+                "error: --api-burst must be at least 0, not -1\n"
+                "error: --api-rate must be a rate, such as 500/s, 1000000/m or 5/2s, not '500'\n"
+                "error: --api-tokens must be a rate, such as 500/s, 1000000/m or 5/2s, not '0/s'\n"
+                "error: --api-concurrency must be at least 1, not 0\n"
+                "error: --api-fail-first must be a percentage from 0 to 100, not '101%'\n"
+                "see `headgate serve --help`\n"
+            ),
+            [
+                "serve",
+                "--capacity=0",
+                "--api-burst=-1",
+                "--api-rate=500",
+                "--api-tokens=0/s",
+                "--api-concurrency=0",
+                "--api-fail-first=101%",
+            ],
+        ),
+        (
+            (
+                "error: --refuse needs --capacity\n"
+                "error: --api-per-host needs a limit, such as --api-rate 500/s\n"
+                "see `headgate serve --help`\n"
+            ),
+            ["serve", "--refuse", "--api-per-host"],
+        ),
         ("error: --rows must be at least 1, not 0\nsee `headgate demo --help`\n", ["demo", "--rows", "0"]),
     ],
 )

@@ -1,13 +1,15 @@
 //! `Server`: the local server to rehearse against.
 
 use std::net::{IpAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use headgate_engine::engine::machine::raise_open_files;
 use headgate_engine::message;
 use headgate_engine::model::error::JobError;
 use headgate_engine::model::message::{Message, OptionName};
-use headgate_testserver::Config;
+use headgate_testserver::{ApiConfig, Config};
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -20,28 +22,45 @@ pub struct Server {
     address: String,
 }
 
+/// As `headgate.jobs._server.ServerOptions` has them.
+#[derive(FromPyObject)]
+struct Options {
+    host: String,
+    port: u16,
+    threads: Option<usize>,
+    delay_s: (f64, f64),
+    delay_whole: bool,
+    body_bytes: Option<usize>,
+    status: u16,
+    seed: u64,
+    capacity: Option<usize>,
+    refuse: bool,
+    api: Option<Api>,
+    log: Option<PathBuf>,
+}
+
+/// As `headgate.jobs._server.ApiLimits` has them.
+#[derive(FromPyObject)]
+struct Api {
+    requests_per_s: Option<f64>,
+    tokens_per_s: Option<f64>,
+    concurrency: Option<usize>,
+    burst_s: f64,
+    fail_first: f64,
+    per_host: bool,
+}
+
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (*, host, port, threads, delay, delay_whole, body_bytes, status, seed))]
-    #[expect(clippy::too_many_arguments, reason = "keyword-only in Python")]
-    fn new(
-        py: Python<'_>,
-        host: &str,
-        port: u16,
-        threads: Option<usize>,
-        delay: (f64, f64),
-        delay_whole: bool,
-        body_bytes: Option<usize>,
-        status: u16,
-        seed: u64,
-    ) -> PyResult<Self> {
+    fn new(py: Python<'_>, options: Options) -> PyResult<Self> {
         let usage = |message: Message| to_python(py, &JobError::usage(message));
-        let host =
-            resolve(host).ok_or_else(|| usage(message!(OptionName::Host.set(host), ": no address of this machine")))?;
+        let host = resolve(&options.host).ok_or_else(|| {
+            usage(message!(OptionName::Host.set(options.host.as_str()), ": no address of this machine"))
+        })?;
+        let config = config(host, options).map_err(|mistake| usage(mistake.into()))?;
         // As many clients as the hard limit allows; with fewer files it still serves, so a failure is none.
         let _ = raise_open_files();
-        let config = Config { host, port, threads, delay_s: delay.0..=delay.1, delay_whole, body_bytes, status, seed };
         let server = py
             .detach(|| headgate_testserver::Server::start(config))
             .map_err(|error| usage(error.to_string().into()))?;
@@ -51,6 +70,24 @@ impl Server {
 
     fn stop(&self, py: Python<'_>) {
         py.detach(|| self.inner.lock().unwrap_or_else(PoisonError::into_inner).stop());
+    }
+}
+
+fn config(host: IpAddr, options: Options) -> Result<Config, String> {
+    let Options { port, threads, delay_s, delay_whole, body_bytes, status, seed, capacity, refuse, api, log, .. } =
+        options;
+    let delay_s = delay_s.0..=delay_s.1;
+    let api = api.map(ApiConfig::try_from).transpose()?;
+    Ok(Config { host, port, threads, delay_s, delay_whole, body_bytes, status, seed, capacity, refuse, api, log })
+}
+
+impl TryFrom<Api> for ApiConfig {
+    type Error = String;
+
+    fn try_from(api: Api) -> Result<Self, String> {
+        let Api { requests_per_s, tokens_per_s, concurrency, burst_s, fail_first, per_host } = api;
+        let burst = Duration::try_from_secs_f64(burst_s).map_err(|error| format!("the API's burst: {error}"))?;
+        Ok(Self { requests_per_s, tokens_per_s, concurrency, burst, fail_first, per_host })
     }
 }
 

@@ -48,6 +48,11 @@ impl Answer {
         Self { status: 200, fields, body }
     }
 
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+
     pub fn with_field(mut self, name: &str, value: &str) -> Self {
         // Writing to a string can't fail.
         let _ = write!(self.fields, "{name}: {value}\r\n");

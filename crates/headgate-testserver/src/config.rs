@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The body of the default answer where no other is asked for.
@@ -12,8 +13,38 @@ pub(crate) const MAX_DELAY_S: f64 = 86_400.0;
 /// Statuses that end an exchange; 1xx would leave the client waiting.
 pub(crate) const STATUSES: RangeInclusive<u16> = 200..=599;
 const MAX_THREADS: usize = 1024;
+pub(crate) const CAPACITIES: RangeInclusive<usize> = 1..=1_000_000;
+const DEFAULT_API_BURST: Duration = Duration::from_millis(50);
 /// The default body is held in memory, once.
 const MAX_BODY_BYTES: usize = 1024 * 1024 * 1024;
+
+/// An API as it is sold; what is `None` is not limited.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApiConfig {
+    pub requests_per_s: Option<f64>,
+    pub tokens_per_s: Option<f64>,
+    /// Requests in progress.
+    pub concurrency: Option<usize>,
+    /// What comes in this time may be used at once after a pause: it is the size of the buckets.
+    pub burst: Duration,
+    /// The share of requests whose first try is answered 500, from 0 to 1.
+    pub fail_first: f64,
+    /// The limits hold for each value of `Host`, not for all together.
+    pub per_host: bool,
+}
+
+impl Default for ApiConfig {
+    fn default() -> Self {
+        Self {
+            requests_per_s: None,
+            tokens_per_s: None,
+            concurrency: None,
+            burst: DEFAULT_API_BURST,
+            fail_first: 0.0,
+            per_host: false,
+        }
+    }
+}
 
 /// How to listen, and the default answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +63,13 @@ pub struct Config {
     pub status: u16,
     /// Decides bodies and delays.
     pub seed: u64,
+    /// Most requests that are being answered at once; others wait in line.
+    pub capacity: Option<usize>,
+    /// Requests beyond the capacity are answered 503 at once.
+    pub refuse: bool,
+    pub api: Option<ApiConfig>,
+    /// Where each request leaves a line.
+    pub log: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -45,7 +83,24 @@ impl Default for Config {
             body_bytes: None,
             status: 200,
             seed: 0,
+            capacity: None,
+            refuse: false,
+            api: None,
+            log: None,
         }
+    }
+}
+
+impl ApiConfig {
+    fn mistakes(&self) -> impl Iterator<Item = String> {
+        let is_rate = |rate: Option<f64>| rate.is_none_or(|rate| rate.is_finite() && rate > 0.0);
+        let rules = [
+            (is_rate(self.requests_per_s), "the API's requests a second must be above 0"),
+            (is_rate(self.tokens_per_s), "the API's tokens a second must be above 0"),
+            (self.concurrency != Some(0), "the API's requests at once must be at least 1"),
+            ((0.0..=1.0).contains(&self.fail_first), "the API's share of failures must be from 0 to 1"),
+        ];
+        rules.into_iter().filter(|(holds, _)| !holds).map(|(_, mistake)| mistake.to_owned())
     }
 }
 
@@ -65,6 +120,15 @@ impl Config {
         }
         if let Some(bytes) = self.body_bytes.filter(|bytes| *bytes > MAX_BODY_BYTES) {
             mistakes.push(format!("body of {bytes} bytes: must be at most {MAX_BODY_BYTES}"));
+        }
+        if let Some(capacity) = self.capacity.filter(|capacity| !CAPACITIES.contains(capacity)) {
+            mistakes.push(format!("capacity {capacity}: must be within {}..{}", CAPACITIES.start(), CAPACITIES.end()));
+        }
+        if self.refuse && self.capacity.is_none() {
+            mistakes.push("refuse: needs a capacity".to_owned());
+        }
+        if let Some(api) = &self.api {
+            mistakes.extend(api.mistakes());
         }
         if mistakes.is_empty() {
             return Ok(());
@@ -141,6 +205,20 @@ mod tests {
              threads 0: must be within 1..1024",
             config.check().expect_err("three mistakes").to_string()
         );
+    }
+
+    #[test]
+    fn limits_that_cannot_be_are_mistakes() {
+        let zero = ApiConfig { requests_per_s: Some(0.0), tokens_per_s: Some(-1.0), ..ApiConfig::default() };
+        let api = Some(ApiConfig { concurrency: Some(0), fail_first: 1.5, ..zero });
+        assert_eq!(
+            "capacity 0: must be within 1..1000000; the API's requests a second must be above 0; the API's tokens a \
+             second must be above 0; the API's requests at once must be at least 1; the API's share of failures must be \
+             from 0 to 1",
+            Config { capacity: Some(0), api, ..Config::default() }.check().expect_err("five mistakes").to_string()
+        );
+        let error = Config { refuse: true, ..Config::default() }.check().expect_err("no capacity");
+        assert_eq!("refuse: needs a capacity", error.to_string());
     }
 
     #[test]

@@ -5,12 +5,13 @@
 
 use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 
 use crate::statistics::WorkerCounters;
 
@@ -54,18 +55,24 @@ impl<'worker> Connection<'worker> {
         Ok(())
     }
 
-    /// Waits, unless the client goes away meanwhile. One that has closed only its sending half counts as gone, too.
+    /// Waits, unless the client goes away meanwhile.
     pub async fn pause(&mut self, duration: Duration) -> io::Result<()> {
-        let end = Instant::now() + duration;
-        match timeout_at(end, self.stream.peek(&mut [0])).await {
-            Err(_elapsed) => Ok(()),
-            Ok(Ok(0)) => Err(io::ErrorKind::UnexpectedEof.into()),
-            // The next request is already here; behind it, nothing shows whether the client stays.
-            Ok(Ok(_)) => {
-                sleep_until(end).await;
-                Ok(())
-            }
-            Ok(Err(error)) => Err(error),
+        self.while_there(sleep(duration)).await
+    }
+
+    /// Waits for something, unless the client goes away meanwhile. One that has closed only its sending half counts as
+    /// gone, too.
+    pub async fn while_there<T>(&mut self, something: impl Future<Output = T>) -> io::Result<T> {
+        let (mut something, mut seen) = (pin!(something), [0]);
+        tokio::select! {
+            biased;
+            done = &mut something => Ok(done),
+            peeked = self.stream.peek(&mut seen) => match peeked {
+                Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                // The next request is already here; behind it, nothing shows whether the client stays.
+                Ok(_) => Ok(something.await),
+                Err(error) => Err(error),
+            },
         }
     }
 

@@ -6,8 +6,8 @@ use bytes::Buf;
 
 use crate::answer::Answer;
 use crate::connection::Connection;
+use crate::in_progress::InProgress;
 use crate::request::Request;
-use crate::statistics::InProgress;
 use crate::worker::Worker;
 
 /// A request whose head was read, and all that its answer needs.
@@ -47,8 +47,14 @@ impl Exchange<'_, '_> {
         self.send_whole(answer.status, &answer.head(self.request.persistence), &answer.body).await
     }
 
-    async fn send_whole(&mut self, status: u16, head: &[u8], body: &[u8]) -> io::Result<()> {
+    /// An answer with this status begins.
+    pub fn begins(&mut self, status: u16) {
         self.worker.counters().response(status);
+        self.in_progress.answers(status);
+    }
+
+    async fn send_whole(&mut self, status: u16, head: &[u8], body: &[u8]) -> io::Result<()> {
+        self.begins(status);
         self.in_progress.end();
         let body = if self.request.is_head { &[] } else { body };
         self.connection.send(head.chain(body)).await

@@ -13,6 +13,7 @@ use crate::exchange::{After, Exchange};
 use crate::faults::table;
 use crate::request::MAX_FIELDS;
 use crate::route::{HELPERS, Route};
+use crate::worker::Worker;
 
 /// Answers any route that is no fault and not `/echo`.
 pub(crate) async fn answer(mut exchange: Exchange<'_, '_>) -> io::Result<After> {
@@ -21,8 +22,12 @@ pub(crate) async fn answer(mut exchange: Exchange<'_, '_>) -> io::Result<After> 
         Route::Index => exchange.send(&Answer::new(200, index())).await?,
         Route::Stats => {
             let statistics = exchange.worker.server_counters().snapshot();
+            if let Some(log) = exchange.worker.rules().and_then(|rules| rules.log.as_ref()) {
+                log.flush()?;
+            }
             exchange.send(&Answer::json(&json!(statistics))).await?;
         }
+        Route::Capacity(size) => exchange.send(&resize(exchange.worker, size)).await?,
         Route::Status(code) => {
             exchange.send(&Answer::new(code, format!("{code} {}\n", answer::reason(code)))).await?;
         }
@@ -49,6 +54,16 @@ pub(crate) async fn answer(mut exchange: Exchange<'_, '_>) -> io::Result<After> 
         }
     }
     Ok(After::Answered)
+}
+
+fn resize(worker: &Worker, size: usize) -> Answer {
+    match worker.rules().and_then(|rules| rules.capacity.as_ref()) {
+        Some(capacity) => {
+            capacity.resize(size);
+            Answer::new(200, format!("from now on {size} at once\n"))
+        }
+        None => Answer::new(404, "the server was started without a capacity\n"),
+    }
 }
 
 fn index() -> String {
@@ -79,8 +94,8 @@ pub(crate) fn echo(head: &[u8], body: &[u8]) -> Answer {
 }
 
 async fn send_bytes(mut exchange: Exchange<'_, '_>, bytes: u64) -> io::Result<()> {
+    exchange.begins(200);
     let Exchange { connection, worker, request, in_progress } = &mut exchange;
-    worker.counters().response(200);
     let head = answer::head(200, &answer::length_fields(bytes), request.persistence);
     let mut pieces = worker.content().pieces(if request.is_head { 0 } else { bytes });
     let last = pieces.next_back();
@@ -96,8 +111,8 @@ async fn send_bytes(mut exchange: Exchange<'_, '_>, bytes: u64) -> io::Result<()
 }
 
 async fn send_chunked(mut exchange: Exchange<'_, '_>, bytes: u64) -> io::Result<()> {
+    exchange.begins(200);
     let Exchange { connection, worker, request, in_progress } = &mut exchange;
-    worker.counters().response(200);
     let fields = "Content-Type: text/plain\r\nTransfer-Encoding: chunked\r\n";
     let head = answer::head(200, fields, request.persistence);
     if request.is_head {
@@ -114,8 +129,8 @@ async fn send_chunked(mut exchange: Exchange<'_, '_>, bytes: u64) -> io::Result<
 }
 
 async fn send_close_delimited(mut exchange: Exchange<'_, '_>, bytes: u64) -> io::Result<()> {
+    exchange.begins(200);
     let Exchange { connection, worker, request, in_progress } = &mut exchange;
-    worker.counters().response(200);
     let head = answer::head(200, "Content-Type: text/plain\r\n", Persistence::Close);
     connection.send(&head[..]).await?;
     for piece in worker.content().pieces(if request.is_head { 0 } else { bytes }) {

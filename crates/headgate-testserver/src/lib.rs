@@ -7,6 +7,7 @@
 //!
 //! - Any path, `/hello` or `/1`, gets the default answer of [`Config`]: status, body, delay.
 //! - `/` lists the helpers (`/echo`, `/status/404`, `/bytes/1000`, …) and the faults (`/fault/reset-mid-body`, …).
+//! - A capacity makes it slow or refuse beyond it; an [`ApiConfig`] makes it an API with limits that it is paid for.
 //! - `/stats` and [`Server::statistics`] count what the server saw.
 //!
 //! Beside it stands a name server, [`DnsServer`].
@@ -29,11 +30,15 @@
 //! ```
 //!
 //! ```text
-//! lib (Server) -> thread -> serve -> helpers, faults::play -> exchange -> worker, connection, request
-//! worker, connection -> statistics;  request -> route;  statistics, route -> faults::table -> content -> config
+//! lib (Server) -> thread -> serve -> admission, helpers, faults::play -> exchange -> worker, connection, request
+//! worker -> rules;  rules -> limits, request_log -> asked -> request -> route
+//! exchange -> in_progress -> limits, request_log, statistics
+//! worker, connection, limits -> statistics;  statistics, route -> faults::table -> content -> config
 //! ```
 
+mod admission;
 mod answer;
+mod asked;
 mod body;
 mod config;
 mod connection;
@@ -42,9 +47,13 @@ mod dns;
 mod exchange;
 mod faults;
 mod helpers;
+mod in_progress;
+mod limits;
 mod listen;
 mod request;
+mod request_log;
 mod route;
+mod rules;
 mod serve;
 mod statistics;
 mod thread;
@@ -58,7 +67,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
-pub use crate::config::Config;
+pub use crate::config::{ApiConfig, Config};
 pub use crate::dns::{DnsConfig, DnsServer};
 pub use crate::statistics::Statistics;
 
@@ -92,7 +101,7 @@ impl Server {
         let (ready, readiness) = mpsc::channel();
         let counters = Arc::new(Counters::new(workers));
         let mut server = Self { address, counters, running: Some(running), threads: Vec::with_capacity(workers) };
-        let prepared = Worker::prepare(&config);
+        let prepared = Worker::prepare(&config)?;
         for (index, listener) in listeners.into_iter().enumerate() {
             let worker = prepared.clone();
             let (counters, stopped, ready) = (server.counters.clone(), stopped.clone(), ready.clone());

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::config::{MAX_DELAY_S, STATUSES};
+use crate::config::{CAPACITIES, MAX_DELAY_S, STATUSES};
 use crate::content::Coding;
 use crate::faults::{Fault, table};
 
@@ -15,6 +15,7 @@ const MAX_REDIRECTS: u32 = 1_000_000;
 pub(crate) const HELPERS: &[(&str, &str)] = &[
     ("/", "this list"),
     ("/stats", "what the server saw, as JSON; not counted itself"),
+    ("/capacity/N", "from now on N requests at once, of a server with a capacity; not counted"),
     ("/echo", "the request as JSON: method, path, headers as [name, value] in their order, body or body_base64"),
     ("/status/CODE", "that status, 200 to 599"),
     ("/bytes/N", "N bytes of text, drawn from the seed"),
@@ -32,6 +33,7 @@ pub(crate) enum Route {
     Default,
     Index,
     Stats,
+    Capacity(usize),
     Echo,
     Status(u16),
     Bytes(u64),
@@ -55,6 +57,7 @@ impl Route {
         let known = match (first, rest) {
             ("", None) => Some(Route::Index),
             ("stats", None) => Some(Route::Stats),
+            ("capacity", Some(rest)) => number(rest).filter(|size| CAPACITIES.contains(size)).map(Route::Capacity),
             ("echo", _) => Some(Route::Echo),
             ("status", Some(rest)) => number(rest).filter(|code| STATUSES.contains(code)).map(Route::Status),
             ("bytes", Some(rest)) => number(rest).map(Route::Bytes),
@@ -122,6 +125,7 @@ mod tests {
     #[test]
     fn mistyped_helpers_and_faults_are_unknown() {
         let mistyped = [
+            "/capacity/0",
             "/status/abc",
             "/status/100",
             "/status/600",

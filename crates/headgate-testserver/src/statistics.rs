@@ -6,7 +6,6 @@
 //! and a client that keeps its bound can never be seen above it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
@@ -28,8 +27,44 @@ pub struct Statistics {
     pub responses: BTreeMap<u16, u64>,
     /// Requests, by name of the fault; only those that were asked for.
     pub faults: BTreeMap<&'static str, u64>,
+    /// What limits did, by name; only what happened.
+    pub limits: BTreeMap<&'static str, u64>,
     pub bytes_read: u64,
     pub bytes_written: u64,
+}
+
+/// What limits can do, as it is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limited {
+    Capacity,
+    ApiRate,
+    ApiConcurrency,
+    ApiTokens,
+    FailedFirst,
+    /// Not refused: a key was asked again after its answer.
+    RepeatedAfterAnswer,
+}
+
+impl Limited {
+    const ALL: [Self; 6] = [
+        Self::Capacity,
+        Self::ApiRate,
+        Self::ApiConcurrency,
+        Self::ApiTokens,
+        Self::FailedFirst,
+        Self::RepeatedAfterAnswer,
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Capacity => "capacity",
+            Self::ApiRate => "api_rate",
+            Self::ApiConcurrency => "api_concurrency",
+            Self::ApiTokens => "api_tokens",
+            Self::FailedFirst => "api_failed_first",
+            Self::RepeatedAfterAnswer => "api_repeated_after_answer",
+        }
+    }
 }
 
 /// The counters of a server.
@@ -53,6 +88,8 @@ pub(crate) struct WorkerCounters {
     responses: Box<[AtomicU64]>,
     /// In the order of [`table::all`].
     faults: Box<[AtomicU64]>,
+    /// In the order of [`Limited::ALL`].
+    limited: [AtomicU64; Limited::ALL.len()],
 }
 
 fn zeros(count: usize) -> Box<[AtomicU64]> {
@@ -69,13 +106,15 @@ impl Counters {
         &self.workers[index]
     }
 
-    /// A request is in progress for as long as what is returned lives.
-    pub fn in_progress(self: &Arc<Self>) -> InProgress {
+    pub fn begin_request(&self) {
         let now = self.in_progress.fetch_add(1, Relaxed) + 1;
         if now > self.max_in_progress.load(Relaxed) {
             self.max_in_progress.fetch_max(now, Relaxed);
         }
-        InProgress { counters: Some(self.clone()) }
+    }
+
+    pub fn end_request(&self) {
+        self.in_progress.fetch_sub(1, Relaxed);
     }
 
     pub fn snapshot(&self) -> Statistics {
@@ -92,6 +131,7 @@ impl Counters {
             sum.bytes_written += worker.bytes_written.load(Relaxed);
             add_up(&mut sum.responses, STATUSES.zip(&worker.responses));
             add_up(&mut sum.faults, table::all().map(|fault| fault.name).zip(&worker.faults));
+            add_up(&mut sum.limits, Limited::ALL.map(Limited::name).into_iter().zip(&worker.limited));
         }
         sum
     }
@@ -116,6 +156,7 @@ impl WorkerCounters {
             bytes_written: AtomicU64::new(0),
             responses: zeros(STATUSES.len()),
             faults: zeros(table::all().count()),
+            limited: Default::default(),
         }
     }
 
@@ -140,6 +181,10 @@ impl WorkerCounters {
         self.faults[index].fetch_add(1, Relaxed);
     }
 
+    pub fn limited(&self, what: Limited) {
+        self.limited[what as usize].fetch_add(1, Relaxed);
+    }
+
     pub fn read(&self, bytes: usize) {
         self.bytes_read.fetch_add(bytes as u64, Relaxed);
     }
@@ -158,30 +203,5 @@ pub(crate) struct OpenConnection<'a> {
 impl Drop for OpenConnection<'_> {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Relaxed);
-    }
-}
-
-/// See [`Counters::in_progress`].
-#[derive(Debug)]
-pub(crate) struct InProgress {
-    counters: Option<Arc<Counters>>,
-}
-
-impl InProgress {
-    pub fn not_counted() -> Self {
-        Self { counters: None }
-    }
-
-    /// Ends it before its time; a second end is none.
-    pub fn end(&mut self) {
-        if let Some(counters) = self.counters.take() {
-            counters.in_progress.fetch_sub(1, Relaxed);
-        }
-    }
-}
-
-impl Drop for InProgress {
-    fn drop(&mut self) {
-        self.end();
     }
 }

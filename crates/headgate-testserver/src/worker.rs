@@ -1,12 +1,14 @@
 //! What the connections of one thread share.
 
 use std::cell::RefCell;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::answer::{Answer, ReadyAnswer};
 use crate::config::{Config, DEFAULT_BODY, Delay};
 use crate::content::Content;
+use crate::rules::Rules;
 use crate::statistics::{Counters, WorkerCounters};
 
 /// What all workers answer with; cloned, the bodies are the same memory.
@@ -16,6 +18,7 @@ pub(crate) struct Prepared {
     content: Arc<Content>,
     delay: Delay,
     seed: u64,
+    rules: Option<Arc<Rules>>,
 }
 
 /// What a worker's connections share.
@@ -28,15 +31,16 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub fn prepare(config: &Config) -> Prepared {
+    pub fn prepare(config: &Config) -> io::Result<Prepared> {
         let content = Content::new(config.seed);
         let body = config.body_bytes.map_or_else(|| DEFAULT_BODY.into(), |bytes| content.bytes(bytes));
-        Prepared {
+        Ok(Prepared {
             default_answer: Arc::new(ReadyAnswer::new(&Answer::new(config.status, body))),
             content: Arc::new(content),
             delay: config.delay(),
             seed: config.seed,
-        }
+            rules: Rules::of(config)?.map(Arc::new),
+        })
     }
 
     pub fn new(prepared: Prepared, counters: Arc<Counters>, index: usize) -> Self {
@@ -56,6 +60,10 @@ impl Worker {
 
     pub fn default_answer(&self) -> &ReadyAnswer {
         &self.prepared.default_answer
+    }
+
+    pub fn rules(&self) -> Option<&Rules> {
+        self.prepared.rules.as_deref()
     }
 
     pub fn content(&self) -> &Content {

@@ -22,6 +22,8 @@ _MISSING: Final = "\0missing"
 _HELP: Final = "print this"
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)?\s*([a-z]+)")
+_RATE_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_UNITS: Final[dict[str, int]] = {
     "": 1,
     "b": 1,
@@ -282,6 +284,31 @@ class Values:
             self.wrong(dest, f"must be seconds, such as 1.5 or 0..3, not {text!r}")
             return None
         return least, most
+
+    def per_second_or_none(self, dest: str) -> float | None:
+        """So many a second, of a rate such as `500/s` or `5/2s`, or `None` if the flag was not given."""
+        text = self.text(dest)
+        if text is None:
+            return None
+        found = _RATE.fullmatch(text.strip())
+        unit_s = _RATE_UNITS_S.get(found[3]) if found else None
+        seconds = 0.0 if found is None or unit_s is None else unit_s * float(found[2] or 1)
+        per_second = 0.0 if found is None or not seconds else float(found[1]) / seconds
+        if not per_second or not isfinite(per_second):
+            self.wrong(dest, f"must be a rate, such as 500/s, 1000000/m or 5/2s, not {short(text)}")
+            return None
+        return per_second
+
+    def share(self, dest: str) -> float:
+        """A number of percent, with or without the sign, as a share; 0 if the flag was not given."""
+        text = self.text(dest)
+        if text is None:
+            return 0.0
+        number = _number(text.removesuffix("%"))
+        if number is None or not 0 <= number <= 100:  # noqa: PLR2004 - of a hundred
+            self.wrong(dest, f"must be a percentage from 0 to 100, not {short(text)}")
+            return 0.0
+        return number / 100
 
     def size_or_none(self, dest: str, rule: Check | None = None) -> int | None:
         """A number of bytes that keeps a rule, with or without a unit, or `None` if the flag was not given."""

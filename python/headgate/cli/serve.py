@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from headgate._checks import whole
-from headgate.cli._parser import Parser
+from headgate.cli._parser import Parser, Values
 from headgate.jobs import _server
 
 HIGHEST_PORT: Final = 65535
@@ -15,12 +15,15 @@ DEFAULT_PORT: Final = 8080
 # As the server has them.
 MOST_THREADS: Final = 1024
 MOST_BODY_BYTES: Final = 1024**3
+MOST_CAPACITY: Final = 1_000_000
 
 _EXAMPLES: Final = """\
 examples:
   headgate serve --port 8080
   headgate serve --port 0 --delay 0..3
   headgate serve --port 8080 --body-bytes 16KiB --status 503
+  headgate serve --port 8080 --delay 0.05 --capacity 8
+  headgate serve --port 8080 --api-rate 500/s --api-concurrency 20 --api-tokens 1000000/m --api-fail-first 5%
 
 the page / lists the faults that can be asked for by path; /stats counts what the server saw"""
 
@@ -41,6 +44,11 @@ def main(arguments: Sequence[str]) -> int:
     if whole_delay_s is not None and not all(bound.is_integer() for bound in whole_delay_s):
         values.wrong("delay_whole", "must be whole seconds, as 0..3")
     body_bytes = values.size_or_none("body_bytes", whole(0, MOST_BODY_BYTES))
+    capacity = values.whole_or_none("capacity", whole(1, MOST_CAPACITY))
+    if values.switch("refuse") and capacity is None and not values.is_wrong("capacity"):
+        values.wrong("refuse", "needs --capacity")
+    api = _api(values)
+    log = values.text("log")
     values.check()
 
     # From here on a signal is a wish, not an exception.
@@ -48,14 +56,20 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: stopped.set())
     server = _server.start_server(
-        host=_server.DEFAULT_HOST if host is None else host,
-        port=port,
-        threads=threads,
-        delay_s=whole_delay_s or delay_s or (0.0, 0.0),
-        delay_whole=whole_delay_s is not None,
-        body_bytes=body_bytes,
-        status=status,
-        seed=seed,
+        _server.ServerOptions(
+            host=_server.DEFAULT_HOST if host is None else host,
+            port=port,
+            threads=threads,
+            delay_s=whole_delay_s or delay_s or (0.0, 0.0),
+            delay_whole=whole_delay_s is not None,
+            body_bytes=body_bytes,
+            status=status,
+            seed=seed,
+            capacity=capacity,
+            refuse=values.switch("refuse"),
+            api=api,
+            log=log,
+        )
     )
     try:
         print(f"listening on http://{server.address}", flush=True)
@@ -63,6 +77,26 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         server.stop()
     return 0
+
+
+def _api(values: Values) -> _server.ApiLimits | None:
+    given = [dest for dest in ("api_rate", "api_tokens", "api_concurrency", "api_fail_first") if values.is_given(dest)]
+    burst_s = values.seconds_or_none("api_burst")
+    if burst_s is not None and burst_s < 0:
+        values.wrong("api_burst", f"must be at least 0, not {burst_s:g}")
+    if not given:
+        for dest, is_given in (("api_burst", burst_s is not None), ("api_per_host", values.switch("api_per_host"))):
+            if is_given:
+                values.wrong(dest, "needs a limit, such as --api-rate 500/s")
+        return None
+    return _server.ApiLimits(
+        requests_per_s=values.per_second_or_none("api_rate"),
+        tokens_per_s=values.per_second_or_none("api_tokens"),
+        concurrency=values.whole_or_none("api_concurrency", whole(1)),
+        burst_s=_server.DEFAULT_API_BURST_S if burst_s is None else burst_s,
+        fail_first=values.share("api_fail_first"),
+        per_host=values.switch("api_per_host"),
+    )
 
 
 def parser() -> Parser:
@@ -83,4 +117,38 @@ def parser() -> Parser:
     made.value("body_bytes", "--body-bytes", metavar="SIZE", text="length of each body (default: a greeting)")
     made.value("status", "--status", metavar="N", text=f"status of each answer (default: {_server.DEFAULT_STATUS})")
     made.value("seed", "--seed", metavar="N", text=f"seed of the random delays (default: {_server.DEFAULT_SEED})")
+    made.group("capacity")
+    made.value("capacity", "--capacity", metavar="N", text="answer N at once, others wait; /capacity/M changes it")
+    made.switch("refuse", "--refuse", text="answer 503 to what is beyond the capacity")
+    made.group("limits of an API")
+    made.value(
+        "api_rate",
+        "--api-rate",
+        metavar="RATE",
+        text="answer 429 with Retry-After beyond so many requests in a time: 500/s, 5/2s",
+    )
+    made.value("api_concurrency", "--api-concurrency", metavar="N", text="beyond so many at once")
+    made.value(
+        "api_tokens",
+        "--api-tokens",
+        metavar="RATE",
+        text="beyond so many tokens, of X-Tokens or `tokens` in a JSON body, in a time: 1000000/m",
+    )
+    made.value(
+        "api_burst",
+        "--api-burst",
+        metavar="SECONDS",
+        text=f"so many seconds' worth at once after a pause (default: {_server.DEFAULT_API_BURST_S:g})",
+    )
+    made.switch("api_per_host", "--api-per-host", text="limit each host (header Host) for itself")
+    made.value(
+        "api_fail_first",
+        "--api-fail-first",
+        metavar="PERCENT",
+        text="answer 500 to the first try of so many, told apart by Idempotency-Key or URL",
+    )
+    made.group("log")
+    made.value(
+        "log", "--log", metavar="FILE", text="write time (µs), status, host and path of each request, with tabs between"
+    )
     return made

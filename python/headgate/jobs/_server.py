@@ -1,29 +1,47 @@
 """The local server to rehearse against, in this process."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from headgate._native import Server
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_STATUS: Final = 200
 DEFAULT_SEED: Final = 0
+DEFAULT_API_BURST_S: Final = 0.05
 
 
-def start_server(  # noqa: PLR0913 - one for each flag of `headgate serve`
-    *,
-    host: str = DEFAULT_HOST,
-    port: int = 0,
-    threads: int | None = None,
-    delay_s: tuple[float, float] = (0.0, 0.0),
-    delay_whole: bool = False,
-    body_bytes: int | None = None,
-    status: int = DEFAULT_STATUS,
-    seed: int = DEFAULT_SEED,
-) -> "Server":
-    """Starts the server on threads of its own.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApiLimits:
+    """What an API lets through, and answers 429 beyond; `None` is no limit.
 
-    Args:
+    Attributes:
+        requests_per_s: Requests a second.
+        tokens_per_s: Tokens a second, which a request says in `X-Tokens` or as `tokens` in its body of JSON; else it
+            costs the bytes of its body.
+        concurrency: Requests at once.
+        burst_s: How many seconds' worth may come at once after a pause; at least one request.
+        fail_first: The share of requests, from 0 to 1, whose first try is answered 500. They are told apart by
+            `Idempotency-Key`, or by their URL.
+        per_host: The limits hold for each value of `Host`, not for all together.
+    """
+
+    requests_per_s: float | None = None
+    tokens_per_s: float | None = None
+    concurrency: int | None = None
+    burst_s: float = DEFAULT_API_BURST_S
+    fail_first: float = 0.0
+    per_host: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerOptions:
+    """What the server is asked to be.
+
+    Attributes:
         host: The address to listen at.
         port: 0 takes a free one.
         threads: Worker threads; `None`: one for each core.
@@ -32,6 +50,28 @@ def start_server(  # noqa: PLR0913 - one for each flag of `headgate serve`
         body_bytes: Length of the body; `None` says hello.
         status: The status of each answer.
         seed: Of the delays.
+        capacity: Most requests that are being answered at once; others wait in line.
+        refuse: Answer 503 beyond the capacity.
+        api: What is refused as an API does.
+        log: Where each request leaves a line.
+    """
+
+    host: str = DEFAULT_HOST
+    port: int = 0
+    threads: int | None = None
+    delay_s: tuple[float, float] = (0.0, 0.0)
+    delay_whole: bool = False
+    body_bytes: int | None = None
+    status: int = DEFAULT_STATUS
+    seed: int = DEFAULT_SEED
+    capacity: int | None = None
+    refuse: bool = False
+    api: ApiLimits | None = None
+    log: "str | PathLike[str] | None" = None
+
+
+def start_server(options: ServerOptions | None = None) -> "Server":
+    """Starts the server on threads of its own.
 
     Returns:
         The running server; it knows its `address` and stops at `stop()`.
@@ -41,13 +81,4 @@ def start_server(  # noqa: PLR0913 - one for each flag of `headgate serve`
     """
     from headgate._native import Server  # noqa: PLC0415 - the defaults above are needed where the engine is not
 
-    return Server(
-        host=host,
-        port=port,
-        threads=threads,
-        delay=delay_s,
-        delay_whole=delay_whole,
-        body_bytes=body_bytes,
-        status=status,
-        seed=seed,
-    )
+    return Server(options or ServerOptions())

@@ -5,4 +5,5 @@ mod default_answer;
 mod faults;
 mod helpers;
 mod lifecycle;
+mod limits;
 mod statistics;

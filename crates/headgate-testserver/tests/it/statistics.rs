@@ -32,6 +32,7 @@ fn everything_is_counted() {
         max_requests_in_progress: 1,
         responses: BTreeMap::from([(200, 2), (404, 1)]),
         faults: BTreeMap::from([("no-reason", 1), ("refuse", 1)]),
+        limits: BTreeMap::new(),
         bytes_read: asked.iter().sum::<u64>() + "GET /fault/refuse HTTP/1.1\r\n\r\n".len() as u64,
         bytes_written: (2 * answer + not_found + fault) as u64,
     };
@@ -56,6 +57,7 @@ fn the_statistics_by_path_are_those_of_the_server_and_do_not_count_themselves() 
         "connections_accepted",
         "connections_open",
         "faults",
+        "limits",
         "max_requests_in_progress",
         "requests",
         "requests_in_progress",

@@ -1,0 +1,1 @@
+"""How well limits are kept, and what keeping them costs: a file for each question."""

@@ -1,0 +1,200 @@
+"""Whether `--concurrency-per-host auto` finds what a server can do, also when that changes."""
+
+import argparse
+import math
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from considerate import fetching
+from considerate.fetching import Client
+from harness import processes, servers, tables
+from harness.answers import Answer
+from harness.servers import LocalServer
+
+_LEAST_RATIO: Final = 0.9
+_MOST_REFUSED: Final = 0.05
+_BACK_TRIPS: Final = 20
+_BACK_S: Final = 10.0
+_EVERY_S: Final = 0.1
+_ROWS: Final = 1_000_000_000
+"""More than are asked for: each run is stopped by the clock."""
+_NOTE: Final = f"""\
+One host, `headgate serve --delay D --capacity N`, which lets what is beyond N wait, or with `--refuse` answers 503.
+Answers a second are those with status 200 of the second half of a run. The best fixed setting is the better of N and a
+quarter more. Then N is halved in mid-run, and later doubled: the answers of a window are to be {_LEAST_RATIO:.0%} of
+what the best setting gives for the new N after at most {_BACK_TRIPS} round trips or {_BACK_S:.0f} s, whichever is
+longer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """A server that can do so much at once."""
+
+    capacity: int
+    delay_s: float
+    refuses: bool
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        beyond = "503" if self.refuses else "slower"
+        return f"N = {self.capacity:,}, {self.delay_s * 1000:.0f} ms, {beyond} beyond"
+
+    @property
+    def window_s(self) -> float:
+        """How long answers are counted to know their rate: some round trips, and at least 100 answers."""
+        return max(5 * self.delay_s, 0.5, 100 * self.delay_s / self.capacity)
+
+    @property
+    def back_s(self) -> float:
+        """How long it may take to be back, with the window that shows it."""
+        return max(_BACK_S, _BACK_TRIPS * self.delay_s) + self.window_s
+
+
+_CASES: Final = tuple(
+    Case(capacity=capacity, delay_s=delay_s, refuses=refuses, seconds=seconds)
+    for capacity, delay_s, seconds in ((8, 0.05, 12.0), (200, 0.05, 12.0), (5_000, 1.0, 40.0))
+    for refuses in (False, True)
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sample:
+    """What a server had seen at a time."""
+
+    time_s: float
+    answered: int
+    refused: int
+    in_progress: int
+
+
+def ask(arguments: argparse.Namespace) -> Answer:
+    """Each case with each setting, then with changes."""
+    client = fetching.client_of(arguments, "adaptive")
+    servers.raise_open_files(4 * max(case.capacity for case in _CASES))
+    records: list[dict[str, Any]] = []
+    for case in _CASES:
+        quarter_more = math.ceil(1.25 * case.capacity)
+        for setting in (str(case.capacity), str(quarter_more), "auto"):
+            samples = _watched(client, case, setting, [(0.0, case.capacity)], case.seconds)
+            records.append({"case": case.name, "setting": setting, **steady(samples)})
+        best_per_s = max(record["answers_per_s"] for record in records[-3:-1])
+        third_s = max(case.seconds, 3 * case.back_s) / 3
+        steps = [(0.0, case.capacity), (third_s, case.capacity // 2), (2 * third_s, case.capacity)]
+        samples = _watched(client, case, "auto", steps, 3 * third_s)
+        for begun_s, capacity in steps[1:]:
+            wanted_per_s = _LEAST_RATIO * best_per_s * capacity / case.capacity
+            back = back_after(samples, begun_s, wanted_per_s, case.window_s, until_s=begun_s + third_s)
+            records.append({"case": case.name, "setting": f"auto, to {capacity}", "back_s": back})
+    return answer(records)
+
+
+def _watched(
+    client: Client, case: Case, setting: str, steps: Sequence[tuple[float, int]], seconds: float
+) -> list[Sample]:
+    """Runs for a time, with this capacity from each of these times on, and is then interrupted."""
+    flags = ["--delay", str(case.delay_s), "--capacity", str(steps[0][1]), *(["--refuse"] if case.refuses else [])]
+    most = 2 * case.capacity + 50
+    with client.server(*flags) as server:
+        typed = [str(client.program), "fetch", f"{server.url}/[1-{_ROWS}]", "--format", "none", "-q", "--grace-s", "0"]
+        typed += ["-c", str(most), "--concurrency-per-host", setting, "--stop-when-failed", "never"]
+        with processes.pinned(client.cores.client):
+            process = subprocess.Popen(typed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with servers.ended_at_last(process):
+            samples = _sampled(server, steps, seconds, lambda: process.poll() is None)
+            process.send_signal(signal.SIGINT)
+    return samples
+
+
+def _sampled(
+    server: LocalServer, steps: Sequence[tuple[float, int]], seconds: float, runs: Callable[[], bool]
+) -> list[Sample]:
+    begun, left = time.monotonic(), list(steps)[1:]
+    samples: list[Sample] = []
+    while (now_s := time.monotonic() - begun) < seconds and runs():
+        if left and now_s >= left[0][0]:
+            servers.get(f"{server.url}/capacity/{left.pop(0)[1]}")
+        seen = server.stats()
+        of_status = seen["responses"]
+        samples.append(
+            Sample(
+                time_s=now_s,
+                answered=of_status.get("200", 0),
+                refused=of_status.get("503", 0),
+                in_progress=seen["requests_in_progress"],
+            )
+        )
+        time.sleep(_EVERY_S)
+    return samples
+
+
+def steady(samples: Sequence[Sample]) -> dict[str, float]:
+    """Of the second half: answers a second, the share that was refused, requests at once."""
+    late = samples[len(samples) // 2 :]
+    if len(late) < 2:  # noqa: PLR2004 - a time needs two ends
+        return {"answers_per_s": 0.0, "refused": 0.0, "in_progress": 0.0}
+    first, last = late[0], late[-1]
+    answered, refused = last.answered - first.answered, last.refused - first.refused
+    return {
+        "answers_per_s": answered / (last.time_s - first.time_s),
+        "refused": refused / max(1, answered + refused),
+        "in_progress": sum(sample.in_progress for sample in late) / len(late),
+    }
+
+
+def back_after(
+    samples: Sequence[Sample], begun_s: float, wanted_per_s: float, window_s: float, *, until_s: float
+) -> float | None:
+    """How long after a change the first window ends that has the answers wanted; `None`: none has them."""
+    for index, start in enumerate(samples):
+        if not begun_s <= start.time_s < until_s:
+            continue
+        end = next((sample for sample in samples[index:] if sample.time_s >= start.time_s + window_s), None)
+        if end is None or end.time_s > until_s:
+            return None
+        if (end.answered - start.answered) / (end.time_s - start.time_s) >= wanted_per_s:
+            return end.time_s - begun_s
+    return None
+
+
+def answer(records: Sequence[dict[str, Any]]) -> Answer:
+    """Promises and rows of each case."""
+    targets = []
+    for case in _CASES:
+        own = [record for record in records if record["case"] == case.name]
+        rates = {record["setting"]: record["answers_per_s"] for record in own if "answers_per_s" in record}
+        auto = rates.pop("auto", None)
+        best = max(rates.values(), default=0.0)
+        ratio = None if auto is None or not best else auto / best
+        targets.append(tables.at_least(f"{case.name}: answers/s, auto / best fixed", ratio, _LEAST_RATIO))
+        if case.refuses:
+            refused = next((record["refused"] for record in own if record["setting"] == "auto"), None)
+            targets.append(tables.at_most(f"{case.name}: refused", refused, _MOST_REFUSED, "of all", form=".3f"))
+        targets += [
+            tables.at_most(f"{case.name}: back, {record['setting']}", record["back_s"], case.back_s, "s")
+            for record in own
+            if "back_s" in record
+        ]
+    rows = [
+        [
+            record["case"],
+            record["setting"],
+            f"{record['answers_per_s']:,.0f}",
+            f"{record['refused']:.1%}",
+            f"{record['in_progress']:,.0f}",
+        ]
+        for record in records
+        if "answers_per_s" in record
+    ]
+    table = tables.table(["server", "setting", "answers/s", "refused", "at once"], rows)
+    wrong = [
+        f"{record['case']}, {record['setting']}: no answers" for record in records if record.get("answers_per_s") == 0
+    ]
+    return Answer(
+        title="Adaptive concurrency", targets=targets, text=f"{_NOTE}\n\n{table}", raw=[*records], wrong=wrong
+    )

@@ -1,0 +1,98 @@
+"""What limits cost: requests with none asked for beside the version before, and with all of them beside none."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from harness import answers, columns, command, in_turn, many_hosts, tables
+from harness.answers import Answer
+from harness.in_turn import Series
+from harness.nginx import nginx
+from harness.servers import ServerError
+from harness.trial import Trial, cpu_s_per_request, median_ratio
+from rivals.headgate import Headgate
+
+NONE, ALL, BEFORE = "no limits", "all limits", "before"
+_IN_FLIGHT: Final = 1_000
+_LEAST_OF_BEFORE: Final = 0.98
+_LEAST_OF_NONE: Final = 0.85
+LIMITS: Final = (
+    *("--rate", "100000000/s"),
+    *("--rate-per-host", "100000000/s"),
+    *("--concurrency-per-host", "100000"),
+    *("--rate-cost", "1000000000/s", "--cost-of", "body-bytes"),
+    *("--retries", "3", "--deadline-s", "3600"),
+)
+"""None of them ever binds."""
+_COLUMNS: Final = (
+    columns.REQUESTS_PER_S,
+    columns.RANGE,
+    columns.CPU_US,
+    columns.USER_US,
+    columns.CLIENT_BUSY,
+    columns.SERVER_BUSY,
+    columns.PEAK_MB,
+    columns.TRIALS,
+)
+_NOTE: Final = f"""\
+nginx on one core, headgate on the other, {_IN_FLIGHT:,} in flight, nothing kept. All limits: {" ".join(LIMITS)}."""
+
+
+def ask(arguments: argparse.Namespace) -> Answer:
+    """One host and many, all versions in turn."""
+    cores = command.two_cores("cost")
+    trials: list[Trial] = []
+    with nginx(cores.server, addresses=many_hosts.addresses()) as server:
+        for hosts in (0, many_hosts.HOSTS):
+            series = Series(
+                scenario="limits",
+                concurrency=_IN_FLIGHT,
+                rounds=arguments.rounds,
+                seconds=arguments.seconds,
+                least=20 * many_hosts.HOSTS,
+                cell=_cell(hosts),
+            )
+            trials += in_turn.trials(series, list(_entrants(arguments, hosts)), server, cores)
+    return answer(trials)
+
+
+def _cell(hosts: int) -> str:
+    return f"{hosts:,} hosts" if hosts else "one host"
+
+
+def _entrants(arguments: argparse.Namespace, hosts: int) -> Iterator[Headgate]:
+    entrants = [(NONE, arguments.headgate, ()), (ALL, arguments.headgate, LIMITS)]
+    if arguments.before is not None:
+        entrants.insert(0, (BEFORE, arguments.before.with_name("headgate"), ()))
+    for label, program, flags in entrants:
+        made = Headgate(program, "none", label=label, hosts=hosts, flags=flags)
+        if why := made.missing():
+            raise ServerError(why)
+        yield made
+
+
+def answer(trials: Sequence[Trial]) -> Answer:
+    """Ratios of each cell."""
+    targets = []
+    rows: list[list[str]] = []
+    before, none, all_ = (f"{label}, none" for label in (BEFORE, NONE, ALL))
+    for cell in dict.fromkeys(trial.cell for trial in trials):
+        own = [trial for trial in trials if trial.cell == cell]
+        of_before, of_none = median_ratio(own, none, before), median_ratio(own, all_, none)
+        targets += [
+            tables.at_least(f"{cell}: requests/s, {NONE} / {BEFORE}", of_before, _LEAST_OF_BEFORE),
+            tables.at_least(f"{cell}: requests/s, {ALL} / {NONE}", of_none, _LEAST_OF_NONE),
+        ]
+        for client, reference in ((before, before), (none, before), (all_, none)):
+            if found := [trial for trial in own if trial.client == client]:
+                ratios = (median_ratio(own, client, reference, *figure) for figure in ((), (cpu_s_per_request,)))
+                rows.append(
+                    [
+                        cell,
+                        client.removesuffix(", none"),
+                        *(tables.number(ratio, ".3f") for ratio in ratios),
+                        *columns.figures(found, *_COLUMNS),
+                    ]
+                )
+    head = ["", "", "requests/s, / the one above", "CPU, / the one above", *_COLUMNS]
+    return answers.of_trials("What limits cost", targets, f"{_NOTE}\n\n{tables.table(head, rows)}", trials)

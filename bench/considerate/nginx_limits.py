@@ -1,0 +1,142 @@
+"""A real nginx that limits its clients: `limit_req` and `limit_conn`, and whether anybody is refused."""
+
+import argparse
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from considerate import fetching
+from considerate.fetching import Client, Fetched
+from harness import nginx, tables
+from harness.answers import Answer
+
+REQUESTS_PER_S: Final = 100
+BURST: Final = 5
+AT_ONCE: Final = 20
+DELAY_S: Final = 0.05
+_SHARE: Final = 0.95
+_REQ_ROWS: Final = 2_000
+_CONN_ROWS: Final = 8_000
+_LONGEST_S: Final = 120.0
+_LEAST_RATIO: Final = 0.9
+_MOST_REFUSED: Final = 0.05
+_CONFIG: Final = """\
+daemon off;
+master_process off;
+pid {directory}/nginx.pid;
+error_log stderr crit;
+events {{ worker_connections 2000; }}
+http {{
+    log_format status "$status";
+    access_log {log} status;
+    keepalive_requests 1000000000;
+    client_body_temp_path {directory}/body;
+    proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/fastcgi;
+    uwsgi_temp_path {directory}/uwsgi;
+    scgi_temp_path {directory}/scgi;
+    limit_req_zone $server_name zone=requests:1m rate={per_s}r/s;
+    limit_conn_zone $server_name zone=connections:1m;
+    upstream behind {{ server 127.0.0.1:{behind}; keepalive 100; }}
+    server {{
+        listen 127.0.0.1:{port};
+        server_name limited;
+        location /requests/ {{ limit_req zone=requests burst={burst} nodelay; return 200 "Hello, World!"; }}
+        location /connections/ {{
+            limit_conn connections {at_once};
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_pass http://behind;
+        }}
+    }}
+}}
+"""
+_NOTE: Final = f"""\
+`limit_req` with {REQUESTS_PER_S} requests a second and `burst={BURST} nodelay`, asked with `--rate` at {_SHARE:.0%} of
+it; `limit_conn` with {AT_ONCE} requests at once, each answered after {DELAY_S * 1000:.0f} ms, asked with
+`--concurrency-per-host auto` and with the limit itself, which is the best fixed setting. The statuses are those of
+nginx's access log, each attempt once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ran:
+    """One run: what the client says, and the statuses that nginx gave."""
+
+    asked: str
+    fetched: Fetched
+    statuses: Counter[str]
+
+    @property
+    def refused(self) -> float:
+        """Share of all attempts."""
+        return self.statuses["503"] / max(1, self.statuses.total())
+
+
+def ask(arguments: argparse.Namespace) -> Answer:
+    """Each limit by itself."""
+    client = fetching.client_of(arguments, "nginx")
+    runs = [
+        _run(client, "requests", _REQ_ROWS, ["--rate", f"{round(_SHARE * REQUESTS_PER_S)}/s"]),
+        _run(client, "connections", _CONN_ROWS, ["--concurrency-per-host", str(AT_ONCE)]),
+        _run(client, "connections", _CONN_ROWS, ["--concurrency-per-host", "auto"]),
+    ]
+    return answer(runs)
+
+
+def _run(client: Client, path: str, rows: int, flags: Sequence[str]) -> Ran:
+    with tempfile.TemporaryDirectory(prefix="headgate-bench-") as scratch:
+        log = Path(scratch, "statuses")
+        with _limited(client, log) as url:
+            source = f"{url}/{path}/[1-{rows}]"
+            fetched = fetching.fetch(client, source, flags, longest_s=_LONGEST_S, fails=True)
+        return Ran(asked=f"{path}, {' '.join(flags)}", fetched=fetched, statuses=Counter(log.read_text().split()))
+
+
+@contextmanager
+def _limited(client: Client, log: Path) -> Iterator[str]:
+    with (
+        client.server("--delay", str(DELAY_S)) as behind,
+        tempfile.TemporaryDirectory(prefix="headgate-bench-nginx-") as directory,
+    ):
+        port = nginx.free_port()
+        config = _CONFIG.format(
+            directory=directory,
+            log=log,
+            per_s=REQUESTS_PER_S,
+            burst=BURST,
+            at_once=AT_ONCE,
+            behind=behind.port,
+            port=port,
+        )
+        with nginx.configured(config, Path(directory), port, client.cores.server):
+            yield f"http://127.0.0.1:{port}"
+
+
+def answer(runs: Sequence[Ran]) -> Answer:
+    """What was refused, and how fast it was."""
+    limited, fixed, auto = runs
+    ratio = (auto.statuses["200"] / auto.fetched.elapsed_s) / (fixed.statuses["200"] / fixed.fetched.elapsed_s)
+    targets = [
+        tables.at_most(f"limit_req, {limited.asked}: 503", limited.statuses["503"], 0, "answers", form=".0f"),
+        tables.at_least("limit_conn: answers/s, auto / best fixed", ratio, _LEAST_RATIO),
+        tables.at_most("limit_conn: refused, auto", auto.refused, _MOST_REFUSED, "of all", form=".3f"),
+    ]
+    lines = [
+        [
+            run.asked,
+            f"{run.fetched.elapsed_s:.1f}",
+            ", ".join(f"{count:,} times {status}" for status, count in sorted(run.statuses.items())),
+            f"{run.fetched.answered:,} answered, {run.fetched.failed:,} failed",
+        ]
+        for run in runs
+    ]
+    raw: list[dict[str, Any]] = [
+        {"asked": run.asked, "elapsed_s": run.fetched.elapsed_s, "statuses": dict(run.statuses)} for run in runs
+    ]
+    table = tables.table(["asked", "seconds", "attempts", "rows"], lines)
+    wrong = [f"{run.asked}: {run.fetched.wrong}" for run in runs if run.fetched.wrong]
+    return Answer(title="nginx", targets=targets, text=f"{_NOTE}\n\n{table}", raw=raw, wrong=wrong)

@@ -1,0 +1,62 @@
+"""Measures how well limits are kept: rates, servers that say when to come again, what a server can do, what it costs.
+
+Prints the findings to standard output. Exit code 1: an answer was wrong.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from considerate import adaptive, by_host, cost, nginx_limits, rates, sold, troubled
+from harness import command, environment
+from harness.answers import Question
+
+QUESTIONS: Final[dict[str, Question]] = {
+    "rates": rates,
+    "sold": sold,
+    "nginx": nginx_limits,
+    "troubled": troubled,
+    "by-host": by_host,
+    "adaptive": adaptive,
+    "cost": cost,
+}
+_CAVEATS: Final = (
+    command.TRUST_RATIOS,
+    "- Loopback: what is sent is there at once; a server that does not run for some milliseconds reads it together.",
+    "- What a server saw, and when, is by its own log; it has one core, headgate the other.",
+)
+
+
+def main() -> int:
+    """Measures, prints, and keeps the results if asked."""
+    arguments = _arguments()
+    about = environment.machine()
+    about |= {"missing": [], "rounds": arguments.rounds, "seconds": arguments.seconds, "rows": arguments.rows}
+    return command.run(
+        {name: partial(QUESTIONS[name].ask, arguments) for name in arguments.question or QUESTIONS},
+        about,
+        title="Limits",
+        caveats=_caveats,
+        keep_as="limits-" if arguments.save else None,
+    )
+
+
+def _caveats(about: Mapping[str, Any]) -> str:
+    return environment.caveats(about, _CAVEATS)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = command.parser(__doc__, QUESTIONS)
+    command.add_headgate(parser)
+    command.add_before(parser)
+    parser.add_argument("--rounds", type=int, default=5, help="of `cost` (default: 5)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of a trial of `cost` or `rates` (default: 10)")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of `by-host` (default: 1000000)")
+    parser.add_argument("--hosts", type=int, default=1_000, help="of `by-host` (default: 1000)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+//! What a server was told to refuse, to hold up and to write down: the same for all its workers.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::limits::api::Api;
+use crate::limits::capacity::Capacity;
+use crate::request_log::RequestLog;
+
+#[derive(Debug)]
+pub(crate) struct Rules {
+    pub capacity: Option<Arc<Capacity>>,
+    /// What is beyond the capacity.
+    pub refuses: bool,
+    pub api: Option<Arc<Api>>,
+    pub log: Option<Arc<RequestLog>>,
+}
+
+impl Rules {
+    /// `None`: there are none.
+    pub fn of(config: &Config) -> io::Result<Option<Self>> {
+        let rules = Self {
+            capacity: config.capacity.map(|size| Arc::new(Capacity::new(size))),
+            refuses: config.refuse,
+            api: config.api.clone().map(|api| Arc::new(Api::new(api))),
+            log: config.log.as_deref().map(RequestLog::create).transpose()?.map(Arc::new),
+        };
+        let is_any = rules.capacity.is_some() || rules.api.is_some() || rules.log.is_some();
+        Ok(is_any.then_some(rules))
+    }
+
+    /// Whether what a request costs is read from its body.
+    pub fn reads_bodies(&self) -> bool {
+        self.api.as_ref().is_some_and(|api| api.counts_tokens())
+    }
+}

@@ -1,0 +1,51 @@
+"""The local server keeps the limits that its flags name, counts what it refused, and writes down what it saw."""
+
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from support.run import LONGEST_S, get, serving, stats
+
+
+def status(url: str, **headers: str) -> tuple[int, str | None]:
+    """Of an answer, with what it says of when to come again."""
+    asked = urllib.request.Request(url, headers=headers)  # noqa: S310 - our own server
+    try:
+        with urllib.request.urlopen(asked, timeout=LONGEST_S) as response:  # noqa: S310 - as above
+            return response.status, response.headers["Retry-After"]
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers["Retry-After"]
+
+
+def test_each_limit_of_an_api_is_that_of_its_flag() -> None:
+    with serving("--api-rate", "2/h", "--api-burst", "3600") as server:
+        assert [(200, None), (200, None), (429, "3600")] == [status(f"{server}/{row}") for row in range(3)]
+        assert {"api_rate": 1} == stats(server)["limits"]
+    with serving("--api-tokens", "10/h", "--api-burst", "3600") as server:
+        headers = {"X-Tokens": "6"}
+        assert [200, 429] == [status(f"{server}/{row}", **headers)[0] for row in range(2)]
+    with serving("--api-fail-first", "100%") as server:
+        assert [500, 200, 500] == [status(f"{server}/{row}")[0] for row in (0, 0, 1)]
+
+
+def test_hosts_have_limits_of_their_own_with_the_flag() -> None:
+    with serving("--api-rate", "1/h", "--api-per-host") as server:
+        by_name = server.replace("127.0.0.1", "localhost")
+        assert [200, 200, 429] == [status(f"{url}/")[0] for url in (server, by_name, server)]
+
+
+def test_the_capacity_is_that_of_the_flag_until_it_is_changed() -> None:
+    with serving("--capacity", "8", "--refuse") as server:
+        assert "from now on 9 at once\n" == get(f"{server}/capacity/9")
+        assert (200, None) == status(f"{server}/1")
+
+
+def test_the_log_holds_every_request_when_the_server_has_ended(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with serving("--log", str(log)) as server:
+        assert [200, 404] == [status(f"{server}/{path}")[0] for path in ("1", "status/404")]
+    lines = [line.split("\t") for line in log.read_text().splitlines()]
+    host = server.removeprefix("http://")
+    assert [["200", host, "/1"], ["404", host, "/status/404"]] == [line[1:] for line in lines]
+    assert int(lines[0][0]) <= int(lines[1][0])
