@@ -4,6 +4,7 @@ mod directory;
 mod error;
 mod json;
 mod options;
+mod plan;
 mod preview;
 mod rows;
 mod run;
@@ -22,6 +23,8 @@ mod _headgate {
     use super::directory::{job_rows, job_status};
     #[pymodule_export]
     use super::options::{give_back_large_blocks, options_as_read};
+    #[pymodule_export]
+    use super::plan::plan;
     #[pymodule_export]
     use super::preview::preview;
     #[pymodule_export]

@@ -158,7 +158,10 @@ pub struct Limits {
 
 impl Limits {
     pub fn is_none(&self) -> bool {
-        self.rate.is_none() && self.rate_per_host.is_none() && self.concurrency_per_host.is_none() && self.cost.is_none()
+        self.rate.is_none()
+            && self.rate_per_host.is_none()
+            && self.concurrency_per_host.is_none()
+            && self.cost.is_none()
     }
 }
 

@@ -1,7 +1,7 @@
 //! One passage of a source through an engine into a sink, each end on a thread of its own, with bounded queues between
 //! them. A slow sink so holds back the workers, and those the source.
 
-mod checks;
+pub(crate) mod checks;
 mod handle;
 mod job;
 mod job_state;
@@ -11,7 +11,7 @@ mod sink_thread;
 mod source_thread;
 mod start;
 mod stop;
-mod user_in_input;
+pub(crate) mod user_in_input;
 
 pub use self::handle::Run;
 pub use self::start::Passage;
