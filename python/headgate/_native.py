@@ -11,10 +11,21 @@ from headgate._headgate import (
     give_back_large_blocks,
     job_rows,
     job_status,
+    plan,
     preview,
 )
 
-__all__ = ["ERROR_KINDS", "RowStream", "Run", "Server", "give_back_large_blocks", "job_rows", "job_status", "preview"]
+__all__ = [
+    "ERROR_KINDS",
+    "RowStream",
+    "Run",
+    "Server",
+    "give_back_large_blocks",
+    "job_rows",
+    "job_status",
+    "plan",
+    "preview",
+]
 
 if DEBUG_BUILD:
     warnings.warn(

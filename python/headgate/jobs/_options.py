@@ -14,6 +14,7 @@ from headgate.jobs._input_options import InputOptions
 from headgate.jobs._limit_options import LimitOptions
 from headgate.jobs._option_entry import JobOption
 from headgate.jobs._output_options import OutputOptions, PartOptions
+from headgate.jobs._plan_options import LatencyOptions
 from headgate.jobs._request_options import AskOptions, SendOptions
 
 
@@ -77,10 +78,15 @@ class StartKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, Progre
     """The options of `headgate.start`."""
 
 
+class PlanKeywords(FetchKeywords, LatencyOptions, total=False):
+    """The options of `headgate.plan`."""
+
+
 class RetryKeywords(OnlyOption, WorkOptions, ProgressOption, total=False):
     """The options of `headgate.Job.retry`."""
 
 
 FETCH: Final = OptionSet(FetchKeywords, of="fetch")
 START: Final = OptionSet(StartKeywords, of="start")
+PLAN: Final = OptionSet(PlanKeywords, of="plan")
 RETRY: Final = OptionSet(RetryKeywords, of="retry")

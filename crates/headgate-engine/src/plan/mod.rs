@@ -30,7 +30,7 @@ use crate::job::{DoneRows, no_rows_for};
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::limits::LimitBy;
-use crate::model::message::{Message, OptionName};
+use crate::model::message::Message;
 use crate::model::options::{Format, JobOptions, Output, SourceOptions};
 use crate::run::checks::{check, check_ports, note_window};
 use crate::run::user_in_input::taken_out;
@@ -43,10 +43,20 @@ pub struct Plan {
     pub input: String,
     /// The directory of the results, if one was given.
     pub output: Option<String>,
+    #[serde(flatten)]
     pub size: Size,
-    pub directory: Directory,
-    pub hosts: Hosts,
-    pub invalid: Invalid,
+    pub directory: DirectoryUse,
+    /// Rows of an earlier job that are replaced.
+    pub rows_replaced: u64,
+    /// What one host is: `name`, `origin` or `address`. Addresses are not looked up: there, names are counted.
+    pub hosts_by: &'static str,
+    /// How many there are among the rows that were looked at.
+    pub different_hosts: u64,
+    /// Those with the most of these rows, ten at the most.
+    pub hosts: Vec<HostRows>,
+    /// Those of these rows that are no request.
+    pub invalid_rows: u64,
+    pub first_invalid: Option<InvalidRow>,
     /// The first ones that are to be sent.
     pub requests: Vec<PlannedRequest>,
     /// What the options let through, the narrowest first.
@@ -70,31 +80,6 @@ pub enum DirectoryUse {
     Replaced,
     /// None was named.
     None,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Directory {
-    #[serde(rename = "use")]
-    pub purpose: DirectoryUse,
-    /// Rows of an earlier job that are replaced.
-    pub rows_replaced: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Hosts {
-    /// What one host is: `name`, `origin` or `address`. Addresses are not looked up: there, names are counted.
-    pub by: &'static str,
-    /// How many there are among the rows that were looked at.
-    pub different: u64,
-    /// Those with the most rows, ten at the most.
-    pub top: Vec<HostRows>,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Invalid {
-    /// Of the rows that were looked at.
-    pub rows: u64,
-    pub first: Option<InvalidRow>,
 }
 
 /// What is needed of this machine, and what it has.
@@ -163,9 +148,13 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
             Output::Stdout => Some("-".into()),
             Output::Nowhere => None,
         },
-        directory: Directory::of(&found, &sink.output),
-        hosts: Hosts { by: name_of(run.limits.limit_by), different: sample.hosts.different(), top: sample.hosts.top() },
-        invalid: Invalid { rows: sample.invalid, first: sample.first_invalid },
+        directory: DirectoryUse::of(&found, &sink.output),
+        rows_replaced: if let Found::Replaced(rows) = found { rows } else { 0 },
+        hosts_by: name_of(run.limits.limit_by),
+        different_hosts: sample.hosts.different(),
+        hosts: sample.hosts.top(),
+        invalid_rows: sample.invalid,
+        first_invalid: sample.first_invalid,
         requests: sample.requests,
         ceilings,
         latency_s,
@@ -183,16 +172,15 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     })
 }
 
-impl Directory {
+impl DirectoryUse {
     fn of(found: &Found, output: &Output) -> Self {
-        let (purpose, rows_replaced) = match found {
-            Found::Nothing if matches!(output, Output::Directory(_)) => (DirectoryUse::Begun, 0),
-            Found::Nothing => (DirectoryUse::None, 0),
-            Found::Replaced(rows) => (DirectoryUse::Replaced, *rows),
-            Found::Resumed { is_over: true, .. } => (DirectoryUse::Finished, 0),
-            Found::Resumed { .. } => (DirectoryUse::Resumed, 0),
-        };
-        Self { purpose, rows_replaced }
+        match found {
+            Found::Nothing if matches!(output, Output::Directory(_)) => Self::Begun,
+            Found::Nothing => Self::None,
+            Found::Replaced(_) => Self::Replaced,
+            Found::Resumed { is_over: true, .. } => Self::Finished,
+            Found::Resumed { .. } => Self::Resumed,
+        }
     }
 }
 
@@ -204,8 +192,7 @@ fn refuse_pipe(input: &str) -> Result<(), JobError> {
         _ => return Ok(()),
     };
     Err(JobError::usage(message!(
-        "{name} can be read only once, and a plan would use its rows up: write them into a file, and name that as ",
-        OptionName::Input
+        "{name} can be read only once, and a plan would use its rows up: write them into a file, and plan that"
     )))
 }
 

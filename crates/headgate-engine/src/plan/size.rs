@@ -12,12 +12,12 @@ pub struct Size {
     /// `None`: it can't be told without reading all of it.
     pub rows: Option<u64>,
     /// Otherwise it follows from the size of the file and that of its first rows.
-    pub is_exact: bool,
+    pub rows_exact: bool,
     /// Those that were looked at, from the first.
     pub rows_read: u64,
     /// Of the file as it is stored.
     pub bytes: Option<u64>,
-    pub is_compressed: bool,
+    pub compressed: bool,
     /// Those that an earlier run has done.
     pub done: u64,
     pub left: Option<u64>,
@@ -47,10 +47,10 @@ impl Size {
         });
         Self {
             rows,
-            is_exact: exact.is_some(),
+            rows_exact: exact.is_some(),
             rows_read: sample.read,
             bytes: known.bytes,
-            is_compressed,
+            compressed: is_compressed,
             done,
             left,
             requests_left,
