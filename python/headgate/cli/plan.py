@@ -58,11 +58,8 @@ def main(arguments: Sequence[str]) -> int:
         print(_report_plan.script(plan))
     else:
         # Requests are shown as they are, however long their lines.
-        print(
-            "\n".join(
-                [fitted(_report_plan.summary(plan, as_flag), sys.stdout), "", *_report_plan.requests(plan)]
-            ).rstrip("\n")
-        )
+        summary = fitted(_report_plan.summary(plan, as_flag), sys.stdout)
+        print("\n".join([summary, "", *_report_plan.requests(plan)]).rstrip("\n"))
     return 0
 
 

@@ -11,7 +11,17 @@ from headgate.jobs._planned import Body, Ceiling, Planned, PlannedRequest
 _MOST_BODY: Final = 2000
 """Characters of a body that are shown."""
 
+_DIGITS: Final = 3
+"""Those that an estimate has."""
+
 _LONGEST_URL: Final = 120
+_UNBOUNDED: Final[Message] = (
+    "how long it takes follows from the time of an answer: give that with ",
+    Mention("assume_latency_s"),
+    ", or use ",
+    Mention("probe", value=10),
+)
+
 _UNIT_OF: Final = {"concurrency": "in flight", "concurrency_per_host": "in flight"}
 
 
@@ -38,7 +48,7 @@ def facts(plan: Planned, spell: Spell = as_keyword) -> Iterator[Fact]:
     yield "input", plan.input
     yield "rows", _rows(plan)
     if plan.done and plan.directory != "finished":
-        left = "" if plan.left is None else f", {_about(plan)}{_format.count(plan.left)} left"
+        left = "" if plan.left is None else f", {_about(plan.left, plan)} left"
         yield "done", f"{_format.count(plan.done)}{left}"
     if plan.output is not None:
         yield "results", _results(plan)
@@ -83,19 +93,9 @@ def time(plan: Planned, spell: Spell) -> str:
     if plan.requests_left == 0:
         return "there is nothing to send"
     if not plan.ceilings:
-        return spelled(_unbounded(plan), spell)
+        return spelled(_UNBOUNDED, spell)
     narrowest = plan.ceilings[0]
     return spelled((f"at most {_rate(narrowest.per_s)} by ", *_by(narrowest, plan), *_takes(plan)), spell)
-
-
-def _unbounded(plan: Planned) -> Message:
-    in_flight = _format.plural(plan.machine.concurrency, "request")
-    return (
-        f"with {in_flight} in flight, it depends on the time of an answer how long the job takes: give that time with ",
-        Mention("assume_latency_s"),
-        ", or measure it with ",
-        Mention("probe", value=10),
-    )
 
 
 def _by(ceiling: Ceiling, plan: Planned) -> Message:
@@ -117,17 +117,21 @@ def _takes(plan: Planned) -> Message:
         pieces.append("; how long that takes depends on how many rows there are")
     else:
         what = "row" if plan.requests_left == plan.left else "request"
-        rows = _format.plural(plan.requests_left, what)
-        takes = "takes" if plan.requests_left == 1 else "take"
-        pieces.append(f": {_about(plan)}{rows} {takes} {_format.duration(plan.seconds)}")
+        one = plan.requests_left == 1
+        rows = f"{_about(plan.requests_left, plan)} {what}{'' if one else 's'}"
+        pieces.append(f": {rows} {'takes' if one else 'take'} {_format.duration(plan.seconds)}")
     if plan.latency_s is None:
         enough_s = plan.machine.concurrency / plan.ceilings[0].per_s
-        pieces += [f", if an answer takes less than {_format.duration(enough_s)} (", Mention("concurrency"), ")"]
+        # By Little's law: beyond that the concurrency is the narrower limit.
+        pieces.append(f", unless answers take more than {_format.duration(enough_s)}")
     return tuple(pieces)
 
 
-def _about(plan: Planned) -> str:
-    return "" if plan.rows_exact else "about "
+def _about(rows: int, plan: Planned) -> str:
+    """The number, of an estimate only the digits that mean something."""
+    if plan.rows_exact or rows < 10**_DIGITS:
+        return _format.count(rows)
+    return f"about {_format.count(round(rows, _DIGITS - len(str(rows))))}"
 
 
 def _rows(plan: Planned) -> str:
@@ -137,7 +141,7 @@ def _rows(plan: Planned) -> str:
     if plan.rows_exact:
         return _format.count(plan.rows)
     size = "" if plan.bytes is None else f" of {_format.size(plan.bytes)}"
-    return f"about {_format.count(plan.rows)}: an estimate from the first {_format.count(plan.rows_read)}{size}"
+    return f"{_about(plan.rows, plan)}: an estimate from the first {_format.count(plan.rows_read)}{size}"
 
 
 def _results(plan: Planned) -> str:

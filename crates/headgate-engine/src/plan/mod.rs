@@ -57,7 +57,7 @@ pub struct Plan {
     /// Those of these rows that are no request.
     pub invalid_rows: u64,
     pub first_invalid: Option<InvalidRow>,
-    /// The first ones that are to be sent.
+    /// The first ones that are to be sent. If all rows that were looked at are done, and others are not, the first of these.
     pub requests: Vec<PlannedRequest>,
     /// What the options let through, the narrowest first.
     pub ceilings: Vec<Ceiling>,
@@ -155,7 +155,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         hosts: sample.hosts.top(),
         invalid_rows: sample.invalid,
         first_invalid: sample.first_invalid,
-        requests: sample.requests,
+        requests: if matches!(found, Found::Resumed { is_over: true, .. }) { Vec::new() } else { sample.requests },
         ceilings,
         latency_s,
         seconds,
