@@ -82,7 +82,7 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
-    **{f"{group} options": partial(_options, group) for group in ("input", "request", "limits", "output")},
+    **{f"{group} options": partial(_options, group) for group in ("input", *_option_flags.WORK_GROUPS, "output")},
     "options of a job": _job_options,
     "options of a retry": _retry_options,
     "exit codes": _exit_codes_table,

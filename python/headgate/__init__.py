@@ -37,7 +37,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _option_rules  _secret_file              what the options of a job may be, what a file of secrets holds
         _option_entry                            what is known of each
         _input_options  _request_options         their entries, by what they are about
-        _limit_options  _output_options  _plan_options
+        _limit_options  _rate_options
+        _retry_options  _output_options  _plan_options
         _options                                 all entries of a job, and of a retry
         _job_options                             all of them, as the engine is told
         _arguments                               what Python gives as options
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
         OutputError,
         StrayCancellation,
         TooManyErrors,
+        TooManyFailed,
         UsageError,
     )
     from headgate._summary import JobFigures, Snapshot, Summary
@@ -128,6 +130,7 @@ __all__ = [
     "TaskResults",
     "TaskStatistics",
     "TooManyErrors",
+    "TooManyFailed",
     "UsageError",
     "__version__",
     "amap",
@@ -171,6 +174,7 @@ _HOME_OF = {
     "TaskResults": "tasks._amap",
     "TaskStatistics": "tasks._outcome",
     "TooManyErrors": "_errors",
+    "TooManyFailed": "_errors",
     "UsageError": "_errors",
     "__version__": "_version",
     "amap": "tasks._amap",

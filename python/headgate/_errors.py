@@ -5,6 +5,7 @@ HeadgateError
   InputError         (ValueError)    the input can't be read, or not to its end
   OutputError        (OSError)       the results can't be written, or the place for them is taken
   InternalError      (RuntimeError)  a bug in headgate: please report it
+  TooManyFailed      (RuntimeError)  so many rows of a job failed that it stopped itself
   TooManyErrors      (RuntimeError)  more items of a map failed than `max_errors` allows
   StrayCancellation  (RuntimeError)  a call or the source of a map was cancelled, and the map was not
   ClosedEarly        (RuntimeError)  a map was closed by another task before everything was delivered
@@ -50,7 +51,15 @@ class InternalError(HeadgateError, RuntimeError):
     """A bug in headgate."""
 
 
-class TooManyErrors(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in a word
+class TooManyFailed(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in words
+    """So many rows failed that the job stopped itself (`stop_when_failed`). Everything that has ended is written.
+
+    Once the cause is gone, the same call continues with the rows that were not started, and `Job.retry` repeats those
+    that failed.
+    """
+
+
+class TooManyErrors(HeadgateError, RuntimeError):  # noqa: N818 - as above
     """More items of an `amap` failed than its `max_errors` allows; the last error is its `__cause__`."""
 
 

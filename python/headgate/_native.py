@@ -11,6 +11,8 @@ from headgate._headgate import (
     give_back_large_blocks,
     job_rows,
     job_status,
+    mistake_in,
+    mistake_in_host,
     plan,
     preview,
 )
@@ -23,6 +25,8 @@ __all__ = [
     "give_back_large_blocks",
     "job_rows",
     "job_status",
+    "mistake_in",
+    "mistake_in_host",
     "plan",
     "preview",
 ]

@@ -187,6 +187,7 @@ class Summary:
         output: The directory of the results; `-` for standard output; empty if they were not kept.
         interrupted: Whether it was stopped before the end of its input.
         reader_gone: Whether it was stopped because whoever read standard output went away.
+        stopped_by: Why the job stopped itself, if it did, because too many rows failed.
         notes: What the user should know besides.
         failure: Why it ended before its input did, if it did.
         job: The job over all of its runs; `None` where none is remembered: standard output, or the format `none`.
@@ -212,6 +213,7 @@ class Summary:
     rows_known: int | None = None
     abandoned: int = 0
     reader_gone: bool = False
+    stopped_by: str | None = None
     job: JobFigures | None = None
 
     @property
@@ -219,11 +221,16 @@ class Summary:
         """Whether any row failed: of the whole job where it is remembered, else of this run."""
         return (self.failed if self.job is None else self.job.failed) > 0
 
+    @property
+    def stopped_early(self) -> bool:
+        """Whether it ended before its input did, by itself or not."""
+        return self.interrupted or self.stopped_by is not None
+
     @classmethod
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
         """Reads what the engine or `to_json` wrote; the engine's sentences spell options so."""
         figures: dict[str, Any] = json.loads(text)
-        failure, job = figures["failure"], figures.get("job")
+        failure, job, stopped_by = figures["failure"], figures.get("job"), figures.get("stopped_by")
         parts = {
             "statuses": {int(status): count for status, count in figures["statuses"].items()},
             "error_examples": {kind: ErrorExample(**row) for kind, row in figures["error_examples"].items()},
@@ -231,6 +238,7 @@ class Summary:
             "bound_by": _bound_by(figures["bound_by"], spell),
             "notes": tuple(spelled(message_of(note), spell) for note in figures["notes"]),
             "failure": None if failure is None else _failure(failure, spell),
+            "stopped_by": None if stopped_by is None else spelled(message_of(stopped_by), spell),
             "job": None if job is None else JobFigures(**job),
         }
         return cls(**figures | parts)
@@ -248,13 +256,15 @@ class Summary:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        how = "failed" if self.failure is not None else "stopped early" if self.interrupted else "done"
+        how = "failed" if self.failure is not None else "stopped early" if self.stopped_early else "done"
         rows, elapsed = _format.plural(self.rows, "row"), _format.duration(self.elapsed_s)
         return table(f"{how}: {rows} in {elapsed}", self._facts())
 
     def _facts(self) -> Iterator[Fact]:
         if self.failure is not None:
             yield "failure", self.failure.message
+        if self.stopped_by is not None:
+            yield "stopped", self.stopped_by
         yield from rows_by_outcome(self, reasons={kind: row.message for kind, row in self.error_examples.items()})
         yield "requests/s", _format.count(self.requests_per_s)
         yield "latency", f"p50 {_format.latency(self.latency_us.p50)}, p99 {_format.latency(self.latency_us.p99)}"

@@ -5,6 +5,7 @@ import pytest
 from headgate.jobs._arguments import Arguments
 
 WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
+WRITE_FAILURES = "write 'connect,429' or ['connect', 429]"
 WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
 WRITE = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
 
@@ -27,6 +28,44 @@ def test_what_python_has_is_read_as_what_the_options_hold() -> None:
     assert [("closed",), ()] == [arguments.kinds("only", given) for given in (iter(["closed"]), None)]
     assert ("id", "name") == arguments.columns("keep", iter(["id", "name"]))
     assert "grün".encode() == arguments.data("data", "grün")
+    assert arguments.mistakes == []
+
+
+def test_limits_of_hosts_are_for_all_of_them_or_for_those_that_are_named() -> None:
+    arguments = Arguments()
+    assert arguments.per_host("rate_per_host", None) is None
+    assert (("*", "10/s"),) == arguments.per_host("rate_per_host", "10/s")
+    assert (("a.example", "5/s"), ("*", "10/s")) == arguments.per_host(
+        "rate_per_host", {"a.example": "5/s", "*": "10/s"}
+    )
+    assert (("*", "8"),) == arguments.per_host("concurrency_per_host", 8)
+    assert (("a.example", "2"), ("*", "auto")) == arguments.per_host(
+        "concurrency_per_host", {"a.example": 2, "*": "auto"}
+    )
+    assert arguments.mistakes == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "value"),
+    [
+        ("can't be float: write '10/s' or {'api.example.com': '5/s', '*': '10/s'}", 1.5),
+        ("can't be list: write '10/s' or {'api.example.com': '5/s', '*': '10/s'}", ["10/s"]),
+        ("can't be None: write '10/s' or {'api.example.com': '5/s', '*': '10/s'}", {"a": None}),
+        ("must name hosts in text, not None: write '10/s' or {'api.example.com': '5/s', '*': '10/s'}", {None: "5/s"}),
+    ],
+)
+def test_what_is_no_limit_of_hosts_is_refused_with_what_is(expected: str, value: object) -> None:
+    arguments = Arguments()
+    arguments.per_host("rate_per_host", value)
+    assert [expected] == [mistake.message for mistake in arguments.mistakes]
+
+
+def test_failures_and_shares_are_read_as_text() -> None:
+    arguments = Arguments()
+    assert ["connect,429", "connect,429", ""] == [
+        arguments.failures("retry_on", given) for given in ("connect,429", ["connect", 429], ())
+    ]
+    assert ["50%", "1000", None] == [arguments.share("stop_when_failed", given) for given in ("50%", 1000, None)]
     assert arguments.mistakes == []
 
 
@@ -78,6 +117,10 @@ def test_a_file_that_holds_no_secret_is_refused_without_a_word_of_it(
         (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", [503]),
         (f"must be text or a list of texts: {WRITE_KINDS}", "kinds", b"timeout"),
         (f"is empty: {WRITE_KINDS}, or leave it out to ask all failed rows again", "kinds", []),
+        (f"must be text or a list of failures, not float: {WRITE_FAILURES}", "failures", 4.5),
+        (f"must hold numbers and text, not bool: {WRITE_FAILURES}", "failures", [True]),
+        ("must be text such as '50%', or a number of rows, not float", "share", 0.5),
+        ("must be text such as '50%', or a number of rows, not bool", "share", True),
         ("must be text, or the path of a file, not bytes", "token", b"secret"),
         ("must be text, or the path of a file, not tuple", "user", ("me", "secret")),
         ("can't read '/no/such': no such file or directory", "token", Path("/no/such")),

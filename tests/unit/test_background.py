@@ -91,6 +91,13 @@ def test_a_job_that_failed_raises_what_fetch_raises() -> None:
     assert raised.value.summary is run.summary
 
 
+def test_a_job_that_stopped_itself_says_why() -> None:
+    run = run_of(FakeJob(1, interrupted=True, stopped_by=["raise ", {"option": "stop_when_failed", "value": "90%"}]))
+    with pytest.raises(headgate.TooManyFailed, match="^raise stop_when_failed='90%'$") as raised:
+        run.wait()
+    assert raised.value.summary is run.summary
+
+
 def test_a_run_that_its_program_stops_gives_its_summary() -> None:
     run = run_of(FakeJob())
     run.stop()

@@ -13,6 +13,7 @@ from headgate import _errors
         (ValueError, headgate.InputError),
         (OSError, headgate.OutputError),
         (RuntimeError, headgate.InternalError),
+        (RuntimeError, headgate.TooManyFailed),
     ],
 )
 def test_each_error_is_caught_by_the_builtin_people_know(

@@ -59,6 +59,29 @@ def test_input_and_output_are_enough() -> None:
         ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
         ({"insecure": True}, ["--insecure"]),
         ({"dns": "127.0.0.1:5353"}, ["--dns", "127.0.0.1:5353"]),
+        ({"concurrency_per_host": (("*", "auto"),)}, ["--concurrency-per-host", "auto"]),
+        (
+            {"concurrency_per_host": (("*", "8"), ("slow.example", "2"))},
+            ["--concurrency-per-host", "8", "--concurrency-per-host", "slow.example=2"],
+        ),
+        ({"rate": "100/s"}, ["--rate", "100/s"]),
+        (
+            {"rate_per_host": (("*", "10/s"), ("api.example.com", "5/s"))},
+            ["--rate-per-host", "10/s", "--rate-per-host=api.example.com=5/s"],
+        ),
+        ({"rate": "100/s", "burst": 5}, ["--rate", "100/s", "--burst", "5"]),
+        ({"limit_by": "address"}, ["--limit-by", "address"]),
+        ({"rate_cost": "9/m", "cost_column": "tokens"}, ["--rate-cost", "9/m", "--cost-column", "tokens"]),
+        ({"rate_cost": "9/m", "cost_of": "body-bytes"}, ["--rate-cost", "9/m", "--cost-of", "body-bytes"]),
+        ({"retries": 0}, ["--retries", "0"]),
+        ({"retry_on": "connect,5xx"}, ["--retry-on", "connect,5xx"]),
+        ({"retry_delay_s": 0.1, "retry_max_delay_s": 5.0}, ["--retry-delay-s", "0.1", "--retry-max-delay-s", "5"]),
+        ({"deadline_s": 90.0}, ["--deadline-s", "90"]),
+        ({"retry_unsafe": True}, ["--retry-unsafe"]),
+        ({"idempotency_key": True}, ["--idempotency-key"]),
+        ({"max_retry_after_s": 60.0, "host_down_after_s": 5.0}, ["--max-retry-after-s", "60", "--host-down-after-s=5"]),
+        ({"stop_when_failed": "50%"}, ["--stop-when-failed", "50%"]),
+        ({"stop_when_failed": "1000"}, ["--stop-when-failed", "1000"]),
         ({"fresh": True}, ["--fresh"]),
         ({"format": "ndjson"}, ["--format", "ndjson"]),
         ({"keep": ("id", "a,b")}, ["--keep", "id", "--keep", "a,b"]),
@@ -145,7 +168,56 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("unknown flag --timout-s: did you mean --timeout-s?", ["--timout-s"]),
         ("unknown flag -Q: did you mean -q?", ["-Q"]),
         ("unknown flag --xyzzy", ["--xyzzy"]),
-        ("unknown flag --retries", ["--retries"]),  # not --header, as a laxer likeness has it
+        ("unknown flag --reverse", ["--reverse"]),  # not --header, as a laxer likeness has it
+        ("unknown flag --retry: curl's --retry is --retries here", ["--retry", "5"]),
+        (
+            "--rate '100' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s",
+            ["--rate", "100"],
+        ),
+        (
+            "--rate-per-host '5/x' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s",
+            ["--rate-per-host", "10/s", "--rate-per-host", "api.example.com=5/x"],
+        ),
+        (
+            "--rate-per-host 'api.example.com:443' is not the name of a host, such as api.example.com",
+            ["--rate-per-host", "api.example.com:443=5/s"],
+        ),
+        (
+            (
+                "--concurrency-per-host 'api.example.com' is not an origin, such as https://api.example.com or"
+                " http://10.0.0.1:8080"
+            ),
+            ["--limit-by", "origin", "--concurrency-per-host", "api.example.com=5"],
+        ),
+        (
+            "--concurrency-per-host '0': write a number of requests, at least 1, or auto",
+            ["--concurrency-per-host", "0"],
+        ),
+        ("--burst must be at least 1, not 0", ["--burst", "0"]),
+        ("--limit-by must be one of name, origin, address, not 'host'", ["--limit-by", "host"]),
+        (
+            "--rate-cost needs the cost of each row: give --cost-column or --cost-of body-bytes",
+            ["--rate-cost", "1000/m"],
+        ),
+        ("--cost-column limits nothing without --rate-cost 150000/m", ["--cost-column", "tokens"]),
+        (
+            "--cost-of can't be combined with --cost-column: a row has one cost",
+            ["--rate-cost", "1000/m", "--cost-of", "body-bytes", "--cost-column", "tokens"],
+        ),
+        ("--cost-of must be one of body-bytes, not 'rows'", ["--rate-cost", "1000/m", "--cost-of", "rows"]),
+        ("--retries must be at most 65535, not 65536", ["--retries", "65536"]),
+        (
+            (
+                "--retry-on 'connect,nonsense': write kinds of errors, statuses and classes, such as"
+                " connect,timeout,429,5xx, or none"
+            ),
+            ["--retry-on", "connect,nonsense"],
+        ),
+        ("--deadline-s must be more than 0 seconds and at most 31536000, not 0", ["--deadline-s", "0"]),
+        (
+            "--stop-when-failed '0%': write a share such as 50%, a number of failed rows, or never",
+            ["--stop-when-failed", "0%"],
+        ),
         ("unknown flag --max-time: curl's --max-time is --timeout-s here", ["--max-time", "3"]),
         ("unknown flag --timeout: wget's and aria2's --timeout is --timeout-s here", ["--timeout=3"]),
         ("unknown flag -m3: curl's -m is --timeout-s here; oha's -m is -X here", ["-m3"]),
@@ -202,7 +274,18 @@ def test_the_help_groups_the_flags_and_gives_the_defaults(
     assert _fetch_flags.read(["--concurrency", "many", "--help"]) is None
     text = capsys.readouterr().out
     titles = [line.rstrip(":") for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert ["input", "request", "limits", "output", "progress", "other", "examples", "exit codes"] == titles
+    assert [
+        "input",
+        "request",
+        "limits",
+        "rates",
+        "retries",
+        "output",
+        "progress",
+        "other",
+        "examples",
+        "exit codes",
+    ] == titles
     assert "-c, --concurrency N         most requests in flight, over all threads and hosts (default: 256)" in text
     assert "longest response body; a row with a longer one fails (default: 16MiB)" in text
     assert "read only the first N rows (default: all)" in text

@@ -78,6 +78,15 @@ def test_the_defaults_are_right() -> None:
         ("fail_on 'none' is not a status: write codes and classes, such as 429,5xx, or none", {"fail_on": "408,none"}),
         ("fail_on must be text, not int", {"fail_on": 503}),
         ("headers 'a b' is not a header name", {"headers": [("a b", "c")]}),
+        ("rate must be text such as '100/s', not int", {"rate": 100}),
+        (
+            "rate '1/0s' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s",
+            {"rate": "1/0s"},
+        ),
+        ("burst must be at most 4294967295, not 4294967296", {"burst": 2**32}),
+        ("rate_cost needs the cost of each row: give cost_column or cost_of='body-bytes'", {"rate_cost": "9/s"}),
+        ("deadline_s must be a number of seconds, not str", {"deadline_s": "9"}),
+        ("retry_delay_s must be 0 seconds or more and at most 31536000, not -1", {"retry_delay_s": -1}),
         ("headers x-a holds a control character", {"headers": [("x-a", "b\r\nx-c: d")]}),
     ],
 )
@@ -138,7 +147,12 @@ DEFAULTS: dict[str, Any] = vars(RetryOptions(output="results")) | vars(FetchOpti
 OTHER: dict[str, Any] = {
     "body_column": "other",
     "bearer": "other",
+    "burst": 3,
     "cacert": "other.pem",
+    "concurrency_per_host": (("*", "auto"),),
+    "cost_column": "other",
+    "cost_of": "body-bytes",
+    "deadline_s": 3.0,
     "data": b"other",
     "dns": "9.9.9.9",
     "fail_on": "404",
@@ -147,16 +161,30 @@ OTHER: dict[str, Any] = {
     "headers": [("other", "1")],
     "headers_column": "other",
     "keep": ("other",),
+    "limit_by": "origin",
     "method": "PUT",
     "method_column": "other",
     "only": ("timeout",),
+    "rate": "3/s",
+    "rate_cost": "3/s",
+    "rate_per_host": (("*", "3/s"), ("a.example", "5/s")),
+    "retry_on": "closed",
     "secret_headers": ("other",),
+    "stop_when_failed": "50%",
     "threads": 3,
     "url_column": "other",
     "user": b"other:",
     "user_agent": "other",
 }
 """Of each option that is no figure and no switch a value that is not its default."""
+
+
+BESIDE: dict[str, dict[str, Any]] = {
+    "cost_column": {"rate_cost": "3/s"},
+    "cost_of": {"rate_cost": "3/s"},
+    "rate_cost": {"cost_of": "body-bytes"},
+}
+"""What an option needs beside it to have an effect."""
 
 
 class Given:
@@ -171,7 +199,8 @@ def test_the_engine_reads_each_option_and_has_the_same_default(name: str) -> Non
     default = DEFAULTS[name]
     other = OTHER[name] if name in OTHER else not default if isinstance(default, bool) else default + 1
     assert options_as_read(Given()) == options_as_read(Given(**{name: default}))
-    assert options_as_read(Given()) != options_as_read(Given(**{name: other}))
+    beside = BESIDE.get(name, {})
+    assert options_as_read(Given(**beside)) != options_as_read(Given(**beside | {name: other}))
 
 
 def test_the_engine_speaks_of_options_that_there_are() -> None:

@@ -182,5 +182,5 @@ def test_latency_is_assumed_or_measured_and_output_may_be_missing() -> None:
 
     assert [] == mistakes() == mistakes(probe=10) == mistakes(assume_latency_s=0.1, output="results")
     assert ["probe must be at least 1, not 0"] == mistakes(probe=0)
-    both = "assume_latency_s and a probe both say how long an answer takes: leave one of them out"
+    both = "assume_latency_s and probe both say how long an answer takes: leave one of them out"
     assert [both] == mistakes(probe=1, assume_latency_s=1.0)

@@ -82,6 +82,15 @@ def test_a_run_that_went_on_from_another_tells_both_what_it_did_and_the_whole() 
     assert [] == [line for line in lines(job=RESUMED | {"rows_before": 0}) if line.startswith("in all")]
 
 
+def test_a_run_that_stopped_itself_says_how_to_go_on() -> None:
+    stopped = lines(interrupted=True, stopped_by="all of them failed", job=RESUMED)
+    assert "stopped early: 100,000 rows in 3.3 s" == stopped[0]
+    assert stopped[-1] == (
+        "when the cause is gone, run the same command again for the rest, and `headgate retry results` for the failed"
+        " rows"
+    )
+
+
 def test_a_run_that_was_stopped_says_how_to_go_on(tmp_path: Path) -> None:
     stopped = lines(interrupted=True, job=RESUMED)
     assert "stopped early: 100,000 rows in 3.3 s" == stopped[0]

@@ -3,6 +3,7 @@
 mod directory;
 mod error;
 mod json;
+mod limits;
 mod options;
 mod plan;
 mod preview;
@@ -21,6 +22,8 @@ mod _headgate {
 
     #[pymodule_export]
     use super::directory::{job_rows, job_status};
+    #[pymodule_export]
+    use super::limits::{mistake_in, mistake_in_host};
     #[pymodule_export]
     use super::options::{give_back_large_blocks, options_as_read};
     #[pymodule_export]

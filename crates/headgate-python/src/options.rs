@@ -61,7 +61,7 @@ pub fn options_as_read(options: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(format!("{:?} {:?}", fetch_options(options)?, retry_options(options)?))
 }
 
-struct Asked<'a, 'py>(&'a Bound<'py, PyAny>);
+pub struct Asked<'a, 'py>(&'a Bound<'py, PyAny>);
 
 impl Asked<'_, '_> {
     /// How the work is done: what a new job and a retry of one have in common.
@@ -71,6 +71,7 @@ impl Asked<'_, '_> {
         self.read(OptionName::Threads, &mut engine.threads)?;
         self.read_as(OptionName::Dns, &mut engine.dns, |dns: Option<String>| name_server(dns.as_deref()))?;
         self.read_seconds(OptionName::GraceS, &mut run.grace)?;
+        self.read_limits(run)?;
         self.read_seconds(OptionName::TimeoutS, &mut request.timeout)?;
         self.read_seconds(OptionName::ConnectTimeoutS, &mut request.connect_timeout)?;
         self.read(OptionName::Headers, &mut request.headers)?;
@@ -85,25 +86,23 @@ impl Asked<'_, '_> {
         self.read(OptionName::PartBytes, &mut sink.part_bytes)
     }
 
-    fn read<T>(&self, option: OptionName, place: &mut T) -> PyResult<()>
+    pub fn read<T>(&self, option: OptionName, place: &mut T) -> PyResult<()>
     where
         T: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>,
     {
         self.read_as(option, place, Ok)
     }
 
-    fn read_seconds(&self, option: OptionName, place: &mut Duration) -> PyResult<()> {
-        self.read_as(option, place, |value: f64| {
-            if (0.0..=MAX_SECONDS).contains(&value) {
-                return Ok(Duration::from_secs_f64(value));
-            }
-            let message = message!(option, ": must be between 0 and {MAX_SECONDS} seconds, not {value}");
-            Err(JobError::usage(message))
-        })
+    pub fn read_seconds(&self, option: OptionName, place: &mut Duration) -> PyResult<()> {
+        self.read_as(option, place, |value| seconds(option, value))
+    }
+
+    pub fn read_seconds_or_none(&self, option: OptionName, place: &mut Option<Duration>) -> PyResult<()> {
+        self.read_as(option, place, |value: Option<f64>| value.map(|value| seconds(option, value)).transpose())
     }
 
     /// Puts an option, made of what Python has, into its place.
-    fn read_as<P, T>(
+    pub fn read_as<P, T>(
         &self,
         option: OptionName,
         place: &mut T,
@@ -117,6 +116,13 @@ impl Asked<'_, '_> {
         }
         Ok(())
     }
+}
+
+fn seconds(option: OptionName, value: f64) -> Result<Duration, JobError> {
+    if (0.0..=MAX_SECONDS).contains(&value) {
+        return Ok(Duration::from_secs_f64(value));
+    }
+    Err(JobError::usage(message!(option, ": must be between 0 and {MAX_SECONDS} seconds, not {value}")))
 }
 
 fn output(path: Option<PathBuf>) -> Output {

@@ -6,7 +6,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headgate.cli._exit_codes import EXIT_ERROR, EXIT_FAILED_ROWS, EXIT_OK, EXIT_READER_GONE, EXIT_SIGNALLED, EXIT_USAGE
+from headgate.cli._exit_codes import (
+    EXIT_ERROR,
+    EXIT_FAILED_ROWS,
+    EXIT_OK,
+    EXIT_READER_GONE,
+    EXIT_SIGNALLED,
+    EXIT_TOO_MANY_FAILED,
+    EXIT_USAGE,
+)
 from headgate.cli._wrapping import fitted
 
 if TYPE_CHECKING:
@@ -42,6 +50,8 @@ def end(
         tell(fitted(report, sys.stderr))
     if summary.failure is not None:
         tell(f"error: {summary.failure.message}")
+    elif summary.stopped_by is not None:
+        tell(f"error: {summary.stopped_by}")
     if summary_file is not None:
         try:
             summary_file.write_text(summary.to_json(), encoding="utf-8")
@@ -68,4 +78,6 @@ def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:
         return EXIT_SIGNALLED + stopped_by
     if summary.reader_gone:
         return EXIT_READER_GONE
+    if summary.stopped_by is not None:
+        return EXIT_TOO_MANY_FAILED
     return EXIT_FAILED_ROWS if summary.has_failed_rows else EXIT_OK

@@ -78,7 +78,7 @@ def add_job(made: Parser, options: OptionSet[Any]) -> None:
     made.group("input")
     made.argument("input", "INPUT", "a file, - or a URL with ranges")
     _option_flags.add(made, options, "input")
-    for group in ("request", "limits"):
+    for group in _option_flags.WORK_GROUPS:
         made.group(group)
         _option_flags.add(made, options, group)
     made.group("output")

@@ -9,12 +9,12 @@ from typing import Final
 _TIMEOUT: Final = "--timeout-s"
 _INPUT: Final = "INPUT here, which needs no flag"
 _COUNT: Final = "a range in the URL here, as http://host/[1-1000]"
-_RETRIES: Final = "a command of its own here: headgate retry OUT"
+_RETRIES: Final = "--retries"
 _RESUME: Final = "not needed: the same command resumes a job"
 _HEADERS: Final = "not needed: headers are a column of the results"
 _FIGURES: Final = "not needed: times and figures are columns of the results"
 _NO_REDIRECTS: Final = "not supported yet: a redirect is an answer"
-_NO_LIMIT: Final = "not supported yet: -c bounds what is in flight"
+_NO_LIMIT: Final = "not supported yet: --rate limits requests, not bytes"
 _NOT_NEEDED: Final = "not needed"
 _NOT_YET: Final = "not supported yet"
 
@@ -56,7 +56,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--location": {"curl": _NO_REDIRECTS},
     "-m": {"curl": _TIMEOUT, "oha": "-X"},
     "--max-concurrent-downloads": {"aria2": "-c"},
-    "--max-connection-per-server": {"aria2": _NO_LIMIT},
+    "--max-connection-per-server": {"aria2": "--concurrency-per-host"},
     "--max-filesize": {"curl": "--max-body-bytes"},
     "--max-time": {"curl": _TIMEOUT},
     "--max-tries": {"aria2": _RETRIES},
@@ -73,7 +73,6 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--proxy": {"curl": _NOT_YET},
     "-r": {"curl": "-H 'Range: bytes=...'"},
     "--range": {"curl": "-H 'Range: bytes=...'"},
-    "--rate": {"curl": _NO_LIMIT},
     "--referer": {"curl": "-H 'Referer: ...'", "wget": "-H 'Referer: ...'"},
     "--remote-name": {"curl": "-o"},
     "--request": {"curl": "-X"},
@@ -90,7 +89,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--url": {"curl": _INPUT},
     "-w": {"curl": _FIGURES},
     "--write-out": {"curl": _FIGURES},
-    "-x": {"curl": _NOT_YET, "aria2": _NO_LIMIT},
+    "-x": {"curl": _NOT_YET, "aria2": "--concurrency-per-host"},
     "-Z": {"curl": _NOT_NEEDED},
     "-z": {"oha": "not supported: Ctrl-C ends a job cleanly"},
 }

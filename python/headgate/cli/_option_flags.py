@@ -6,17 +6,22 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
 from headgate import _format
+from headgate._message import spelled
 from headgate._option import Entry, OptionSet
 from headgate.cli import _secret_flags
 from headgate.cli._files import Files
+from headgate.cli._flags import as_flag
 from headgate.cli._parser import Parser, Values
 from headgate.jobs._job_options import JobOptions
-from headgate.jobs._option_entry import STANDARD_STREAM, GivenAs, JobOption
+from headgate.jobs._option_entry import ANY_HOST, STANDARD_STREAM, GivenAs, JobOption
 
 _UNSAID: Final = (None, False, True, ())
 """Defaults of which nothing is said where the entry has no words for them."""
 
-_REPEATING: Final[tuple[GivenAs, ...]] = ("columns", "headers", "kinds", "names")
+WORK_GROUPS: Final = ("request", "limits", "rates", "retries")
+"""The groups of the help with what a new job and a retry have in common, but for the output."""
+
+_REPEATING: Final[tuple[GivenAs, ...]] = ("columns", "headers", "kinds", "names", "per host")
 
 
 def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
@@ -51,7 +56,7 @@ def check(values: Values, options: JobOptions) -> None:
     """Raises `CommandLineError` with every mistake there is, in what was typed or in the options made of it."""
     for mistake in options.mistakes():
         if not values.is_wrong(mistake.option):
-            values.wrong(mistake.option, mistake.message)
+            values.wrong(mistake.option, spelled(mistake.pieces, as_flag))
     values.check()
 
 
@@ -91,6 +96,12 @@ def default_of(option: JobOption) -> str:
     return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
 
 
+def _of_host(text: str) -> tuple[str, str]:
+    """`HOST=LIMIT`, or a limit of all hosts that are not named."""
+    host, equals, limit = text.rpartition("=")
+    return host if equals else ANY_HOST, limit
+
+
 def _literals(entry: Entry) -> tuple[str, ...] | None:
     """The values that there are, where they are few."""
     types = (entry.type, *get_args(entry.type))
@@ -120,6 +131,9 @@ def _read(values: Values, entry: Entry, option: JobOption, files: Files) -> obje
         "names": lambda: tuple(values.texts(name)),
         "kinds": lambda: tuple(kind.strip() for text in values.texts(name) for kind in text.split(",")),
         "size": lambda: values.size_or_none(name),
+        "per host": lambda: tuple(map(_of_host, values.texts(name))) or None,
+        "failures": lambda: values.text(name),
+        "share": lambda: values.text(name),
     }
     reader = readers.get(option.given_as)
     if reader is not None:

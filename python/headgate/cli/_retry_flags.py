@@ -60,7 +60,7 @@ def parser() -> Parser:
     made.group("what to retry")
     made.argument("output", "OUT", "the directory of the job")
     _option_flags.add(made, RETRY, "what to retry")
-    for group in ("request", "limits", "output"):
+    for group in (*_option_flags.WORK_GROUPS, "output"):
         made.group(group)
         _option_flags.add(made, RETRY, group)
     _option_flags.add_progress(made)

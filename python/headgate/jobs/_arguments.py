@@ -13,10 +13,15 @@ from headgate._message import Mention
 from headgate._option import OptionSet
 from headgate.jobs import _secret_file
 from headgate.jobs._job_options import JobOptions, Mistake
-from headgate.jobs._option_entry import GivenAs, JobOption
+from headgate.jobs._option_entry import ANY_HOST, GivenAs, JobOption
 
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 _WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
+_WRITE_FAILURES = "write 'connect,429' or ['connect', 429]"
+_WRITE_PER_HOST = {
+    "concurrency_per_host": "write 8, 'auto' or {'slow.example': 2, '*': 8}",
+    "rate_per_host": "write '10/s' or {'api.example.com': '5/s', '*': '10/s'}",
+}
 _WRITE_HEADERS = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
 
 
@@ -42,6 +47,9 @@ class Arguments:
             "columns": self.columns,
             "statuses": self.statuses,
             "kinds": self.kinds,
+            "failures": self.failures,
+            "per host": self.per_host,
+            "share": self.share,
         }
         options.complete(given)
         values = dict(given)
@@ -55,7 +63,7 @@ class Arguments:
     def wrong(self, option: str, message: str) -> None:
         """Notes a mistake, if it is the first of the argument."""
         if not self.is_wrong(option):
-            self.mistakes.append(Mistake(option=option, message=message))
+            self.mistakes.append(Mistake(option=option, pieces=(message,)))
 
     def is_wrong(self, option: str) -> bool:
         """Whether a mistake was noted for it."""
@@ -67,7 +75,7 @@ class Arguments:
         if mistakes:
             pieces: list[str | Mention] = []
             for mistake in mistakes:
-                pieces += ["; ", Mention(mistake.option), f" {mistake.message}"]
+                pieces += ["; ", Mention(mistake.option), " ", *mistake.pieces]
             raise UsageError(tuple(pieces[1:]))
 
     def path(self, option: str, value: object) -> str:
@@ -140,17 +148,45 @@ class Arguments:
             return ()
         return names
 
+    def per_host(self, option: str, value: object) -> tuple[tuple[str, str], ...] | None:
+        """Hosts, each with its limit as text, which the engine reads; `None`: no limit."""
+        if value is None:
+            return None
+        pairs = tuple(value.items()) if isinstance(value, Mapping) else ((ANY_HOST, value),)
+        for host, limit in pairs:
+            if not isinstance(host, str):
+                self.wrong(option, f"must name hosts in text, not {kind_of(host)}: {_WRITE_PER_HOST[option]}")
+            elif not isinstance(limit, int | str) or isinstance(limit, bool):
+                self.wrong(option, f"can't be {kind_of(limit)}: {_WRITE_PER_HOST[option]}")
+        return tuple((str(host), str(limit)) for host, limit in pairs)
+
+    def share(self, option: str, value: object) -> str | None:
+        """A share or a number of rows, as text."""
+        if value is None or isinstance(value, str):
+            return value
+        if not isinstance(value, int) or isinstance(value, bool):
+            self.wrong(option, f"must be text such as '50%', or a number of rows, not {kind_of(value)}")
+            return None
+        return str(value)
+
     def statuses(self, option: str, value: object) -> str:
         """Statuses as the text that the options hold; whether each can be is for the options to say."""
+        return self._listed(option, value, "statuses", _WRITE_STATUSES)
+
+    def failures(self, option: str, value: object) -> str:
+        """Kinds of errors, statuses and classes, likewise."""
+        return self._listed(option, value, "failures", _WRITE_FAILURES)
+
+    def _listed(self, option: str, value: object, of_what: str, write: str) -> str:
         if isinstance(value, str):
             return value
         if isinstance(value, bytes) or not isinstance(value, Iterable):
-            self.wrong(option, f"must be text or a list of statuses, not {kind_of(value)}: {_WRITE_STATUSES}")
+            self.wrong(option, f"must be text or a list of {of_what}, not {kind_of(value)}: {write}")
             return ""
         parts = list(value)
         for part in parts:
             if not isinstance(part, int | str) or isinstance(part, bool):
-                self.wrong(option, f"must hold numbers and text, not {kind_of(part)}: {_WRITE_STATUSES}")
+                self.wrong(option, f"must hold numbers and text, not {kind_of(part)}: {write}")
         return ",".join(map(str, parts))
 
     def kinds(self, option: str, value: object) -> tuple[str, ...]:

@@ -123,6 +123,7 @@ class Job:
             InputError: The input can't be read again, or rows that the job read have changed.
             OutputError: The results can't be read or written; another process writes to them; or the input, the
                 headers or the data are not those of the job.
+            TooManyFailed: So many rows failed that it stopped itself (`stop_when_failed`).
             Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
                 `summary` says what was done; the same call continues. A second Ctrl-C ends it without waiting.
                 For SIGTERM and calls in other threads, see `headgate.fetch`.

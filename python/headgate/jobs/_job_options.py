@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import FrozenInstanceError, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from headgate._checks import Check, text
+from headgate._message import Mention, Message, as_keyword, spelled
 from headgate._option import OptionSet
-from headgate.jobs._option_entry import FORMATS, STANDARD_STREAM
+from headgate.jobs import _option_rules as rules
+from headgate.jobs._option_entry import ANY_HOST, FORMATS, LIMIT_BY, STANDARD_STREAM
 from headgate.jobs._options import FETCH, PLAN, RETRY
 
 
@@ -16,11 +19,16 @@ class Mistake:
 
     Attributes:
         option: Its Python name.
-        message: What is wrong, and what would be right.
+        pieces: What is wrong, and what would be right.
     """
 
     option: str
-    message: str
+    pieces: Message
+
+    @property
+    def message(self) -> str:
+        """The same, with options as Python knows them."""
+        return spelled(self.pieces, as_keyword)
 
 
 class JobOptions:
@@ -49,18 +57,41 @@ class JobOptions:
 
     def mistakes(self) -> list[Mistake]:
         """Everything that is wrong with them, as far as the options alone can tell."""
-        return [Mistake(option=option, message=message) for option, message in self._mistakes()]
+        return [Mistake(option=option, pieces=told) for option, told in self._mistakes()]
 
-    def _mistakes(self) -> Iterator[tuple[str, str]]:
+    def _mistakes(self) -> Iterator[tuple[str, Message]]:
         for name, entry in self.options.entries.items():
             yield from _refused(name, getattr(self, name), entry.check)
+        yield from self._hosts_refused()
+        yield from self._cost_refused()
+
+    def _hosts_refused(self) -> Iterator[tuple[str, Message]]:
+        """Names of hosts that are none where hosts are told apart as `limit_by` says."""
+        if self.limit_by not in LIMIT_BY:
+            return
+        for option in ("rate_per_host", "concurrency_per_host"):
+            for host, _ in getattr(self, option) or ():
+                if host != ANY_HOST:
+                    yield from _refused(option, host, partial(rules.host, limit_by=self.limit_by))
+
+    def _cost_refused(self) -> Iterator[tuple[str, Message]]:
+        """A limit of costs where nothing says what a row costs, and the reverse."""
+        column, of = Mention("cost_column"), Mention("cost_of")
+        told = [mention for mention in (column, of) if getattr(self, mention.option) is not None]
+        if self.rate_cost is None:
+            for mention in told:
+                yield mention.option, ("limits nothing without ", Mention("rate_cost", "150000/m"))
+        elif not told:
+            yield "rate_cost", ("needs the cost of each row: give ", column, " or ", Mention("cost_of", "body-bytes"))
+        if len(told) > 1:
+            yield "cost_of", ("can't be combined with ", column, ": a row has one cost")
 
 
-def _refused(name: str, value: object, rule: Check) -> Iterator[tuple[str, str]]:
+def _refused(name: str, value: object, rule: Check) -> Iterator[tuple[str, Message]]:
     try:
         rule(value)
     except (TypeError, ValueError) as error:
-        yield name, str(error)
+        yield name, (str(error),)
 
 
 class FetchOptions(JobOptions):
@@ -74,16 +105,16 @@ class FetchOptions(JobOptions):
             given["format"] = "ndjson" if output == STANDARD_STREAM else "parquet"
         super().__init__(given, input=input, output=output)
 
-    def _mistakes(self) -> Iterator[tuple[str, str]]:
+    def _mistakes(self) -> Iterator[tuple[str, Message]]:
         if not self.input:
-            yield "input", "is missing: name a file, a URL with ranges, or - for lines on standard input"
+            yield "input", ("is missing: name a file, a URL with ranges, or - for lines on standard input",)
         yield from _refused("input", self.input, text)
         if self.format == "none" and self.output is not None:
-            yield "output", "keeps nothing with the format none: leave one of them out"
+            yield "output", ("keeps nothing with the format none: leave one of them out",)
         elif self.format in FORMATS and self.format != "none" and not self.output and self.needs_output:
-            yield "output", "is missing: name a directory for the results, or - for NDJSON on standard output"
+            yield "output", ("is missing: name a directory for the results, or - for NDJSON on standard output",)
         elif self.format == "parquet" and self.output == STANDARD_STREAM:
-            yield "format", "parquet can't go to standard output: use ndjson, or name a directory"
+            yield "format", ("parquet can't go to standard output: use ndjson, or name a directory",)
         yield from super()._mistakes()
 
 
@@ -93,9 +124,10 @@ class PlanOptions(FetchOptions):
     options = PLAN
     needs_output = False
 
-    def _mistakes(self) -> Iterator[tuple[str, str]]:
+    def _mistakes(self) -> Iterator[tuple[str, Message]]:
         if self.assume_latency_s is not None and self.probe is not None:
-            yield "assume_latency_s", "and a probe both say how long an answer takes: leave one of them out"
+            both = ("and ", Mention("probe"), " both say how long an answer takes: leave one of them out")
+            yield "assume_latency_s", both
         yield from super()._mistakes()
 
 
@@ -107,9 +139,9 @@ class RetryOptions(JobOptions):
     def __init__(self, *, output: str, **given: Any) -> None:  # noqa: ANN401 - as above
         super().__init__({**given, "only": given.get("only") or ()}, output=output)
 
-    def _mistakes(self) -> Iterator[tuple[str, str]]:
+    def _mistakes(self) -> Iterator[tuple[str, Message]]:
         if not self.output:
-            yield "output", "is missing: name the directory of a job"
+            yield "output", ("is missing: name the directory of a job",)
         elif self.output == STANDARD_STREAM:
-            yield "output", "must be the directory of a job: what went to standard output is not remembered"
+            yield "output", ("must be the directory of a job: what went to standard output is not remembered",)
         yield from super()._mistakes()

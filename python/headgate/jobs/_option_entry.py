@@ -8,17 +8,35 @@ from typing import Final, Literal, TypeAlias, get_args
 from headgate._option import Option
 
 Format: TypeAlias = Literal["parquet", "ndjson", "none"]
+CostOf: TypeAlias = Literal["body-bytes"]
+LimitBy: TypeAlias = Literal["name", "origin", "address"]
 StrPath: TypeAlias = str | os.PathLike[str]
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Statuses: TypeAlias = str | Iterable[int | str]
 
 GivenAs: TypeAlias = Literal[
-    "plain", "path", "size", "data", "headers", "token", "user", "names", "columns", "statuses", "kinds"
+    "plain",
+    "path",
+    "size",
+    "data",
+    "headers",
+    "token",
+    "user",
+    "names",
+    "columns",
+    "statuses",
+    "kinds",
+    "failures",
+    "per host",
+    "share",
 ]
 """How a value is given, where that is not how it is meant: each face reads it in its own way."""
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
+LIMIT_BY: Final[tuple[LimitBy, ...]] = get_args(LimitBy)
 STANDARD_STREAM: Final = "-"
+ANY_HOST: Final = "*"
+"""Stands for the hosts that are not named, where others are."""
 
 SECONDS: Final = "seconds"
 BYTES: Final = "bytes"

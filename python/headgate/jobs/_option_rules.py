@@ -1,10 +1,13 @@
-"""What the options of a job may be, beyond what any argument may: each rule once."""
+"""What the options of a job may be, beyond what any argument may: each rule once.
+
+What is text with a grammar of its own the engine reads, and says what is wrong with it.
+"""
 
 import re
 from typing import Any, Final
 
 from headgate import _checks
-from headgate._checks import SECONDS, number, text
+from headgate._checks import SECONDS, kind_of, number, text
 
 NO_STATUS: Final = "none"
 SYSTEM_NAMES: Final = "system"
@@ -26,6 +29,8 @@ _NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 at_least_0: Final = _checks.whole(0, MOST)
 at_least_1: Final = _checks.whole(1, MOST)
+burst: Final = _checks.whole(1, 2**32 - 1)
+retries: Final = _checks.whole(0, 2**16 - 1)
 at_least_1_mib: Final = _checks.whole(1024**2, MOST)
 time: Final = number(
     lambda seconds: 0 < seconds <= LONGEST_WAIT_S,
@@ -37,6 +42,51 @@ time_or_none: Final = number(
     f"0 seconds or more and at most {LONGEST_WAIT_S:.0f}",
     kind=SECONDS,
 )
+
+
+def rate(value: str) -> None:
+    """So many in a time: `100/s`."""
+    if not isinstance(value, str):
+        raise TypeError(f"must be text such as '100/s', not {kind_of(value)}")
+    _ask_engine("rate", value)
+
+
+def host_rate(value: tuple[tuple[str, str], ...]) -> None:
+    """Rates of hosts; what their names may be depends on what counts as a host."""
+    for _, text_of_one in value:
+        _ask_engine("rate", text_of_one)
+
+
+def host_concurrency(value: tuple[tuple[str, str], ...]) -> None:
+    """Numbers of requests, or `auto`, of hosts; their names as above."""
+    for _, text_of_one in value:
+        _ask_engine("concurrency_per_host", text_of_one)
+
+
+def failures(value: str) -> None:
+    """Kinds of errors, statuses and classes, between commas."""
+    text(value)
+    _ask_engine("retry_on", value)
+
+
+def share_of_failures(value: str) -> None:
+    """A share, a number of rows, or `never`."""
+    _ask_engine("stop_when_failed", value)
+
+
+def host(value: str, *, limit_by: str) -> None:
+    """A host, where hosts are told apart so."""
+    from headgate import _native  # noqa: PLC0415 - not for the help
+
+    text(value)
+    _refuse(list(filter(None, [_native.mistake_in_host(value, limit_by)])))
+
+
+def _ask_engine(option: str, value: str) -> None:
+    from headgate import _native  # noqa: PLC0415 - not for the help
+
+    text(value)
+    _refuse(list(filter(None, [_native.mistake_in(option, value)])))
 
 
 def column(value: str) -> None:

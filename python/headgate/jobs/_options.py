@@ -15,10 +15,12 @@ from headgate.jobs._limit_options import LimitOptions
 from headgate.jobs._option_entry import JobOption
 from headgate.jobs._output_options import OutputOptions, PartOptions
 from headgate.jobs._plan_options import LatencyOptions
+from headgate.jobs._rate_options import RateOptions
 from headgate.jobs._request_options import AskOptions, SendOptions
+from headgate.jobs._retry_options import RetryingOptions
 
 
-class WorkOptions(SendOptions, LimitOptions, PartOptions, total=False):
+class WorkOptions(SendOptions, LimitOptions, RateOptions, RetryingOptions, PartOptions, total=False):
     """What a new job and a retry have in common."""
 
 

@@ -19,7 +19,15 @@ from headgate.jobs._planned import Planned, Probe
 _LOOK_S: Final = 0.1
 """How often a probe can be interrupted."""
 
-_AS_A_PROBE: Final = {"output": None, "format": "none", "fresh": False, "concurrency": 1, "threads": 1}
+_AS_A_PROBE: Final = {
+    "output": None,
+    "format": "none",
+    "fresh": False,
+    "concurrency": 1,
+    "threads": 1,
+    "retries": 0,
+    "stop_when_failed": "never",
+}
 _MICRO: Final = 1e-6
 
 

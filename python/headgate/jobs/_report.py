@@ -106,7 +106,7 @@ def _may_be_answered(job: JobFigures) -> bool:
 
 
 def _stopped_early(summary: Summary) -> bool:
-    return summary.interrupted or summary.failure is not None
+    return summary.stopped_early or summary.failure is not None
 
 
 def _refused(summary: Summary) -> bool:
@@ -158,6 +158,9 @@ def _way_on(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str
         # An input that was mended is another input: that job can't go on.
         elif failure is not None and failure.kind == "output" and Path(summary.output).is_dir():
             yield "when the cause of the failure is gone, run the same command again to resume"
+        elif summary.stopped_by is not None:
+            retry = f"headgate retry {shlex.quote(summary.output)}"
+            yield f"when the cause is gone, run the same command again for the rest, and `{retry}` for the failed rows"
         elif failure is None:
             yield "run the same command again to resume"
 

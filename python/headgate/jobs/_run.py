@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from headgate import _format, _native
-from headgate._errors import Interrupted, OutputError, error_of
+from headgate._errors import Interrupted, OutputError, TooManyFailed, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
 from headgate._summary import Summary
 from headgate.jobs import _proxies, _report
@@ -75,6 +75,7 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
     Raises:
         HeadgateError: The job could not start, or failed; `summary` says what was done.
         OutputError: The reader of standard output has gone.
+        TooManyFailed: The job stopped itself.
         Interrupted: Ctrl-C was pressed, or the program ends.
     """
     summary, stopped_by = run(options, display, signals=(signal.SIGINT, signal.SIGTERM))
@@ -97,12 +98,15 @@ def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
 
     Raises:
         HeadgateError: The job failed; `summary` says what was done.
+        TooManyFailed: It stopped itself.
         Interrupted: It was stopped by somebody else than the program itself.
     """
     if summary.failure is not None:
         raise error_of(summary.failure.kind, summary.failure.pieces, summary=summary)
     if summary.reader_gone:
         raise OutputError(_report.reader_gone(summary), summary=summary)
+    if summary.stopped_by is not None:
+        raise TooManyFailed(summary.stopped_by, summary=summary)
     if is_interrupted:
         way_on = "; the same call resumes it" if summary.job is not None and summary.job.resumable else ""
         rows = _format.count(summary.rows)

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Method;
+use tokio::time::sleep_until;
 
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
@@ -26,11 +27,14 @@ use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{Answer, AnswerRef, Outcome, OutcomeRef};
 use crate::model::row::Row;
-use crate::schedule::{AttemptEnd, Verdict};
+use crate::schedule::Verdict;
+use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
 /// What an exchange that took the long way came to.
 enum Finished {
+    /// Its row is asked again later.
+    Later,
     Recorded {
         is_full: bool,
     },
@@ -47,16 +51,19 @@ enum Detour {
     Exchange(Box<Exchange>),
     /// No request can be made of the row.
     Invalid(Failure),
+    /// A rate lets it be sent then.
+    Held(Instant),
 }
 
 impl Share {
     /// Makes an attempt at the row at `place`, and records what becomes of it. The row stays there meanwhile, so that others can
     /// see what is in flight. Whether a batch is full.
     pub(super) async fn attempt(&self, place: PlaceIndex, started: Instant, state: &mut LaneState) -> bool {
-        state.deadline.set(started + self.shared.limits.timeout);
+        state.deadline.set(started + self.attempt_time(place, started));
         let mut on_new_connection = false;
+        let mut may_send = !self.shared.limits_sending;
         loop {
-            let begin = poll_fn(|cx| Poll::Ready(self.begin(place, started, on_new_connection, state, cx)));
+            let begin = poll_fn(|cx| Poll::Ready(self.begin(place, started, on_new_connection, may_send, state, cx)));
             let ended = match begin.await {
                 Ok(()) => {
                     // Connecting takes its time, in which the timer may have fired.
@@ -71,16 +78,25 @@ impl Share {
                 Err(Detour::Exchange(exchange)) => {
                     match Box::pin(self.finish(place, started, state, exchange, on_new_connection)).await {
                         Finished::Recorded { is_full } => return is_full,
-                        Finished::Again(site) => site,
+                        Finished::Later => return false,
+                        Finished::Again(site) => {
+                            may_send = !self.shared.limits_sending;
+                            site
+                        }
                     }
                 }
                 Err(Detour::Invalid(failure)) => {
-                    return Box::pin(self.end_unanswered(place, None, failure)).await;
+                    return Box::pin(self.end_unanswered(place, started, None, failure)).await;
+                }
+                Err(Detour::Held(until)) => {
+                    Box::pin(self.waiting(Wait::Turn, sleep_until(until.into()))).await;
+                    may_send = true;
+                    continue;
                 }
             };
             if let Err(failure) = Box::pin(self.open(&site, state)).await {
                 let span = self.span(started, state);
-                return Box::pin(self.end_unanswered(place, Some(span), failure)).await;
+                return Box::pin(self.end_unanswered(place, started, Some(span), failure)).await;
             }
             on_new_connection = true;
         }
@@ -92,6 +108,7 @@ impl Share {
         place: PlaceIndex,
         started: Instant,
         on_new_connection: bool,
+        may_send: bool,
         state: &mut LaneState,
         cx: &mut Context<'_>,
     ) -> Result<(), Detour> {
@@ -99,6 +116,12 @@ impl Share {
         let (site, body) = self.write(place, started, &mut wire).map_err(Detour::Invalid)?;
         if !on_new_connection {
             self.client.reuse(&site.route, state, cx);
+        }
+        if !may_send
+            && state.is_connected()
+            && let Some(until) = self.send_at(place, Instant::now())
+        {
+            return Err(Detour::Held(until));
         }
         match state.send(&wire, body, cx) {
             Some(outgoing) if outgoing.is_done() => Ok(()),
@@ -144,6 +167,12 @@ impl Share {
             exchange.take_in(data, &self.means(), came);
             return Poll::Ready(Err(Detour::Exchange(exchange)));
         };
+        let head = &answer.head;
+        let end = AttemptEnd::answered(head.status);
+        if self.is_asked_again(place, started, end, Some(HeadersRef::Parsed(head.headers)), ended) {
+            state.end_exchange(head.keep_alive);
+            return Poll::Ready(Ok(false));
+        }
         self.gathered.draw(&self.allowance, length as u64);
         let is_full = self.record_answer(&self.lanes.take(place), &answer, (started, ended), state.remote_addr());
         state.end_exchange(answer.head.keep_alive);
@@ -171,7 +200,7 @@ impl Share {
         self.record_ref(OutcomeRef {
             row,
             method: self.method_of(row),
-            attempts: 1,
+            attempts: row.attempts_before() + 1,
             started_at_us: self.shared.clock.unix_us(started),
             elapsed_us,
             answer: Some(answer),
@@ -191,6 +220,15 @@ impl Share {
         let finished = self.client.finish(*exchange, &self.means(), state).await;
         let is_full = match finished {
             Ok((reply, remote_addr)) => {
+                let status = Some(reply.head.status);
+                let end = match &reply.body {
+                    Ok(_) => AttemptEnd { status, error: None, is_lasting: false },
+                    Err(failure) => AttemptEnd::failed(status, failure),
+                };
+                let headers = HeadersRef::Kept(&reply.head.headers);
+                if self.is_asked_again(place, started, end, Some(headers), Instant::now()) {
+                    return Finished::Later;
+                }
                 let span = self.span(started, state);
                 let outcome = self.answered(self.lanes.take(place), span, reply, remote_addr);
                 self.record_in_turn(outcome).await
@@ -202,13 +240,16 @@ impl Share {
                 {
                     return Finished::Again(site);
                 }
-                self.end_unanswered(place, Some(self.span(started, state)), none.failure).await
+                self.end_unanswered(place, started, Some(self.span(started, state)), none.failure).await
             }
         };
         Finished::Recorded { is_full }
     }
 
-    async fn end_unanswered(&self, place: PlaceIndex, span: Option<Span>, failure: Failure) -> bool {
+    async fn end_unanswered(&self, place: PlaceIndex, started: Instant, span: Option<Span>, failure: Failure) -> bool {
+        if self.is_asked_again(place, started, AttemptEnd::failed(None, &failure), None, Instant::now()) {
+            return false;
+        }
         let outcome = self.unanswered(self.lanes.take(place), span, failure);
         self.record_in_turn(outcome).await
     }
@@ -284,8 +325,8 @@ impl Share {
         };
         Outcome {
             method: self.method_of(&row).into(),
+            attempts: row.attempts_before() + 1,
             row,
-            attempts: 1,
             started_at_us: self.shared.clock.unix_us(span.started),
             elapsed_us: span.elapsed.as_micros() as u64,
             answer: Some(answer),
@@ -298,8 +339,8 @@ impl Share {
         let started = span.map_or_else(Instant::now, |span| span.started);
         Outcome {
             method: self.method_of(&row).into(),
+            attempts: row.attempts_before() + u16::from(span.is_some()),
             row,
-            attempts: u16::from(span.is_some()),
             started_at_us: self.shared.clock.unix_us(started),
             elapsed_us: span.map_or(0, |span| span.elapsed.as_micros() as u64),
             answer: None,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
 use crate::model::row::Row;
+use crate::schedule::gate::HostIndex;
 
 /// As many places as there ever were lanes at a time.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub(super) struct PlaceIndex(u32);
 #[derive(Debug, Default)]
 struct Place {
     row: Option<Row>,
+    /// Where its row was started for, if the gate keeps account of it.
+    host: Option<HostIndex>,
     started: Option<Instant>,
     /// Wakes the lane, where it waits for a row.
     waker: Option<Waker>,
@@ -51,13 +54,14 @@ impl Span {
 
 impl Lanes {
     /// A place for a lane that begins with this row.
-    pub(super) fn enter(&self, row: Row) -> PlaceIndex {
+    pub(super) fn enter(&self, row: Row, host: Option<HostIndex>) -> PlaceIndex {
         let mut places = self.places.borrow_mut();
         let index = self.free.borrow_mut().pop().unwrap_or_else(|| {
             places.push(Place::default());
             PlaceIndex(places.len() as u32 - 1)
         });
         places[index.0 as usize].row = Some(row);
+        places[index.0 as usize].host = host;
         index
     }
 
@@ -80,9 +84,10 @@ impl Lanes {
         self.places.borrow().len() - self.free.borrow().len()
     }
 
-    pub(super) fn put(&self, place: PlaceIndex, row: Row) {
+    pub(super) fn put(&self, place: PlaceIndex, row: Row, host: Option<HostIndex>) {
         self.at(place, |place| {
             place.row = Some(row);
+            place.host = host;
             place.started = None;
         });
     }
@@ -112,6 +117,16 @@ impl Lanes {
         self.at(place, |place| place.row.take()).expect("a lane takes back its own row")
     }
 
+    /// The host that its row was started for.
+    pub(super) fn host(&self, place: PlaceIndex) -> Option<HostIndex> {
+        self.at(place, |place| place.host)
+    }
+
+    /// As [`Lanes::host`], once for each row.
+    pub(super) fn take_host(&self, place: PlaceIndex) -> Option<HostIndex> {
+        self.at(place, |place| place.host.take())
+    }
+
     /// This lane has nothing to do, until [`Lanes::hand_over`] gives it a row.
     pub(super) fn park(&self, place: PlaceIndex) {
         self.parked.borrow_mut().push(place);
@@ -132,10 +147,11 @@ impl Lanes {
     }
 
     /// Gives a row to a lane that waits for one. It comes back where none does.
-    pub(super) fn hand_over(&self, row: Row) -> Result<(), Row> {
+    pub(super) fn hand_over(&self, row: Row, host: Option<HostIndex>) -> Result<(), Row> {
         let Some(index) = self.parked.borrow_mut().pop() else { return Err(row) };
         self.at(index, |place| {
             place.row = Some(row);
+            place.host = host;
             place.started = None;
             if let Some(waker) = place.waker.take() {
                 waker.wake();
@@ -207,7 +223,7 @@ mod tests {
     #[test]
     fn a_row_is_found_as_long_as_it_is_in_flight() {
         let lanes = Lanes::default();
-        let (first, second) = (lanes.enter(row(7)), lanes.enter(row(3)));
+        let (first, second) = (lanes.enter(row(7), None), lanes.enter(row(3), None));
         assert_eq!((Some("http://3/".into()), None), (lanes.url_of(3), lanes.url_of(4)));
         assert_eq!(7, lanes.begin(first, Instant::now(), |row| row.ordinal));
         assert_eq!((row(3), None), (lanes.take(second), lanes.url_of(3)));
@@ -216,32 +232,32 @@ mod tests {
     #[test]
     fn the_place_of_a_lane_that_has_ended_is_used_again_and_holds_no_row() {
         let lanes = Lanes::default();
-        let place = lanes.enter(row(7));
+        let place = lanes.enter(row(7), None);
         assert!(!lanes.leave(place), "it had a row");
         assert_eq!((None, 0), (lanes.url_of(7), lanes.len()));
-        assert_eq!(place, lanes.enter(row(8)));
-        assert_ne!(place, lanes.enter(row(9)));
+        assert_eq!(place, lanes.enter(row(8), None));
+        assert_ne!(place, lanes.enter(row(9), None));
     }
 
     #[test]
     fn a_row_goes_to_the_lane_that_began_to_wait_last() {
         let lanes = Lanes::default();
-        let (first, second) = (lanes.enter(row(0)), lanes.enter(row(1)));
+        let (first, second) = (lanes.enter(row(0), None), lanes.enter(row(1), None));
         for place in [first, second] {
             lanes.take(place);
             lanes.park(place);
         }
-        assert_eq!(Ok(()), lanes.hand_over(row(2)));
+        assert_eq!(Ok(()), lanes.hand_over(row(2), None));
         assert_eq!(row(2), lanes.take(second));
-        assert_eq!(Ok(()), lanes.hand_over(row(3)));
-        assert_eq!(Err(row(4)), lanes.hand_over(row(4)), "none waits any more");
+        assert_eq!(Ok(()), lanes.hand_over(row(3), None));
+        assert_eq!(Err(row(4)), lanes.hand_over(row(4), None), "none waits any more");
         assert!(!lanes.leave(first));
     }
 
     #[test]
     fn a_cancelled_row_is_taken_from_its_lane_once() {
         let lanes = Lanes::default();
-        let (place, started) = (lanes.enter(row(5)), Instant::now());
+        let (place, started) = (lanes.enter(row(5), None), Instant::now());
         lanes.begin(place, started, |_| ());
         let (cancelled, span) = lanes.cancel(5).expect("it is in flight");
         assert_eq!((row(5), Some(started)), (cancelled, span.map(|span| span.started)));

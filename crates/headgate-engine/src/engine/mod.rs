@@ -1,8 +1,10 @@
 //! What outlives a run: workers with their connections, what is known of hosts, the budget of memory, the way names are
 //! looked up. One engine serves any number of runs, one after another or at once.
 
+mod alarm;
 mod attempt;
 pub mod failure;
+pub mod gated;
 mod gathered;
 mod lanes;
 pub mod machine;
@@ -28,6 +30,7 @@ use crate::http::dial::tls::TlsConfigs;
 use crate::http::request::Defaults;
 use crate::message;
 use crate::model::error::JobError;
+use crate::model::limits::LimitBy;
 use crate::model::memory::MemoryBudget;
 use crate::model::message::OptionName;
 use crate::model::options::{EngineOptions, RequestOptions};
@@ -70,6 +73,7 @@ pub struct Work<'a> {
     pub fail_on: &'a StatusSet,
     pub defaults: Defaults,
     pub room: &'a Room,
+    pub limit_by: LimitBy,
 }
 
 /// A run's hold on the workers.
@@ -185,7 +189,7 @@ impl Engine {
     /// # Errors
     /// `Internal`: a worker has died.
     pub fn assign(&self, work: Work<'_>) -> Result<Assigned, JobError> {
-        let Work { shared, tls, fail_on, defaults, room } = work;
+        let Work { shared, tls, fail_on, defaults, room, limit_by } = work;
         let concurrency = room.rows;
         let run = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let count = self.workers().min(concurrency);
@@ -200,6 +204,7 @@ impl Engine {
                 // The shares add up to the concurrency exactly.
                 lanes: concurrency / count + usize::from(index < concurrency % count),
                 stats: stats.clone(),
+                limit_by,
             };
             // Runs of few rows in flight do not all go to the first workers.
             let worker = &self.inner.workers[(run as usize).wrapping_add(index) % self.workers()];

@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
-use tokio::time::{MissedTickBehavior, sleep_until};
+use tokio::time::MissedTickBehavior;
 
+use crate::engine::alarm::Alarm;
 use crate::engine::failure::PanicGuard;
+use crate::engine::gated::Idle;
 use crate::engine::gathered::{Gathered, NothingIsKept};
 use crate::engine::lanes::{Lanes, PlaceIndex};
 use crate::engine::shared::{Phase, Shared};
@@ -25,6 +27,7 @@ use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::outcome::Outcome;
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
+use crate::schedule::gate::HostIndex;
 use crate::schedule::{Next, Schedule};
 use crate::stats::lanes::Wait;
 use crate::stats::worker::{SlowRow, Waiting, WorkerStats};
@@ -50,6 +53,7 @@ pub(super) struct Share {
     changed: Notify,
     /// Nobody takes outcomes any more.
     nothing_is_kept: Cell<bool>,
+    alarm: Alarm,
 }
 
 impl Share {
@@ -78,6 +82,7 @@ impl Share {
             lanes: Lanes::default(),
             changed: Notify::new(),
             nothing_is_kept: Cell::new(false),
+            alarm: Alarm::new(),
         })
     }
 
@@ -114,8 +119,8 @@ impl Share {
         loop {
             self.end_cancelled().await;
             let until = match self.next() {
-                Next::Start(row) => {
-                    self.start(row);
+                Next::Start(row, host) => {
+                    self.start(row, host);
                     continue;
                 }
                 Next::Fail(row, failure) => {
@@ -130,10 +135,14 @@ impl Share {
                 Next::Until(time) => Some(time),
                 Next::Wait => None,
             };
-            let wanted = self.schedule.borrow().wanted();
+            let is_gated = self.shared.gate.is_needed();
+            let wanted = if is_gated { 0 } else { self.schedule.borrow().wanted() };
             if wanted > 0 && self.draw() {
                 continue;
             }
+            let wants_any = is_gated && self.wants_rows_for_gate();
+            let gate_changed = self.shared.gate.changed.notified();
+            let _idle = Idle::new(&self.shared.gate);
             if self.schedule.borrow().taken() == 0 {
                 self.allowance.release();
                 // Somebody may wait for these outcomes before there are more rows.
@@ -143,13 +152,15 @@ impl Share {
             }
             tokio::select! {
                 rows = self.shared.rows.recv(wanted), if wanted > 0 => self.drawn(rows),
+                () = self.shared.rows.available(), if wants_any => {}
+                () = gate_changed => {}
                 () = self.changed.notified() => {}
                 changed = phase.changed(), if may_be_stopped => match (changed, *phase.borrow_and_update()) {
                     (Ok(()), Phase::Draining { until }) => self.drain(until),
                     (Ok(()), Phase::Running) => {}
                     (Err(_), _) => may_be_stopped = false,
                 },
-                () = async { sleep_until(until.unwrap_or_else(Instant::now).into()).await }, if until.is_some() => {}
+                () = self.alarm.until(until), if until.is_some() => {}
             }
         }
     }
@@ -157,7 +168,7 @@ impl Share {
     /// What is to be done now: what a lane left, or what the schedule says.
     fn next(&self) -> Next {
         let left_over = self.left_over.borrow_mut().pop();
-        left_over.unwrap_or_else(|| self.schedule.borrow_mut().next(Instant::now()))
+        left_over.unwrap_or_else(|| self.next_at(Instant::now()))
     }
 
     /// No row is started any more.
@@ -170,7 +181,8 @@ impl Share {
 
     /// Cancels a row that was drawn or is in flight here.
     pub(super) fn cancel(&self, ordinal: u64) {
-        if self.schedule.borrow_mut().cancel(ordinal) {
+        let now = Instant::now();
+        if self.schedule.borrow_mut().cancel(ordinal) || self.shared.gate.change(|gate| gate.cancel(ordinal, now)) {
             self.changed.notify_one();
         } else if let Some((row, span)) = self.lanes.cancel(ordinal) {
             let failure = Failure::new(ErrorKind::Cancelled, "cancelled while it was in flight");
@@ -188,9 +200,9 @@ impl Share {
     }
 
     /// Has a lane make an attempt at a row: one that waits, or a new one.
-    fn start(self: &Rc<Self>, row: Row) {
-        if let Err(row) = self.lanes.hand_over(row) {
-            let guard = LaneGuard::new(self.clone(), row);
+    fn start(self: &Rc<Self>, row: Row, host: Option<HostIndex>) {
+        if let Err(row) = self.lanes.hand_over(row, host) {
+            let guard = LaneGuard::new(self.clone(), row, host);
             let place = guard.place;
             let task = spawn_local(self.clone().lane(guard));
             self.lanes.set_task(place, task.abort_handle());
@@ -208,8 +220,8 @@ impl Share {
             // From here to the next wait the lane has no place; nobody else sees that.
             self.schedule.borrow_mut().free_place();
             match self.next_of_lane() {
-                (Next::Start(row), now) => {
-                    self.lanes.put(guard.place, row);
+                (Next::Start(row, host), now) => {
+                    self.lanes.put(guard.place, row, host);
                     started = now;
                 }
                 (other, _) => {
@@ -231,8 +243,8 @@ impl Share {
     fn next_of_lane(&self) -> (Next, Instant) {
         let now = Instant::now();
         loop {
-            let next = self.schedule.borrow_mut().next(now);
-            if !matches!(next, Next::Wait) || !self.draw() {
+            let next = self.next_at(now);
+            if !matches!(next, Next::Wait) || self.shared.gate.is_needed() || !self.draw() {
                 return (next, now);
             }
             if self.schedule.borrow().has_places_to_spare() {
@@ -283,6 +295,11 @@ impl Share {
         if !self.nothing_is_kept.replace(true) {
             self.drain(Instant::now());
         }
+    }
+
+    /// Has the loop look again what is to be done.
+    pub(super) fn wake(&self) {
+        self.changed.notify_one();
     }
 
     async fn keep_house(self: Rc<Self>) {
@@ -361,16 +378,19 @@ struct LaneGuard {
 }
 
 impl LaneGuard {
-    fn new(share: Rc<Share>, row: Row) -> Self {
+    fn new(share: Rc<Share>, row: Row, host: Option<HostIndex>) -> Self {
         share.stats().lanes.start(Instant::now());
         let panic = DrainOnPanic::new(share.clone(), "lane");
-        let place = share.lanes.enter(row);
+        let place = share.lanes.enter(row, host);
         Self { share, place, _panic: panic }
     }
 }
 
 impl Drop for LaneGuard {
     fn drop(&mut self) {
+        if let Some(host) = self.share.lanes.take_host(self.place) {
+            self.share.shared.gate.change(|gate| gate.abandoned(host, Instant::now()));
+        }
         if !self.share.lanes.leave(self.place) {
             self.share.schedule.borrow_mut().free_place();
         }

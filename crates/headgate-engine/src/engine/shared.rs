@@ -8,11 +8,13 @@ use tokio::sync::watch;
 
 use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
+use crate::engine::gated::SharedGate;
 use crate::http::client::AttemptLimits;
 use crate::http::method::Methods;
 use crate::model::clock::Clock;
 use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
+use crate::schedule::gate::Gate;
 
 /// Whether a run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,9 @@ pub struct Shared {
     pub failure: Arc<FirstFailure>,
     /// The columns of the input that are carried into the results; `None`: nobody wants results.
     pub kept: Option<Fields>,
+    pub gate: SharedGate,
+    /// Each request that is sent is counted by a rate.
+    pub limits_sending: bool,
 }
 
 impl Shared {
@@ -45,5 +50,6 @@ impl Shared {
     pub fn end_rows(&self) {
         self.rows.stop();
         self.window.close();
+        self.gate.change(Gate::stop);
     }
 }

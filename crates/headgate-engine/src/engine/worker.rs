@@ -19,6 +19,7 @@ use crate::http::dial::connect::Connector;
 use crate::http::request::{Defaults, Preparer};
 use crate::http::site::SiteMaker;
 use crate::model::error::JobError;
+use crate::model::limits::LimitBy;
 use crate::model::status_set::StatusSet;
 use crate::schedule::Schedule;
 use crate::schedule::hosts::HostTable;
@@ -45,6 +46,7 @@ pub(super) struct Begin {
     pub(super) tls: Arc<rustls::ClientConfig>,
     pub(super) lanes: usize,
     pub(super) stats: Arc<Mutex<WorkerStats>>,
+    pub(super) limit_by: LimitBy,
 }
 
 /// What all workers of an engine have in common.
@@ -121,10 +123,10 @@ impl Worker {
     }
 
     fn begin(self: &Rc<Self>, run: RunNumber, begin: Begin) {
-        let Begin { shared, defaults, fail_on, tls, lanes, stats } = begin;
+        let Begin { shared, defaults, fail_on, tls, lanes, stats, limit_by } = begin;
         stats.lock().unwrap_or_else(PoisonError::into_inner).busy.start(self.metrics.clone());
         let own_stats = stats.clone();
-        let sites = SiteMaker { pool: self.client.pool.clone(), hosts: self.hosts.clone(), tls };
+        let sites = SiteMaker { pool: self.client.pool.clone(), hosts: self.hosts.clone(), tls, limit_by };
         let preparer = Preparer::new(defaults, sites);
         let schedule = Schedule::new(lanes, fail_on);
         match Share::new(shared.clone(), self.client.clone(), preparer, schedule, stats) {

@@ -71,6 +71,11 @@ impl LaneState {
         self.held.as_mut().map(|lease| lease.connection().send(wire, body, cx))
     }
 
+    /// Whether it holds a connection to send on.
+    pub fn is_connected(&self) -> bool {
+        self.held.is_some()
+    }
+
     /// Where the answer comes from that [`Client::poll_read`] has told of.
     pub fn remote_addr(&self) -> &str {
         self.held.as_ref().map_or("", |lease| lease.remote_addr())

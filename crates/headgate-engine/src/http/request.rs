@@ -4,6 +4,7 @@
 //! row has headers of its own, they are merged as the request is written, and not before: until then it is known which
 //! are the run's and which the row's, and another host can be sent fewer of them.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -204,6 +205,16 @@ impl Preparer {
             wire.extend_from_slice(&std::mem::take(&mut body));
         }
         Ok((site, body))
+    }
+
+    /// The name of the host that a row goes to, as limits know it. `None`: it leads to none.
+    pub fn limit_key(&mut self, row: &Row) -> Option<Cow<'_, str>> {
+        self.sites.limit_key(&row.url)
+    }
+
+    /// Whether sending a row's request twice has the effect of sending it once.
+    pub fn is_idempotent(&self, row: &Row) -> bool {
+        Method::from_bytes(self.defaults.methods.name(row).as_bytes()).is_ok_and(|method| method.is_idempotent())
     }
 
     fn prepare(&mut self, row: &Row) -> Result<Prepared, Failure> {

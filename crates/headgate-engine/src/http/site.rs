@@ -3,6 +3,7 @@
 //! Each row is looked up once, by its URL up to the path. Sites belong to one run, so that no header of one run can reach
 //! another's requests; what they lead to ([`Route`]) belongs to the worker, and what is known of the host to the engine.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,6 +17,7 @@ use rustls::ClientConfig;
 use crate::http::dial::route::RouteKey;
 use crate::http::pool::{Pool, Route};
 use crate::http::target::{self, Target};
+use crate::model::limits::LimitBy;
 use crate::model::origin::Origin;
 use crate::model::reason::Reason;
 use crate::schedule::hosts::HostTable;
@@ -31,6 +33,8 @@ pub struct Site {
     /// The text of URLs that lead here, up to the path.
     prefix: Box<str>,
     pub route: Rc<Route>,
+    /// Its host as limits know it.
+    limit_key: Box<str>,
     /// The run's headers as they go there, where a row has none of its own: lines with their CR LF.
     pub headers: Box<[u8]>,
 }
@@ -44,6 +48,8 @@ pub struct SiteMaker {
     pub hosts: Arc<Mutex<HostTable>>,
     /// The run's way to make TLS connections.
     pub tls: Arc<ClientConfig>,
+    /// What limits take for one host.
+    pub limit_by: LimitBy,
 }
 
 impl SiteMaker {
@@ -54,6 +60,7 @@ impl SiteMaker {
             pool: Rc::new(RefCell::new(Pool::new(0))),
             hosts: Arc::new(Mutex::new(HostTable::new(1))),
             tls: tls.expect("nothing is read"),
+            limit_by: LimitBy::default(),
         }
     }
 
@@ -106,12 +113,23 @@ impl Sites {
         let end = if authorization.is_none() { target::authority_end(url) } else { None };
         let prefix: Box<str> = url[..end.unwrap_or_default()].into();
         let headers = headers(&origin);
-        let site = Rc::new(Site { prefix: prefix.clone(), route: self.maker.route(origin), headers });
+        let limit_key = origin.key(self.maker.limit_by);
+        let site = Rc::new(Site { prefix: prefix.clone(), route: self.maker.route(origin), limit_key, headers });
         if end.is_some() {
             self.remember(prefix, site.clone());
             self.last = Some(site.clone());
         }
         Ok(Found { site, path, authorization })
+    }
+
+    /// The host of a URL, as limits know it; `None`: it is no URL that can be fetched. A host that was not met yet is not
+    /// remembered for it.
+    pub fn limit_key(&mut self, url: &str) -> Option<Cow<'_, str>> {
+        if self.known(url).is_some() {
+            return self.last.as_ref().map(|site| Cow::Borrowed(&*site.limit_key));
+        }
+        let Target { origin, .. } = target::parse(url).ok()?;
+        Some(Cow::Owned(origin.key(self.maker.limit_by).into()))
     }
 
     fn remember(&mut self, prefix: Box<str>, site: Rc<Site>) {

@@ -9,6 +9,7 @@ use http::uri::PathAndQuery;
 use url::Url;
 
 use crate::http::authorization::basic;
+use crate::model::limits::LimitBy;
 use crate::model::origin::{HostName, Origin};
 use crate::model::reason::Reason;
 
@@ -118,6 +119,33 @@ pub fn parse(text: &str) -> Result<Target, Reason> {
     Ok(Target { origin: Origin { https, name, port }, path, authorization: authorization(&url) })
 }
 
+/// A host as a user names it, in the words in which [`LimitBy`] tells hosts apart.
+///
+/// # Errors
+/// Why it is none, for a person.
+pub fn host_key(text: &str, by: LimitBy) -> Result<Box<str>, String> {
+    let key = match by {
+        // Brackets belong to an address where a port may follow.
+        LimitBy::Name | LimitBy::Address => parse(&format!("http://{text}/"))
+            .or_else(|_| parse(&format!("http://[{text}]/")))
+            .ok()
+            .filter(|target| target.path == "/" && target.origin.port == 80 && target.authorization.is_none())
+            .filter(|target| by == LimitBy::Name || !matches!(target.origin.name, HostName::Domain(_)))
+            .map(|target| target.origin.key(by)),
+        LimitBy::Origin => parse(text)
+            .ok()
+            .filter(|target| target.path == "/" && target.authorization.is_none())
+            .map(|target| target.origin.key(by)),
+    };
+    key.ok_or_else(|| match by {
+        LimitBy::Name => format!("'{text}' is not the name of a host, such as api.example.com"),
+        LimitBy::Origin => {
+            format!("'{text}' is not an origin, such as https://api.example.com or http://10.0.0.1:8080")
+        }
+        LimitBy::Address => format!("'{text}' is not the address of a host, such as 192.0.2.1"),
+    })
+}
+
 fn authorization(url: &Url) -> Option<HeaderValue> {
     if url.username().is_empty() && url.password().is_none() {
         return None;
@@ -151,6 +179,37 @@ mod tests {
             let target = parse(text).expect(text);
             assert_eq!((authority, path), (&*target.origin.authority(), target.path.as_str()), "{text}");
         }
+    }
+
+    #[test]
+    fn a_host_is_named_as_limits_tell_hosts_apart() {
+        for (key, by, text) in [
+            ("api.example.com", LimitBy::Name, "API.example.com"),
+            ("xn--bcher-kva.example", LimitBy::Name, "bücher.example"),
+            ("10.0.0.1", LimitBy::Name, "10.0.0.1"),
+            ("::1", LimitBy::Name, "[::1]"),
+            ("::1", LimitBy::Address, "0:0::1"),
+            ("10.0.0.1", LimitBy::Address, "10.0.0.1"),
+            ("https://api.example.com", LimitBy::Origin, "https://API.example.com:443"),
+            ("http://[::1]:8080", LimitBy::Origin, "http://[::1]:8080/"),
+        ] {
+            assert_eq!(Ok(key), host_key(text, by).as_deref(), "{text}");
+        }
+        for (by, text) in [
+            (LimitBy::Name, ""),
+            (LimitBy::Name, "a b"),
+            (LimitBy::Name, "https://a"),
+            (LimitBy::Name, "a:8080"),
+            (LimitBy::Name, "a/b"),
+            (LimitBy::Name, "me@a"),
+            (LimitBy::Address, "api.example.com"),
+            (LimitBy::Origin, "api.example.com"),
+            (LimitBy::Origin, "https://a/b"),
+        ] {
+            assert!(host_key(text, by).is_err(), "{text}");
+        }
+        let refused = host_key("a:8080", LimitBy::Name);
+        assert_eq!(Err("'a:8080' is not the name of a host, such as api.example.com".into()), refused);
     }
 
     #[test]

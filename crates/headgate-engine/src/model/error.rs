@@ -65,11 +65,20 @@ pub struct Failure {
     pub reason: Reason,
     /// The option that can help.
     pub option: Option<OptionName>,
+    /// The next attempt would end in the same way.
+    pub is_lasting: bool,
 }
 
 impl Failure {
     pub fn new(kind: ErrorKind, reason: impl Into<Reason>) -> Self {
-        Self { kind, reason: reason.into(), option: None }
+        Self { kind, reason: reason.into(), option: None, is_lasting: false }
+    }
+
+    /// One that does not pass.
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.is_lasting = true;
+        self
     }
 
     /// With what of the reason varies.

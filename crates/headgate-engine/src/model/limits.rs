@@ -115,6 +115,19 @@ pub enum HostConcurrency {
     Auto,
 }
 
+impl FromStr for HostConcurrency {
+    type Err = String;
+
+    /// A number, or `auto`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text.trim(), text.trim().parse()) {
+            ("auto", _) => Ok(Self::Auto),
+            (_, Ok(number)) if number > 0 => Ok(Self::Fixed(number)),
+            _ => Err(format!("'{text}': write a number of requests, at least 1, or auto")),
+        }
+    }
+}
+
 /// What one host is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LimitBy {
@@ -157,6 +170,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Whether requests are counted as they are sent.
+    pub fn has_rates(&self) -> bool {
+        self.rate.is_some() || !self.rate_per_host.is_none()
+    }
+
     pub fn is_none(&self) -> bool {
         self.rate.is_none()
             && self.rate_per_host.is_none()

@@ -1,6 +1,9 @@
 //! Whom a request is for.
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::model::limits::LimitBy;
 
 /// A host: scheme, name and port. What limits, pauses and connections belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -18,7 +21,26 @@ pub enum HostName {
     V6(Ipv6Addr),
 }
 
+impl fmt::Display for HostName {
+    /// An address of IPv6 without brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Domain(name) => name.fmt(f),
+            Self::V4(address) => address.fmt(f),
+            Self::V6(address) => address.fmt(f),
+        }
+    }
+}
+
 impl Origin {
+    /// What tells it from other hosts, where a limit is one of each; the address of a name is not known here.
+    pub fn key(&self, by: LimitBy) -> Box<str> {
+        match by {
+            LimitBy::Name | LimitBy::Address => self.name.to_string().into(),
+            LimitBy::Origin => format!("{}://{}", if self.https { "https" } else { "http" }, self.authority()).into(),
+        }
+    }
+
     /// The value of the `host` header: without the port where it is the scheme's own (RFC 9110 section 7.2).
     pub fn authority(&self) -> String {
         let name = match &self.name {

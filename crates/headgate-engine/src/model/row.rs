@@ -91,6 +91,20 @@ impl Row {
         self.extra.as_ref().is_some_and(|extra| extra.cancelled)
     }
 
+    /// What became of it before, if it was asked before.
+    pub fn before(&self) -> Option<Before> {
+        self.extra.as_ref().and_then(|extra| extra.before)
+    }
+
+    pub fn set_before(&mut self, before: Before) {
+        self.extra.get_or_insert_default().before = Some(before);
+    }
+
+    /// Attempts that ended before the next one.
+    pub fn attempts_before(&self) -> u16 {
+        self.before().map_or(0, |before| before.attempts)
+    }
+
     /// About the memory it takes.
     pub fn bytes(&self) -> usize {
         size_of::<Row>() + self.url.len() + self.extra.as_ref().map_or(0, |extra| extra.bytes())

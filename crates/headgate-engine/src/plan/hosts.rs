@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use crate::model::limits::LimitBy;
-use crate::model::origin::{HostName, Origin};
+use crate::model::origin::Origin;
 
 /// Hosts that are named.
 const TOP: usize = 10;
@@ -20,7 +20,7 @@ pub struct HostRows {
 #[derive(Debug)]
 pub(super) struct HostCounts {
     by: LimitBy,
-    rows: HashMap<String, u64>,
+    rows: HashMap<Box<str>, u64>,
 }
 
 impl HostCounts {
@@ -29,7 +29,7 @@ impl HostCounts {
     }
 
     pub(super) fn add(&mut self, origin: &Origin) {
-        *self.rows.entry(host(origin, self.by)).or_default() += 1;
+        *self.rows.entry(origin.key(self.by)).or_default() += 1;
     }
 
     pub(super) fn different(&self) -> u64 {
@@ -37,7 +37,7 @@ impl HostCounts {
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, u64)> + Clone {
-        self.rows.iter().map(|(host, rows)| (host.as_str(), *rows))
+        self.rows.iter().map(|(host, rows)| (&**host, *rows))
     }
 
     /// Those with the most rows, the first of these first.
@@ -49,21 +49,10 @@ impl HostCounts {
     }
 }
 
-/// What counts as one host. What address a name has is not known before it is looked up.
-fn host(origin: &Origin, by: LimitBy) -> String {
-    match by {
-        LimitBy::Origin => format!("{}://{}", if origin.https { "https" } else { "http" }, origin.authority()),
-        LimitBy::Name | LimitBy::Address => match &origin.name {
-            HostName::Domain(name) => name.to_string(),
-            HostName::V4(address) => address.to_string(),
-            HostName::V6(address) => format!("[{address}]"),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::origin::HostName;
 
     #[test]
     fn a_host_is_a_name_whatever_its_scheme_and_port_unless_it_is_asked_otherwise() {

@@ -116,7 +116,8 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let nothing_done = DoneRows::default();
     let done = if let Found::Resumed { done, .. } = &found { done } else { &nothing_done };
 
-    let preparer = sample::preparer(Defaults::new(request)?, TlsConfigs::default().get(request)?);
+    let (defaults, tls) = (Defaults::new(request)?, TlsConfigs::default().get(request)?);
+    let preparer = sample::preparer(defaults, tls, run.limits.limit_by);
     let sample = Sample::of(source.as_mut(), preparer, options, done)?;
     let size = Size::of(source.size(), &sample, asked, done.rows_done());
     if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {

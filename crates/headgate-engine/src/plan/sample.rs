@@ -15,7 +15,7 @@ use crate::http::request::{Defaults, Preparer};
 use crate::http::site::{Site, SiteMaker};
 use crate::job::DoneRows;
 use crate::model::error::{Failure, JobError};
-use crate::model::limits::CostOf;
+use crate::model::limits::{CostOf, LimitBy};
 use crate::model::options::{JobOptions, RequestOptions};
 use crate::model::row::Row;
 use crate::model::url_user::without_user;
@@ -56,9 +56,9 @@ pub(super) struct Sample {
 }
 
 /// What makes requests, as each worker has it.
-pub(super) fn preparer(defaults: Defaults, tls: Arc<ClientConfig>) -> Preparer {
+pub(super) fn preparer(defaults: Defaults, tls: Arc<ClientConfig>, limit_by: LimitBy) -> Preparer {
     let hosts = Arc::new(Mutex::new(HostTable::new(MAX_HOSTS)));
-    Preparer::new(defaults, SiteMaker { pool: Rc::new(RefCell::new(Pool::new(0))), hosts, tls })
+    Preparer::new(defaults, SiteMaker { pool: Rc::new(RefCell::new(Pool::new(0))), hosts, tls, limit_by })
 }
 
 impl Sample {

@@ -67,6 +67,12 @@ pub struct RowReceiver {
     shared: Arc<Shared>,
 }
 
+#[derive(Default)]
+pub struct ReadingAgain {
+    pub active: bool,
+    pub last_took: std::time::Duration,
+    pub ended_at: Option<std::time::Instant>,
+}
 /// Why there is no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRows {
@@ -126,6 +132,35 @@ impl RowReceiver {
                 Err(NoRows::Empty) => available.await,
                 rows_or_end => return rows_or_end,
             }
+        }
+    }
+
+    pub fn can_pass_over(&self) -> bool {
+        false
+    }
+    pub fn pass_over(&self, _o: &[u64]) {}
+    pub fn read_again(&self, _f: u64) {}
+    pub fn enough(&self) {}
+    pub fn reading_again(&self) -> ReadingAgain {
+        ReadingAgain::default()
+    }
+    pub fn passed_over(&self) -> (Option<u64>, u64) {
+        (None, 0)
+    }
+    pub fn frontier_stalled(&self) -> bool {
+        false
+    }
+
+    /// Waits until [`RowReceiver::try_recv`] has something to say. Cancel safe.
+    pub async fn available(&self) {
+        loop {
+            let available = self.shared.available.notified();
+            let state = self.shared.state();
+            if !state.rows.is_empty() || state.closed {
+                return;
+            }
+            drop(state);
+            available.await;
         }
     }
 

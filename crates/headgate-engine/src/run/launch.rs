@@ -11,6 +11,7 @@ use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
 use crate::engine::failure::FirstFailure;
+use crate::engine::gated::SharedGate;
 use crate::engine::shared::Shared;
 use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
@@ -24,6 +25,7 @@ use crate::model::options::{RequestOptions, RunOptions};
 use crate::model::source_size::SourceSize;
 use crate::queue::rows::row_queue;
 use crate::queue::window::Window;
+use crate::schedule::gate::{Gate, Rules};
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::stats::monitor::{Monitor, Setting};
@@ -104,6 +106,12 @@ impl Launch {
                     timeout: self.request.timeout,
                     connect_timeout: self.request.connect_timeout,
                 };
+                let rules = Rules {
+                    limits: self.run.limits.clone(),
+                    retrying: self.run.retrying.clone(),
+                    concurrency: u32::try_from(self.run.concurrency).unwrap_or(u32::MAX),
+                };
+                let gate = SharedGate::new(Gate::new(rules, rows.can_pass_over(), fastrand::u64(..), started));
                 let shared = Shared {
                     clock,
                     limits,
@@ -114,6 +122,8 @@ impl Launch {
                     phase,
                     failure: failure.clone(),
                     window: window.clone(),
+                    gate,
+                    limits_sending: self.run.limits.has_rates(),
                 };
                 let assigned = engine.assign(Work {
                     shared: Arc::new(shared),
@@ -121,6 +131,7 @@ impl Launch {
                     fail_on: &self.request.fail_on,
                     defaults,
                     room: &room,
+                    limit_by: self.run.limits.limit_by,
                 })?;
                 let input_rows = Arc::<OnceLock<u64>>::default();
                 match self.source {

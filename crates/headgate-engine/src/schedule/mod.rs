@@ -7,26 +7,39 @@
 //!
 //! What bounds it: as many rows are in flight as there are places, and at most one chunk more has been drawn.
 
+pub mod adaptive;
+pub mod asked_to_wait;
+mod budget;
+pub mod gate;
+mod health;
+mod host;
 pub mod hosts;
+mod hosts_of_run;
+pub mod look_ahead;
+pub mod pace;
+pub mod retry;
 #[cfg(test)]
 mod tests;
+pub mod waits;
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::model::error::{ErrorKind, Failure};
-use crate::model::outcome::OutcomeRef;
 use crate::model::row::Row;
 use crate::model::status_set::StatusSet;
+use crate::schedule::gate::HostIndex;
+
+pub use self::retry::AttemptEnd;
 
 /// Rows drawn at a time at the most.
-const MAX_CHUNK_ROWS: usize = 64;
+pub const MAX_CHUNK_ROWS: usize = 64;
 
 /// What is to be done now.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
     /// Make an attempt at this row: it has one of the places until [`Schedule::free_place`].
-    Start(Row),
+    Start(Row, Option<HostIndex>),
     /// This row ends without an attempt.
     Fail(Row, Failure),
     /// These rows are left undone, for another run.
@@ -37,20 +50,6 @@ pub enum Next {
     Wait,
     /// Nothing any more. What is still in flight is not waited for.
     Ended,
-}
-
-/// How an attempt ended, as far as its row's fate depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AttemptEnd {
-    pub status: Option<u16>,
-    /// Why there is no whole answer, if there is none.
-    pub error: Option<ErrorKind>,
-}
-
-impl AttemptEnd {
-    pub fn of(outcome: OutcomeRef<'_>) -> Self {
-        Self { status: outcome.answer.map(|answer| answer.status), error: outcome.failure.map(|failure| failure.kind) }
-    }
 }
 
 /// What becomes of a row whose attempt has ended.
@@ -137,13 +136,12 @@ impl Schedule {
             && let Some(row) = self.drawn.pop_front()
         {
             self.taken += 1;
-            return Next::Start(row);
+            return Next::Start(row, None);
         }
-        let is_over = self.stage == Stage::InputEnded && self.taken == 0 && self.drawn.is_empty();
-        if is_over { Next::Ended } else { Next::Wait }
+        if self.is_over() { Next::Ended } else { Next::Wait }
     }
 
-    /// What becomes of a row whose attempt, or last one, has ended so.
+    /// What becomes of a row whose last attempt has ended so.
     pub fn ended(&self, ended: AttemptEnd) -> Verdict {
         let failed = ended.error.is_some() || ended.status.is_some_and(|status| self.fail_on.contains(status));
         if failed { Verdict::Failed } else { Verdict::Answered }
@@ -153,6 +151,38 @@ impl Schedule {
     pub fn free_place(&mut self) {
         debug_assert!(self.taken > 0, "only what was taken is free again");
         self.taken = self.taken.saturating_sub(1);
+    }
+
+    /// What was drawn and not started.
+    pub fn take_drawn(&mut self) -> VecDeque<Row> {
+        std::mem::take(&mut self.drawn)
+    }
+
+    /// A row starts that came another way.
+    pub fn take_place(&mut self) {
+        self.taken += 1;
+    }
+
+    pub fn has_place(&self) -> bool {
+        self.taken < self.places
+    }
+
+    /// Another number of places, from now on: what is in flight stays.
+    pub fn set_places(&mut self, places: usize) {
+        self.places = places;
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.stage == Stage::Open
+    }
+
+    pub fn is_draining(&self) -> bool {
+        matches!(self.stage, Stage::Draining(_))
+    }
+
+    /// Whether nothing more comes, and nothing is left to do here.
+    pub fn is_over(&self) -> bool {
+        self.stage == Stage::InputEnded && self.taken == 0 && self.drawn.is_empty()
     }
 
     /// Whether more than one row could be started.

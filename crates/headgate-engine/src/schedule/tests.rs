@@ -16,7 +16,7 @@ fn schedule(places: usize) -> Schedule {
 }
 
 fn ordinal_started(next: Next) -> Option<u64> {
-    if let Next::Start(row) = next { Some(row.ordinal) } else { None }
+    if let Next::Start(row, _) = next { Some(row.ordinal) } else { None }
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_row_has_failed_without_a_whole_answer_or_with_a_status_that_says_so() {
         (Verdict::Failed, Some(200), Some(ErrorKind::Decode)),
         (Verdict::Failed, None, Some(ErrorKind::Connect)),
     ] {
-        assert_eq!(verdict, schedule(1).ended(AttemptEnd { status, error }), "{status:?} {error:?}");
+        assert_eq!(verdict, schedule(1).ended(AttemptEnd { status, error, is_lasting: false }), "{status:?} {error:?}");
     }
 }
 
@@ -195,7 +195,7 @@ proptest! {
                 }
                 Event::Wait(seconds) => now += u64::from(seconds),
                 Event::Next => match schedule.next(at(now)) {
-                    Next::Start(row) => {
+                    Next::Start(row, _) => {
                         prop_assert!(until.is_none() && in_flight < places && !cancelled.contains(&row.ordinal));
                         prop_assert_eq!(Some(row.ordinal), waiting.pop_first());
                         in_flight += 1;

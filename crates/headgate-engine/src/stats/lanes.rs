@@ -17,9 +17,11 @@ pub enum Wait {
     Names,
     /// A thread to decode a body.
     Decoder,
+    /// The time at which a rate lets a request be sent that is ready.
+    Turn,
 }
 
-const WAITS: usize = 5;
+const WAITS: usize = 6;
 
 /// Lane-time since the start of a job, by what it was spent on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

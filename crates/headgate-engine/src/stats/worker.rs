@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::runtime::RuntimeMetrics;
 
+use crate::model::failed_by::status_key;
 use crate::model::outcome::OutcomeRef;
+use crate::schedule::retry::AttemptEnd;
 use crate::stats::failures::{Failures, STATUS_CODES};
 use crate::stats::lanes::{LaneClock, Wait};
 
@@ -30,6 +32,16 @@ pub struct Figures {
     /// Of rows that failed.
     pub failures: Failures,
     pub latency_us: Histogram<u64>,
+    pub retries: Retries,
+}
+
+/// Attempts that led to another one, and rows that were not asked again though it might have helped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Retries {
+    /// By kind of error, or by status as `status:503`.
+    pub causes: BTreeMap<String, u64>,
+    /// The server may have acted on them, and could not tell a second request from the first.
+    pub unrepeatable: u64,
 }
 
 impl Default for Figures {
@@ -43,6 +55,7 @@ impl Default for Figures {
             attempted: 0,
             statuses: Box::new([0; STATUS_CODES]),
             failures: Failures::default(),
+            retries: Retries::default(),
             latency_us: Histogram::new_with_max(MAX_LATENCY_US, 3).expect("3 digits up to an hour can be told apart"),
         }
     }
@@ -72,7 +85,22 @@ impl Figures {
         }
     }
 
+    /// Counts an attempt after which its row is asked again.
+    pub fn record_retry(&mut self, end: AttemptEnd, elapsed: Duration) {
+        let cause = match (end.error, end.status) {
+            (Some(kind), _) => kind.name().to_owned(),
+            (None, status) => status_key(status.unwrap_or_default()),
+        };
+        *self.retries.causes.entry(cause).or_default() += 1;
+        self.attempted += 1;
+        self.elapsed_us += elapsed.as_micros() as u64;
+    }
+
     pub fn add(&mut self, other: &Figures) {
+        for (cause, count) in &other.retries.causes {
+            *self.retries.causes.entry(cause.clone()).or_default() += count;
+        }
+        self.retries.unrepeatable += other.retries.unrepeatable;
         self.answered += other.answered;
         self.failed += other.failed;
         self.abandoned += other.abandoned;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::time::timeout_at;
 
 use crate::http::dial::names::Names;
-use crate::http::dial::names::answer::Answer;
+use crate::http::dial::names::answer::{Answer, is_lasting};
 use crate::http::dial::names::cache::{Cache, Found, MAX_NAMES};
 use crate::http::dial::names::config::Config;
 use crate::http::dial::names::files::Files;
@@ -66,7 +66,10 @@ impl Resolver {
         };
         match self.look_up(name, by).await {
             Ok(addresses) => Ok(addresses.iter().map(|address| SocketAddr::new(*address, origin.port)).collect()),
-            Err(reason) => Err(Failure::new(ErrorKind::Resolve, Reason::clone(&reason))),
+            Err(reason) => {
+                let failure = Failure::new(ErrorKind::Resolve, Reason::clone(&reason));
+                Err(if is_lasting(&reason) { failure.lasting() } else { failure })
+            }
         }
     }
 

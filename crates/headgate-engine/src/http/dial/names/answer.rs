@@ -14,7 +14,19 @@ const LONGEST_LIFETIME: Duration = Duration::from_secs(3600);
 /// The same of an answer that there is no address. RFC 2308 section 5 allows hours; a name made meanwhile should be found.
 const LONGEST_NEGATIVE_LIFETIME: Duration = Duration::from_secs(300);
 /// How long a failure is believed whose server says nothing: long enough not to ask again for each row of a dead host.
-const FAILED_FOR: Duration = Duration::from_secs(5);
+const FAILED_FOR: Duration = Duration::from_secs(1);
+
+pub const NO_SUCH_NAME: &str = "there is no such name";
+pub const NO_ADDRESS: &str = "the name has no address";
+/// As the C libraries of Linux and macOS say it.
+const NO_SUCH_NAME_OF_SYSTEM: [&str; 3] =
+    ["Name or service not known", "No address associated with hostname", "nodename nor servname provided"];
+
+/// Whether it is known that there is no address, and not merely unknown whether there is one.
+pub fn is_lasting(why: &Reason) -> bool {
+    let is_known = |text: &&str| why.message.contains(text);
+    [NO_SUCH_NAME, NO_ADDRESS].iter().chain(&NO_SUCH_NAME_OF_SYSTEM).any(is_known)
+}
 
 /// The addresses of a name, at least one, or why there are none, for a person.
 pub type Answer = Result<Arc<[IpAddr]>, Arc<Reason>>;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::http::dial::names::answer::Settled;
+use crate::http::dial::names::answer::{NO_ADDRESS, NO_SUCH_NAME, Settled};
 use crate::http::dial::names::config::Config;
 use crate::http::dial::names::message::{Family, Question, Reply};
 use crate::http::dial::names::servers::{Servers, Unanswered};
@@ -72,8 +72,8 @@ fn conclude(replies: [Option<Result<Reply, Unanswered>>; 2]) -> Result<Known, Un
                 found.extend(addresses.into_iter().take(MAX_ADDRESSES_BY_FAMILY));
             }
             // There is nothing of the other family either.
-            Ok(Reply::NoName { lifetime }) => return Ok(Known::None(Settled::none("there is no such name", lifetime))),
-            Ok(Reply::NoAddress { lifetime }) => none = Some(Settled::none("the name has no address", lifetime)),
+            Ok(Reply::NoName { lifetime }) => return Ok(Known::None(Settled::none(NO_SUCH_NAME, lifetime))),
+            Ok(Reply::NoAddress { lifetime }) => none = Some(Settled::none(NO_ADDRESS, lifetime)),
             Ok(Reply::Truncated | Reply::Failed(_)) => {}
             Err(why) => unanswered = Some(why),
         }

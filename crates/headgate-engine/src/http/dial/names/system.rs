@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::http::dial::names::answer::Settled;
+use crate::http::dial::names::answer::{NO_ADDRESS, Settled};
 use crate::model::reason::Reason;
 
 /// Look-ups that run at once, each on a thread; those beyond them wait in line.
@@ -45,7 +45,7 @@ impl System {
                     }
                 }
                 if addresses.is_empty() {
-                    return Settled::none("the name has no address", None);
+                    return Settled::none(NO_ADDRESS, None);
                 }
                 Settled::found(addresses, FOUND_FOR)
             }

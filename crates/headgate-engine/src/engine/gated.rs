@@ -1,0 +1,288 @@
+//! What a worker does where something is held back: its rows come from the gate that all workers of the run share, and
+//! attempts that end are told there. Where nothing is limited and no host is in trouble, nobody comes here.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::engine::lanes::PlaceIndex;
+use crate::engine::share::Share;
+use crate::model::error::Failure;
+use crate::model::headers::HeadersRef;
+use crate::model::limits::Retrying;
+use crate::model::row::Row;
+use crate::queue::rows::NoRows;
+use crate::schedule::asked_to_wait::asked_to_wait;
+use crate::schedule::gate::{Ended, Gate, GateFigures, Turn};
+use crate::schedule::retry::{Asked, AttemptEnd, Fate};
+use crate::schedule::{MAX_CHUNK_ROWS, Next, Schedule};
+
+/// Chunks of rows drawn at a time at the most, before others of the worker have their turn.
+const MAX_DRAWS: usize = 16;
+/// Reading rows again takes a fifth of the time at the most, as long as something else goes on.
+const PAUSES_BETWEEN_READINGS: u32 = 4;
+
+/// The gate of a run, and who is to be woken when something changes there.
+#[derive(Debug)]
+pub struct SharedGate {
+    gate: Mutex<Gate>,
+    /// See [`Gate::is_needed`].
+    is_needed: AtomicBool,
+    /// Something may start that could not.
+    pub(super) changed: Notify,
+    /// Workers that have places and nothing to start.
+    idle: AtomicUsize,
+    /// What is worth another attempt, as it was when the run began.
+    retrying: Retrying,
+}
+
+impl SharedGate {
+    pub fn new(gate: Gate) -> Self {
+        Self {
+            is_needed: AtomicBool::new(gate.is_needed()),
+            retrying: gate.rules().retrying.clone(),
+            gate: Mutex::new(gate),
+            changed: Notify::new(),
+            idle: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn is_needed(&self) -> bool {
+        self.is_needed.load(Ordering::Relaxed)
+    }
+
+    /// Changes something, and wakes those who may have something to do by it.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Gate) -> T) -> T {
+        let mut gate = self.lock();
+        let changed = change(&mut gate);
+        self.look_after(&gate);
+        changed
+    }
+
+    pub fn figures(&self, now: Instant) -> GateFigures {
+        if self.is_needed() { self.lock().figures(now) } else { GateFigures::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look_after(&self, gate: &Gate) {
+        self.is_needed.store(gate.is_needed(), Ordering::Relaxed);
+        if self.idle.load(Ordering::Relaxed) > 0 {
+            // Whoever waits for rows of the gate, or for its end, looks again.
+            self.changed.notify_waiters();
+        }
+    }
+}
+
+/// A worker that waits for something to happen.
+pub(super) struct Idle<'a>(&'a SharedGate);
+
+impl<'a> Idle<'a> {
+    pub(super) fn new(gate: &'a SharedGate) -> Self {
+        gate.idle.fetch_add(1, Ordering::Relaxed);
+        Self(gate)
+    }
+}
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.idle.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Share {
+    /// What is to be done at this time.
+    pub(super) fn next_at(&self, now: Instant) -> Next {
+        let mut schedule = self.schedule.borrow_mut();
+        if !self.shared.gate.is_needed() || schedule.is_draining() {
+            return schedule.next(now);
+        }
+        self.next_through_gate(&mut schedule, now)
+    }
+
+    fn next_through_gate(&self, schedule: &mut Schedule, now: Instant) -> Next {
+        let mut gate = self.shared.gate.lock();
+        for row in schedule.take_drawn() {
+            self.offer(&mut gate, row, now);
+        }
+        let mut draws = 0;
+        let next = loop {
+            if !schedule.has_place() {
+                break Next::Wait;
+            }
+            match gate.next(now) {
+                Turn::Start(row, host) => {
+                    schedule.take_place();
+                    break Next::Start(row, host);
+                }
+                Turn::Fail(row, failure) => break Next::Fail(row, failure),
+                Turn::Held(until) => {
+                    if draws < MAX_DRAWS && self.draw_into(&mut gate, schedule, now) {
+                        draws += 1;
+                        continue;
+                    }
+                    let until = if draws == MAX_DRAWS { Some(now) } else { self.steer_reading(&mut gate, until, now) };
+                    break if schedule.is_over() && gate.is_empty() {
+                        Next::Ended
+                    } else {
+                        until.map_or(Next::Wait, Next::Until)
+                    };
+                }
+            }
+        };
+        self.give_up_rows(&mut gate);
+        self.shared.gate.look_after(&gate);
+        next
+    }
+
+    /// Draws rows for the gate, under its lock, so that they come there in their order. Whether there were any.
+    fn draw_into(&self, gate: &mut Gate, schedule: &mut Schedule, now: Instant) -> bool {
+        if !schedule.is_open() || !gate.wants_rows() || gate.is_full_of_hosts(now) {
+            return false;
+        }
+        match self.shared.rows.try_recv(MAX_CHUNK_ROWS) {
+            Ok(rows) => {
+                for row in rows {
+                    self.offer(gate, row, now);
+                }
+                self.give_up_rows(gate);
+                true
+            }
+            Err(NoRows::Ended) => {
+                schedule.end_input();
+                false
+            }
+            Err(NoRows::Empty) => false,
+        }
+    }
+
+    fn offer(&self, gate: &mut Gate, row: Row, now: Instant) {
+        let mut preparer = self.preparer.borrow_mut();
+        let key = preparer.limit_key(&row);
+        gate.offer(row, key.as_deref(), now);
+    }
+
+    /// Rows that were passed over are read again later.
+    fn give_up_rows(&self, gate: &mut Gate) {
+        let rows = gate.take_passed_over();
+        if !rows.is_empty() {
+            self.shared.rows.pass_over(&rows);
+        }
+    }
+
+    /// Has rows read again that were passed over, where there is room for them. When to look again.
+    fn steer_reading(&self, gate: &mut Gate, until: Option<Instant>, now: Instant) -> Option<Instant> {
+        let rows = &self.shared.rows;
+        if !gate.has_passed_over() || !gate.wants_rows() {
+            return until;
+        }
+        let again = rows.reading_again();
+        if again.active {
+            if !gate.is_hungry() && !rows.frontier_stalled() {
+                rows.enough();
+            }
+            return until;
+        }
+        let (Some(first), _) = rows.passed_over() else { return until };
+        let is_wanted = gate.is_hungry() || rows.frontier_stalled() && gate.is_half_empty();
+        if !is_wanted {
+            return until;
+        }
+        let pause_ends = again.ended_at.map(|ended| ended + again.last_took * PAUSES_BETWEEN_READINGS);
+        match pause_ends.filter(|ends| *ends > now && !gate.is_empty()) {
+            Some(ends) => Some(until.map_or(ends, |until| until.min(ends))),
+            None => {
+                gate.reads_again();
+                rows.read_again(first);
+                self.shared.window.look_again();
+                until
+            }
+        }
+    }
+
+    /// Whether rows that come would be drawn.
+    pub(super) fn wants_rows_for_gate(&self) -> bool {
+        let schedule = self.schedule.borrow();
+        let mut gate = self.shared.gate.lock();
+        schedule.is_open() && schedule.has_place() && gate.wants_rows() && !gate.is_full_of_hosts(Instant::now())
+    }
+
+    /// When the request at `place` may be sent; `None`: now. To be asked once for each time that it is sent.
+    pub(super) fn send_at(&self, place: PlaceIndex, now: Instant) -> Option<Instant> {
+        if !self.shared.limits_sending {
+            return None;
+        }
+        let when = self.shared.gate.lock().send(self.lanes.host(place), now);
+        (when > now).then_some(when)
+    }
+
+    /// An attempt has ended so. Whether its row is asked again: then it is no longer at `place`.
+    pub(super) fn is_asked_again(
+        &self,
+        place: PlaceIndex,
+        started: Instant,
+        end: AttemptEnd,
+        headers: Option<HeadersRef<'_>>,
+        now: Instant,
+    ) -> bool {
+        let host = self.lanes.take_host(place);
+        let told = headers.zip(end.status).and_then(|(headers, status)| {
+            asked_to_wait(status, headers, (self.shared.clock.unix_us(now) / 1000) as u64)
+        });
+        let told = told.map(|told| told.for_).filter(|time| !time.is_zero());
+        let gate = &self.shared.gate;
+        let says_nothing = told.is_none() && !end.is_refusal() && !end.is_worth_another(&gate.retrying);
+        if host.is_none() && says_nothing && !gate.is_needed() {
+            return false;
+        }
+        let (before, may_repeat) = self.lanes.look(place, |row| (row.before(), self.may_repeat(row)));
+        let key = || self.lanes.look(place, |row| self.preparer.borrow_mut().limit_key(row).map(|key| key.into()));
+        let asked = Asked { before, started, may_repeat, was_told_when: told.is_some() };
+        let fate = gate.change(|gate| {
+            let fate = gate.ended(host, key, &Ended { end, asked, told }, now);
+            if let Fate::Again(due) = fate {
+                let key = key();
+                gate.put_back(self.lanes.take(place), started, host, key.as_deref(), due, now);
+                self.give_up_rows(gate);
+            }
+            fate
+        });
+        match fate {
+            Fate::Final => {}
+            Fate::Unrepeatable => self.stats().figures.retries.unrepeatable += 1,
+            Fate::Again(_) => {
+                self.stats().figures.record_retry(end, now.saturating_duration_since(started));
+                // It may be due before anything else that the worker waits for.
+                self.wake();
+            }
+        }
+        matches!(fate, Fate::Again(_))
+    }
+
+    fn may_repeat(&self, row: &Row) -> bool {
+        let preparer = self.preparer.borrow();
+        preparer.is_idempotent(row)
+    }
+
+    /// The time that an attempt has: no more than what is left to its row.
+    pub(super) fn attempt_time(&self, place: PlaceIndex, started: Instant) -> Duration {
+        let timeout = self.shared.limits.timeout;
+        let Some(deadline) = self.shared.gate.retrying.deadline else { return timeout };
+        let first = self.lanes.look(place, |row| row.before().map_or(started, |before| before.first));
+        timeout.min((first + deadline).saturating_duration_since(started))
+    }
+}
+
+impl AttemptEnd {
+    pub(super) fn answered(status: u16) -> Self {
+        Self { status: Some(status), error: None, is_lasting: false }
+    }
+
+    pub(super) fn failed(status: Option<u16>, failure: &Failure) -> Self {
+        Self { status, error: Some(failure.kind), is_lasting: failure.is_lasting }
+    }
+}

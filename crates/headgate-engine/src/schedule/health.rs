@@ -1,0 +1,179 @@
+//! How a host is that had trouble: it asked for a pause, or refused everything. One that is well has no entry here.
+//!
+//! After as many failures in a row as [`TRIP`], without one success, a host is left alone but for probes: one attempt at a
+//! time, after pauses that grow. The first success ends that, and each doubles what may be in flight, so that a host that
+//! has just come back is not run over by all who waited. The same holds after a pause that it asked for. A host that has
+//! had no success for too long is down: its rows fail, but for probes.
+
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use crate::model::limits::Retrying;
+
+/// Failures in a row after which a host is only probed.
+const TRIP: u32 = 20;
+const FIRST_PROBE: Duration = Duration::from_secs(1);
+const LONGEST_PROBE: Duration = Duration::from_secs(30);
+/// A pause ends a little later than asked for, by a part that differs: not all who wait come back at once.
+const SPREAD: f64 = 0.05;
+const LONGEST_SPREAD: Duration = Duration::from_millis(500);
+/// Far from what a clock can hold.
+const LONGEST_PAUSE: Duration = Duration::from_secs(366 * 86_400);
+/// With so many in flight, a host is no longer held back.
+const WELL: u32 = 4096;
+
+/// What a host's trouble allows now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowed {
+    /// So many in flight.
+    InFlight(u32),
+    /// Nothing before: it asked for a pause.
+    Pause(Instant),
+    /// Nothing before: it is left alone until the next probe.
+    Probe(Instant),
+}
+
+#[derive(Debug, Clone)]
+pub struct Health {
+    /// Nothing is sent before, by its own wish.
+    paused_until: Option<Instant>,
+    /// Longer than anybody wants to wait.
+    pause_is_too_long: bool,
+    failures: u32,
+    /// When the first of these failures was.
+    failing_since: Instant,
+    /// In flight at the most.
+    allowed: u32,
+    /// `Some`: only probes, the next one then; and the pause after it.
+    probe: Option<(Instant, Duration)>,
+}
+
+impl Health {
+    pub fn new(now: Instant) -> Self {
+        Self {
+            paused_until: None,
+            pause_is_too_long: false,
+            failures: 0,
+            failing_since: now,
+            allowed: WELL,
+            probe: None,
+        }
+    }
+
+    pub fn allowed(&self, now: Instant) -> Allowed {
+        match (self.paused_until, self.probe) {
+            (Some(until), _) if now < until => Allowed::Pause(until),
+            (_, Some((at, _))) if now < at => Allowed::Probe(at),
+            _ => Allowed::InFlight(self.allowed),
+        }
+    }
+
+    /// The host asked for a pause of so much from now on. It never shortens an earlier one.
+    pub fn pause(&mut self, time: Duration, rules: &Retrying, now: Instant, rng: &mut Rng) {
+        let time = time.min(LONGEST_PAUSE);
+        self.pause_is_too_long |= time > rules.max_retry_after;
+        let spread = time.mul_f64(SPREAD * rng.f64()).min(LONGEST_SPREAD);
+        let until = now + time + spread;
+        self.paused_until = Some(self.paused_until.map_or(until, |earlier| earlier.max(until)));
+        self.allowed = 1;
+    }
+
+    pub fn succeeded(&mut self) {
+        self.failures = 0;
+        self.probe = None;
+        self.allowed = self.allowed.saturating_mul(2).min(WELL);
+    }
+
+    pub fn failed(&mut self, now: Instant, rng: &mut Rng) {
+        if self.failures == 0 {
+            self.failing_since = now;
+        }
+        self.failures = self.failures.saturating_add(1);
+        if self.failures < TRIP {
+            return;
+        }
+        let pause = match self.probe {
+            // Others that were in flight when it tripped say nothing new.
+            Some((at, _)) if now < at => return,
+            Some((_, pause)) => (pause * 2).min(LONGEST_PROBE),
+            None => FIRST_PROBE,
+        };
+        self.allowed = 1;
+        self.probe = Some((now + pause.mul_f64(0.75 + 0.5 * rng.f64()), pause));
+    }
+
+    /// Since when it has refused everything, where it is only probed.
+    pub fn refuses_since(&self) -> Option<Instant> {
+        self.probe.map(|_| self.failing_since)
+    }
+
+    /// Whether it had no success for too long, or asked for too long a pause.
+    pub fn is_down(&self, rules: &Retrying, now: Instant) -> bool {
+        let refuses = self.refuses_since().map(|since| now.saturating_duration_since(since));
+        let pause = self.paused_until.map(|until| until.saturating_duration_since(now));
+        refuses.is_some_and(|time| time >= rules.host_down_after)
+            || self.pause_is_too_long && pause.is_some_and(|time| !time.is_zero())
+    }
+
+    /// Whether nothing is lost if it is forgotten while nobody asks for the host.
+    pub fn may_be_forgotten(&self, now: Instant) -> bool {
+        self.probe.is_none() && !self.is_paused(now)
+    }
+
+    pub fn is_paused(&self, now: Instant) -> bool {
+        self.paused_until.is_some_and(|until| now < until)
+    }
+
+    /// Whether nothing of it holds any more.
+    pub fn is_well(&self, now: Instant) -> bool {
+        self.failures == 0 && self.allowed >= WELL && !self.is_paused(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(start: Instant, seconds: f64) -> Instant {
+        start + Duration::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn a_pause_holds_as_long_as_the_longest_that_was_asked_for_and_ends_with_one_attempt() {
+        let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
+        let mut health = Health::new(start);
+        let rules = Retrying::default();
+        health.pause(Duration::from_secs(10), &rules, start, &mut rng);
+        health.pause(Duration::from_secs(1), &rules, start, &mut rng);
+        let Allowed::Pause(until) = health.allowed(after(start, 9.999)) else { panic!("it is paused") };
+        assert!(until >= after(start, 10.0) && until <= after(start, 10.5), "{:?}", until - start);
+        assert_eq!(Allowed::InFlight(1), health.allowed(until));
+        health.succeeded();
+        assert_eq!(Allowed::InFlight(2), health.allowed(until));
+        (0..20).for_each(|_| health.succeeded());
+        assert!(health.is_well(until));
+    }
+
+    #[test]
+    fn a_host_that_refuses_everything_is_probed_ever_more_rarely_until_it_answers() {
+        let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
+        let mut health = Health::new(start);
+        (1..TRIP).for_each(|_| health.failed(start, &mut rng));
+        assert_eq!((Allowed::InFlight(WELL), None), (health.allowed(start), health.refuses_since()));
+        // A thousand in flight at once are one sign, not a thousand.
+        (0..1000).for_each(|_| health.failed(start, &mut rng));
+        let mut now = start;
+        for expected in [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] {
+            let Allowed::Probe(at) = health.allowed(now) else { panic!("it is left alone") };
+            let pause = (at - now).as_secs_f64();
+            assert!((0.7..1.3).contains(&(pause / expected)), "{pause} for {expected}");
+            now = at;
+            assert_eq!(Allowed::InFlight(1), health.allowed(now));
+            health.failed(now, &mut rng);
+        }
+        assert_eq!(Some(start), health.refuses_since());
+        health.succeeded();
+        assert_eq!((Allowed::InFlight(2), None), (health.allowed(now), health.refuses_since()));
+    }
+}

@@ -1,0 +1,207 @@
+//! A rate that is kept exactly: the generic cell rate algorithm (ITU-T I.371, annex A), which is a token bucket without the
+//! bucket. All that it remembers is the time at which it would be empty again; over any stretch of time `t`, no more than
+//! `burst + rate * t` are let through.
+//!
+//! What is let through may cost more than one. A cost above the burst could never be had at once: it is taken when the
+//! bucket is full, and paid off before anything else is let through.
+
+use std::time::{Duration, Instant};
+
+use crate::model::limits::Rate;
+
+/// What may be let through at once after a pause, where nobody says so: so much time's worth, and at least one. It makes
+/// up for a machine that wakes late.
+const DEFAULT_BURST: Duration = Duration::from_millis(10);
+/// It is worth while to wait so much longer, if nothing is lost by it: otherwise each of 50,000 a second is a wake-up.
+const WAKE_EVERY: Duration = Duration::from_millis(1);
+
+/// Times are counted from `epoch` in parts of a nanosecond, as many as the rate has in its time: so none is rounded.
+#[derive(Debug, Clone)]
+pub struct Meter {
+    epoch: Instant,
+    /// Parts of a nanosecond.
+    parts: u128,
+    /// What one costs, in parts.
+    one: u128,
+    burst: u128,
+    /// When all that was let through is paid off.
+    paid_off: u128,
+}
+
+impl Meter {
+    /// `burst`: how many at once, `None`: 10 ms' worth. The first may go at once, and as many as the burst has.
+    pub fn new(rate: Rate, burst: Option<u32>, epoch: Instant) -> Self {
+        let mut meter = Self { epoch, parts: 1, one: 1, burst: 1, paid_off: 0 };
+        meter.set(rate, burst, epoch);
+        meter
+    }
+
+    /// Another rate, from now on. What has been let through stays on the account.
+    pub fn set(&mut self, rate: Rate, burst: Option<u32>, now: Instant) {
+        let owed = self.paid_off.saturating_sub(self.at(now)) * u128::from(rate.count.get());
+        let owed = owed / self.parts;
+        self.parts = u128::from(rate.count.get());
+        self.one = rate.per.as_nanos();
+        let default = DEFAULT_BURST.as_nanos() * self.parts;
+        self.burst = burst.map_or(default, |burst| u128::from(burst) * self.one).max(self.one);
+        self.paid_off = self.at(now) + owed;
+    }
+
+    fn at(&self, time: Instant) -> u128 {
+        time.saturating_duration_since(self.epoch).as_nanos() * self.parts
+    }
+
+    /// When `cost` may be let through, which is `now` or later.
+    pub fn when(&self, cost: u64, now: Instant) -> Instant {
+        let needed = (u128::from(cost) * self.one).min(self.burst);
+        let from = (self.paid_off + needed).saturating_sub(self.burst);
+        let at = self.at(now);
+        if from <= at { now } else { now + self.time(from - at) }
+    }
+
+    /// Takes `cost`, at the earliest time that it may be let through, and says when that is. Whoever asks next comes after
+    /// that: so those who wait go in the order in which they asked.
+    pub fn take(&mut self, cost: u64, now: Instant) -> Instant {
+        let when = self.when(cost, now);
+        self.take_at(cost, when);
+        when
+    }
+
+    /// Takes `cost` at this time, which is not before [`Meter::when`] has said.
+    pub fn take_at(&mut self, cost: u64, when: Instant) {
+        self.paid_off = self.paid_off.max(self.at(when)) + u128::from(cost) * self.one;
+    }
+
+    /// Whether nothing is known of it any more that a new one would not know.
+    pub fn is_as_new(&self, now: Instant) -> bool {
+        self.paid_off <= self.at(now)
+    }
+
+    /// When to wake up for what may go at `when`: later, as far as nothing is lost by it.
+    pub fn wake_at(&self, when: Instant) -> Instant {
+        when + WAKE_EVERY.min(self.time((self.burst - self.one) / 4))
+    }
+
+    /// Rounded up: never too early.
+    fn time(&self, parts: u128) -> Duration {
+        Duration::from_nanos(u64::try_from(parts.div_ceil(self.parts)).unwrap_or(u64::MAX))
+    }
+}
+
+/// A rate of requests: of those that are started, and of those that are sent. A request is started when its turn comes, and
+/// sent when it has a connection; were only the first limited, slow connections would let many be sent at once.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    pub starts: Meter,
+    pub sends: Meter,
+}
+
+impl Pace {
+    pub fn new(rate: Rate, burst: Option<u32>, now: Instant) -> Self {
+        let meter = Meter::new(rate, burst, now);
+        Self { starts: meter.clone(), sends: meter }
+    }
+
+    pub fn set(&mut self, rate: Rate, burst: Option<u32>, now: Instant) {
+        self.starts.set(rate, burst, now);
+        self.sends.set(rate, burst, now);
+    }
+
+    pub fn is_as_new(&self, now: Instant) -> bool {
+        self.starts.is_as_new(now) && self.sends.is_as_new(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rate(text: &str) -> Rate {
+        text.parse().expect("a rate")
+    }
+
+    /// The most that went in any stretch, beyond the rate: as many as the burst at the most.
+    fn worst(rate: Rate, sent: &[(Instant, u64)]) -> f64 {
+        let mut worst = f64::MIN;
+        // The balance of a bucket that never runs full: its highest rise above an earlier low.
+        let (mut sum, mut low) = (0.0, f64::MAX);
+        let first = sent[0].0;
+        for (at, cost) in sent {
+            let paid = (*at - first).as_secs_f64() * rate.per_second();
+            low = f64::min(low, sum - paid);
+            sum += *cost as f64;
+            worst = f64::max(worst, sum - paid - low);
+        }
+        worst
+    }
+
+    #[test]
+    fn the_burst_is_what_was_asked_for_or_10_ms_worth_and_at_least_one() {
+        for (expected, text, burst) in
+            [(1, "1/s", None), (1, "100/s", None), (500, "50000/s", None), (5, "10/s", Some(5)), (1, "1/10s", Some(1))]
+        {
+            let start = Instant::now();
+            let mut meter = Meter::new(rate(text), burst, start);
+            let at_once = std::iter::repeat_with(|| meter.take(1, start)).take_while(|when| *when == start).count();
+            assert_eq!(expected, at_once, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cost_above_the_burst_is_taken_whole_and_then_paid_off() {
+        let start = Instant::now();
+        let mut meter = Meter::new(rate("10/s"), Some(2), start);
+        assert_eq!(start, meter.take(50, start));
+        assert_eq!(start + Duration::from_millis(4900), meter.when(1, start));
+        assert_eq!(start + Duration::from_secs(5), meter.when(50, start));
+    }
+
+    #[test]
+    fn another_rate_holds_from_now_on_and_what_was_let_through_stays_on_the_account() {
+        let start = Instant::now();
+        let mut meter = Meter::new(rate("1/s"), Some(1), start);
+        meter.take(1, start);
+        meter.set(rate("10/s"), Some(1), start);
+        assert_eq!(start + Duration::from_secs(1), meter.take(1, start));
+        let then = start + Duration::from_secs(1);
+        assert_eq!(then + Duration::from_millis(100), meter.take(1, then));
+    }
+
+    proptest! {
+        /// Whoever waits as told is never early; and as long as somebody waits, nothing of the rate is lost.
+        #[test]
+        fn no_stretch_of_time_has_more_than_its_burst_and_its_rate_nor_much_less(
+            count in 1_u32..100_000,
+            per_ms in 1_u64..100_000,
+            burst in proptest::option::of(1_u32..20),
+            steps in proptest::collection::vec((0_u64..3, 0_u64..2_000_000_000, 1_u64..30), 1..200),
+        ) {
+            let rate = Rate { count: count.try_into().expect("at least one"), per: Duration::from_millis(per_ms) };
+            prop_assume!(!rate.interval().is_zero());
+            let start = Instant::now();
+            let mut meter = Meter::new(rate, burst, start);
+            let burst = burst.map_or(rate.per_second() * 0.01, f64::from).max(1.0);
+            let (mut now, mut sent, mut idle) = (start, Vec::new(), false);
+            for (kind, pause_ns, cost) in steps {
+                if kind == 0 {
+                    now += Duration::from_nanos(pause_ns);
+                    idle = true;
+                }
+                let cost = if kind == 1 { cost } else { 1 };
+                let when = meter.take(cost, now);
+                prop_assert!(when >= now);
+                now = when;
+                sent.push((when, cost));
+            }
+            let largest = sent.iter().map(|(_, cost)| *cost).max().expect("some") as f64;
+            prop_assert!(worst(rate, &sent) <= burst.max(largest) + 1e-3 * burst.max(largest), "{}", worst(rate, &sent));
+            if !idle {
+                let total: u64 = sent[..sent.len() - 1].iter().map(|(_, cost)| cost).sum();
+                let allowed = (now - start).as_secs_f64() * rate.per_second();
+                prop_assert!(total as f64 + 1e-3 * (total as f64) >= allowed, "{total} of {allowed}");
+            }
+        }
+    }
+}

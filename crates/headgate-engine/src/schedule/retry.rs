@@ -1,0 +1,221 @@
+//! Whether a row is asked again after an attempt that failed, and when.
+//!
+//! Delays have full jitter: a random time up to a bound that doubles with each attempt, so that rows that failed together
+//! don't come back together (M. Brooker, "Exponential Backoff And Jitter", AWS 2015). What a server may have acted on is only
+//! sent again if that does no harm (RFC 9110 section 9.2.2).
+
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use crate::model::error::ErrorKind;
+use crate::model::limits::Retrying;
+use crate::model::outcome::OutcomeRef;
+use crate::model::row::Before;
+
+/// How an attempt ended, as far as its row's fate depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptEnd {
+    pub status: Option<u16>,
+    /// Why there is no whole answer, if there is none.
+    pub error: Option<ErrorKind>,
+    /// It would be the same the next time: the name does not exist.
+    pub is_lasting: bool,
+}
+
+/// Of the row whose attempt ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// Attempts that ended before this one.
+    pub before: Option<Before>,
+    /// When this one began.
+    pub started: Instant,
+    /// Sending the request twice has the effect of sending it once, or the server can tell.
+    pub may_repeat: bool,
+    /// The server has named a time.
+    pub was_told_when: bool,
+}
+
+/// What becomes of a row whose attempt has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// This was the last attempt.
+    Final,
+    /// It was, since the server may have acted on it, and could not tell a second request from the first.
+    Unrepeatable,
+    /// It is asked again, not before this time.
+    Again(Instant),
+}
+
+impl AttemptEnd {
+    pub fn of(outcome: OutcomeRef<'_>) -> Self {
+        Self {
+            status: outcome.answer.map(|answer| answer.status),
+            error: outcome.failure.map(|failure| failure.kind),
+            is_lasting: outcome.failure.is_some_and(|failure| failure.is_lasting),
+        }
+    }
+
+    pub fn is_worth_another(&self, rules: &Retrying) -> bool {
+        match (self.error, self.status) {
+            (Some(kind), _) => !self.is_lasting && rules.on.has_kind(kind),
+            (None, status) => status.is_some_and(|status| rules.on.has_status(status)),
+        }
+    }
+
+    /// A whole answer that says nothing against the host.
+    pub fn is_answer(&self) -> bool {
+        self.error.is_none() && self.status.is_some() && !self.is_refusal()
+    }
+
+    /// Whether the host, and not the request, is the cause: it can't be reached, or says that it can't answer now.
+    pub fn is_refusal(&self) -> bool {
+        match (self.error, self.status) {
+            (Some(ErrorKind::Resolve), _) => !self.is_lasting,
+            (Some(kind), _) => {
+                matches!(kind, ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Timeout | ErrorKind::Closed)
+            }
+            (None, status) => matches!(status, Some(429 | 502 | 503 | 504)),
+        }
+    }
+
+    /// Whether it may be since too much was asked at once.
+    pub fn is_overload(&self) -> bool {
+        match (self.error, self.status) {
+            (Some(kind), _) => {
+                matches!(kind, ErrorKind::ConnectTimeout | ErrorKind::Timeout | ErrorKind::Closed | ErrorKind::Connect)
+            }
+            (None, status) => matches!(status, Some(429 | 503)),
+        }
+    }
+
+    /// Whether the server has surely done nothing.
+    fn did_nothing(&self, was_told_when: bool) -> bool {
+        match (self.error, self.status) {
+            (Some(kind), _) => {
+                matches!(kind, ErrorKind::Resolve | ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Tls)
+            }
+            (None, Some(429)) => true,
+            (None, Some(503)) => was_told_when,
+            (None, _) => false,
+        }
+    }
+}
+
+/// What becomes of a row after an attempt that ended so.
+pub fn fate(rules: &Retrying, end: &AttemptEnd, asked: &Asked, now: Instant, rng: &mut Rng) -> Fate {
+    let retries_before = asked.before.map_or(0, |before| before.attempts);
+    if retries_before >= rules.retries || !end.is_worth_another(rules) {
+        return Fate::Final;
+    }
+    if !(asked.may_repeat || rules.also_unsafe || end.did_nothing(asked.was_told_when)) {
+        return Fate::Unrepeatable;
+    }
+    let due = now + delay(rules, retries_before, rng);
+    let first = asked.before.map_or(asked.started, |before| before.first);
+    match rules.deadline {
+        Some(deadline) if due >= first + deadline => Fate::Final,
+        _ => Fate::Again(due),
+    }
+}
+
+fn delay(rules: &Retrying, retries_before: u16, rng: &mut Rng) -> Duration {
+    let doubled = rules.delay.saturating_mul(1_u32.checked_shl(retries_before.into()).unwrap_or(u32::MAX));
+    doubled.min(rules.max_delay).mul_f64(rng.f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ended(error: Option<ErrorKind>, status: Option<u16>) -> AttemptEnd {
+        AttemptEnd { status, error, is_lasting: false }
+    }
+
+    fn asked(started: Instant) -> Asked {
+        Asked { before: None, started, may_repeat: true, was_told_when: false }
+    }
+
+    fn is_again(rules: &Retrying, end: &AttemptEnd, asked: &Asked) -> bool {
+        matches!(fate(rules, end, asked, asked.started, &mut fastrand::Rng::with_seed(1)), Fate::Again(_))
+    }
+
+    #[test]
+    fn what_may_be_otherwise_the_next_time_is_asked_again() {
+        let (rules, asked) = (Retrying::default(), asked(Instant::now()));
+        for kind in ErrorKind::ALL {
+            use ErrorKind as Kind;
+            let expected =
+                matches!(kind, Kind::Connect | Kind::Resolve | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout);
+            assert_eq!(expected, is_again(&rules, &ended(Some(*kind), None), &asked), "{kind}");
+        }
+        for status in [200, 301, 400, 401, 404, 408, 425, 429, 500, 501, 502, 503, 504, 505] {
+            let expected = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
+            assert_eq!(expected, is_again(&rules, &ended(None, Some(status)), &asked), "{status}");
+        }
+        let no_such_name = AttemptEnd { is_lasting: true, ..ended(Some(ErrorKind::Resolve), None) };
+        assert!(!is_again(&rules, &no_such_name, &asked));
+        // The head of an answer came, and its body did not.
+        assert!(is_again(&rules, &ended(Some(ErrorKind::Closed), Some(200)), &asked));
+        assert!(!is_again(&rules, &ended(Some(ErrorKind::BodyTooLarge), Some(503)), &asked));
+    }
+
+    #[test]
+    fn what_a_server_may_have_acted_on_is_sent_again_only_if_that_does_no_harm() {
+        let rules = Retrying::default();
+        let post = Asked { may_repeat: false, ..asked(Instant::now()) };
+        for (expected, end) in [
+            (true, ended(Some(ErrorKind::Connect), None)),
+            (true, ended(Some(ErrorKind::ConnectTimeout), None)),
+            (true, ended(None, Some(429))),
+            (false, ended(None, Some(503))),
+            (false, ended(None, Some(500))),
+            (false, ended(Some(ErrorKind::Closed), None)),
+            (false, ended(Some(ErrorKind::Timeout), None)),
+        ] {
+            assert_eq!(expected, is_again(&rules, &end, &post), "{end:?}");
+            assert!(is_again(&Retrying { also_unsafe: true, ..rules.clone() }, &end, &post));
+        }
+        let told = Asked { was_told_when: true, ..post };
+        assert!(is_again(&rules, &ended(None, Some(503)), &told));
+        let fate = fate(&rules, &ended(None, Some(500)), &post, post.started, &mut fastrand::Rng::with_seed(1));
+        assert_eq!(Fate::Unrepeatable, fate);
+    }
+
+    proptest! {
+        #[test]
+        fn delays_and_attempts_keep_within_their_bounds(
+            seed in any::<u64>(), retries in 0_u16..100, delay_ms in 0_u64..5000, max_ms in 0_u64..100_000,
+            deadline_ms in proptest::option::of(0_u64..500_000),
+        ) {
+            let (delay, max_delay) = (Duration::from_millis(delay_ms), Duration::from_millis(max_ms));
+            let deadline = deadline_ms.map(Duration::from_millis);
+            let rules = Retrying { retries, delay, max_delay, deadline, ..Retrying::default() };
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let first = Instant::now();
+            let (mut now, mut before) = (first, None);
+            let mut attempts = 0_u16;
+            loop {
+                let asked = Asked { before, ..asked(now) };
+                attempts += 1;
+                match fate(&rules, &ended(None, Some(503)), &asked, now, &mut rng) {
+                    Fate::Again(due) => {
+                        let bound = delay.saturating_mul(1 << (attempts - 1).min(30)).min(max_delay);
+                        prop_assert!(due - now <= bound);
+                        prop_assert!(deadline.is_none_or(|deadline| due < first + deadline));
+                        now = due;
+                    }
+                    last => {
+                        prop_assert_eq!(Fate::Final, last);
+                        break;
+                    }
+                }
+                before = Some(Before { attempts, first });
+            }
+            prop_assert!(attempts <= retries + 1);
+            prop_assert!(deadline.is_some() || attempts == retries + 1);
+        }
+    }
+}

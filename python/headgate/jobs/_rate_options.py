@@ -1,0 +1,121 @@
+"""The options that limit what each server is asked, and how fast."""
+
+from collections.abc import Mapping
+from typing import Annotated, TypedDict, get_args
+
+from headgate._checks import one_of
+from headgate.jobs import _option_rules as rules
+from headgate.jobs._option_entry import CostOf, JobOption, LimitBy
+
+
+class RateOptions(TypedDict, total=False):
+    """How much, and how fast; a retry has these options, too."""
+
+    concurrency_per_host: Annotated[
+        int | str | Mapping[str, int | str] | None,
+        JobOption(
+            help=(
+                'Most requests in flight to each host. With `"auto"`, as many as bring the most answers, within'
+                ' `concurrency`. A mapping such as `{"slow.example": 2, "*": "auto"}` limits hosts by their names,'
+                ' `"*"` being all others.'
+            ),
+            default=None,
+            default_means="no limit but `concurrency`",
+            check=rules.host_concurrency,
+            given_as="per host",
+            group="rates",
+            metavar="[HOST=]N",
+            typed="most requests in flight to each host, or to HOST, or auto; can be repeated",
+        ),
+    ]
+    rate: Annotated[
+        str | None,
+        JobOption(
+            help=(
+                'Most requests in a time, over all hosts: `"100/s"`, `"6000/m"`, `"5000/h"`, `"1/10s"`. Each attempt'
+                " counts."
+            ),
+            default=None,
+            default_means="no limit",
+            check=rules.rate,
+            group="rates",
+            metavar="N/TIME",
+            typed="most requests in a time, such as 100/s, 6000/m or 1/10s",
+        ),
+    ]
+    rate_per_host: Annotated[
+        str | Mapping[str, str] | None,
+        JobOption(
+            help=(
+                'The same for each host. A mapping such as `{"api.example.com": "5/s", "*": "10/s"}` limits hosts by'
+                ' their names, `"*"` being all others.'
+            ),
+            default=None,
+            default_means="no limit",
+            check=rules.host_rate,
+            given_as="per host",
+            group="rates",
+            metavar="[HOST=]N/TIME",
+            typed="the same for each host, or for HOST; can be repeated",
+        ),
+    ]
+    burst: Annotated[
+        int | None,
+        JobOption(
+            help="Requests that may start at once after a pause, where a rate limits them.",
+            default=None,
+            default_means="as many as the rate allows in 10 ms, and at least 1",
+            check=rules.burst,
+            group="rates",
+            metavar="N",
+        ),
+    ]
+    limit_by: Annotated[
+        LimitBy,
+        JobOption(
+            help=(
+                "What counts as one host: a `name`, whatever the scheme and port; an `origin`, which is a scheme, a"
+                " name and a port; or an `address`, whatever the names that lead there."
+            ),
+            default="name",
+            group="rates",
+            metavar="WHAT",
+            typed="what counts as one host: name, origin or address",
+        ),
+    ]
+    rate_cost: Annotated[
+        str | None,
+        JobOption(
+            help=(
+                'Most cost in a time, for servers that count something else than requests: `"150000/m"`. What a row'
+                " costs is in `cost_column`, or is the size of its body (`cost_of`)."
+            ),
+            default=None,
+            default_means="no limit",
+            check=rules.rate,
+            group="rates",
+            metavar="N/TIME",
+            typed="most cost in a time, such as 150000/m; each row needs a cost for it",
+        ),
+    ]
+    cost_column: Annotated[
+        str | None,
+        JobOption(
+            help="The input column with the cost of each row, a number.",
+            default=None,
+            check=rules.column,
+            group="rates",
+            metavar="NAME",
+        ),
+    ]
+    cost_of: Annotated[
+        CostOf | None,
+        JobOption(
+            help="What a row costs, if the input doesn't say it: `body-bytes` is the size of the request body.",
+            default=None,
+            check=one_of(get_args(CostOf)),
+            group="rates",
+            metavar="WHAT",
+            typed="what a row costs: body-bytes, the size of its request body",
+        ),
+    ]

@@ -1,0 +1,146 @@
+"""The options that say when a row is asked again, and when a host or the job is given up."""
+
+from collections.abc import Iterable
+from typing import Annotated, TypedDict
+
+from headgate._checks import switch
+from headgate.jobs import _option_rules as rules
+from headgate.jobs._option_entry import SECONDS, JobOption
+
+
+class RetryingOptions(TypedDict, total=False):
+    """What happens after a failure; a retry has these options, too."""
+
+    retries: Annotated[
+        int,
+        JobOption(
+            help=(
+                "How often a row is asked again in a run, after the first attempt. Methods that may do something twice,"
+                " such as `POST`, are repeated only if the request can't have arrived, or the server says that it has"
+                " done nothing; see `retry_unsafe` and `idempotency_key`."
+            ),
+            default=3,
+            check=rules.retries,
+            group="retries",
+            metavar="N",
+        ),
+    ]
+    retry_on: Annotated[
+        str | Iterable[str | int],
+        JobOption(
+            help=(
+                "Which failures are worth another attempt: kinds of errors, statuses and classes, as in"
+                ' `"connect,timeout,429,5xx"` or `["connect", 429]`; `"none"` or `()`: no failure is. `timeout`'
+                " includes `connect_timeout`."
+            ),
+            default="connect,resolve,closed,timeout,408,425,429,500,502,503,504",
+            check=rules.failures,
+            given_as="failures",
+            group="retries",
+            metavar="FAILURES",
+            typed="failures that are worth another attempt, or none",
+        ),
+    ]
+    retry_delay_s: Annotated[
+        float,
+        JobOption(
+            help=(
+                "Longest delay before the second attempt. It doubles with each further one; the actual delay is drawn"
+                " evenly from zero up to it."
+            ),
+            default=0.5,
+            unit=SECONDS,
+            check=rules.time_or_none,
+            group="retries",
+            metavar="SECONDS",
+        ),
+    ]
+    retry_max_delay_s: Annotated[
+        float,
+        JobOption(
+            help="Where that doubling ends.",
+            default=60.0,
+            unit=SECONDS,
+            check=rules.time_or_none,
+            group="retries",
+            metavar="SECONDS",
+            typed="longest delay before any attempt",
+        ),
+    ]
+    deadline_s: Annotated[
+        float | None,
+        JobOption(
+            help="Longest time for a row, from its first attempt to the end of its last one.",
+            default=None,
+            default_means="none",
+            check=rules.time,
+            group="retries",
+            metavar="SECONDS",
+        ),
+    ]
+    retry_unsafe: Annotated[
+        bool,
+        JobOption(
+            help="Also repeat requests that may have an effect twice, such as a `POST` that was not answered.",
+            default=False,
+            check=switch,
+            group="retries",
+        ),
+    ]
+    idempotency_key: Annotated[
+        bool,
+        JobOption(
+            help=(
+                "Send an `Idempotency-Key` with each row that has none: a UUID that stays the same over attempts and"
+                " runs, by which a server can tell that it was asked before. Such rows are repeated whatever their"
+                " method."
+            ),
+            default=False,
+            check=switch,
+            group="retries",
+            typed="send an Idempotency-Key with each row, the same for all attempts, and repeat any method",
+        ),
+    ]
+    max_retry_after_s: Annotated[
+        float,
+        JobOption(
+            help=(
+                "Longest pause that a server may ask for, as with `Retry-After`. If one asks for more, the rows that"
+                " wait for it fail as `host_down`."
+            ),
+            default=3600.0,
+            unit=SECONDS,
+            check=rules.time_or_none,
+            group="retries",
+            metavar="SECONDS",
+        ),
+    ]
+    host_down_after_s: Annotated[
+        float,
+        JobOption(
+            help="How long a host may refuse everything before its rows fail as `host_down`.",
+            default=900.0,
+            unit=SECONDS,
+            check=rules.time,
+            group="retries",
+            metavar="SECONDS",
+        ),
+    ]
+    stop_when_failed: Annotated[
+        str | int | None,
+        JobOption(
+            help=(
+                "Stop the job when so many rows have failed, such as `1000`, or such a share of the last 1,000, as"
+                ' `"50%"`; with `"never"`, whatever happens.'
+            ),
+            default=None,
+            default_means=(
+                "if the first 1,000 rows all fail with one kind of error, of at least 10 hosts or an input of one host"
+            ),
+            check=rules.share_of_failures,
+            given_as="share",
+            group="retries",
+            metavar="SHARE",
+            typed="stop the job when such a share of rows has failed, as 50%, or so many, as 1000, or never",
+        ),
+    ]
