@@ -119,7 +119,7 @@ def test_nothing_is_sent_and_nothing_is_made(tmp_path: Path) -> None:
 
 
 def test_a_probe_sends_so_many_requests_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    with serving("--delay-s", "0.05") as server:
+    with serving("--delay", "0.05") as server:
         found = plan(f"{server}/[1-1000]", "-o", tmp_path / "out", "-c", "10", "--probe", "3")
         assert stats(server)["requests"] == 3
     assert [] == list(tmp_path.iterdir())
@@ -137,12 +137,40 @@ def test_a_probe_without_an_answer_tells_why_and_no_time(tmp_path: Path) -> None
     assert ({"connect": 2}, None, None) == (found["probe"]["errors"], found["latency_s"], found["seconds"])
 
 
-def test_the_time_follows_from_the_narrowest_limit(server: str) -> None:
-    found = plan(f"{server}/[1-50000]", "-c", "100", "--assume-latency-s", "0.5")
-    assert [("concurrency", 200.0)] == [(each["option"], each["per_s"]) for each in found["ceilings"]]
-    assert found["seconds"] == 250.0
+@pytest.mark.parametrize(
+    ("ceilings", "seconds", "flags"),
+    [
+        ([("concurrency", 200.0)], 50.0, ["-c", "100", "--assume-latency-s", "0.5"]),
+        ([("rate", 100.0)], 100.0, ["--rate", "6000/m"]),
+        (
+            [("rate", 100.0), ("concurrency", 200.0)],
+            100.0,
+            ["-c", "20", "--assume-latency-s", "0.1", "--rate", "100/s"],
+        ),
+        # Of 10,000 rows 8,000 ask one host, and take 1,600 s.
+        ([("rate_per_host", 6.25), ("rate", 100.0)], 1600.0, ["--rate-per-host", "5/s", "--rate", "100/s"]),
+        # The others take 1,000 s.
+        ([("rate_per_host", 10.0)], 1000.0, ["--rate-per-host", "b.example=2/s", "--rate-per-host", "50/s"]),
+        ([("concurrency_per_host", 25.0), ("concurrency", 2560.0)], 400.0, ["--concurrency-per-host", "2"]),
+        ([("rate_cost", 100.0)], 100.0, ["--rate-cost", "1000/s", "--cost-of", "body-bytes", "-d", "0123456789"]),
+        ([], None, []),
+    ],
+)
+def test_the_time_follows_from_the_narrowest_limit(
+    ceilings: list[tuple[str, float]], seconds: float | None, flags: list[str], tmp_path: Path
+) -> None:
+    urls = tmp_path / "urls.txt"
+    urls.write_text("".join(f"http://{'b' if row % 5 == 0 else 'a'}.example/{row}\n" for row in range(10_000)))
+    latency = ["--assume-latency-s", "0.1"] if "--concurrency-per-host" in flags else []
+    found = plan(urls, *flags, *latency)
+    assert ceilings == [(each["option"], pytest.approx(each["per_s"])) for each in found["ceilings"]]
+    assert seconds == (found["seconds"] and pytest.approx(found["seconds"]))
+
+
+def test_the_sentence_names_the_limit_and_the_time() -> None:
+    found = plan("http://127.0.0.1/[1-50000000]", "--rate", "100/s")
     assert (
-        "at most 200/s by --concurrency (100 in flight, 500 ms an answer): 50,000 rows take 4 min 10 s" == found["time"]
+        "at most 100/s by --rate: 50,000,000 rows take 5 d 18 h, unless answers take more than 2.6 s" == found["time"]
     )
 
 
@@ -203,7 +231,7 @@ def test_how_many_rows_a_text_has_is_estimated_from_its_head(tmp_path: Path) -> 
     [
         ("standard input can be read only once", ["-"]),
         ("no.txt: no such file", ["no.txt"]),
-        ('there is no column "nix" with URLs', ["rows.ndjson", "--url-column", "nix"]),
+        ('there is no column "nix" with URLs', ["rows.csv", "--url-column", "nix"]),
         ("this process may have", ["http://127.0.0.1/[1-9999999]", "-c", "9000000"]),
         ("-o out.parquet: results are a directory of files", ["http://127.0.0.1/[1-9]", "-o", "out.parquet"]),
         ("--probe must be at least 1", ["http://127.0.0.1/[1-9]", "--probe", "0"]),
@@ -215,7 +243,7 @@ def test_what_fetch_would_refuse_is_refused(
     expected: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("rows.ndjson").write_text('{"u": 1}\n')
+    Path("rows.csv").write_text("u\n1\n")
     done = headgate("plan", *arguments, check=2)
     assert expected in done.errors()[0]
     assert done.stdout == ""
