@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headgate as package
+from support.results import rows
 from support.run import LONGEST_S, headgate, serving, started, stats, wait_for_requests
 
 ROWS: list[dict[str, Any]] = [
@@ -72,12 +73,12 @@ def masked(echo: dict[str, Any]) -> dict[str, Any]:
 def test_the_first_requests_are_those_that_are_sent_without_their_secrets(
     form: str, server: str, tmp_path: Path
 ) -> None:
-    rows = rows_of(server, tmp_path, form)
-    done = headgate("plan", rows, *ASKED, "--json", check=0)
+    source = rows_of(server, tmp_path, form)
+    done = headgate("plan", source, *ASKED, "--json", check=0)
     assert [] == [secret for secret in SECRETS if secret in done.stdout + done.stderr]
     found = json.loads(done.stdout)
     assert (5, 1, 1) == (found["rows"], found["invalid_rows"], found["first_invalid"]["row"])
-    sent = {row["row"]: row["body"] for row in headgate("fetch", rows, *ASKED, "-o", "-", check=3).rows()}
+    sent = {row["row"]: row["body"] for row in headgate("fetch", source, *ASKED, "-o", "-", check=3).rows()}
     assert [0, 2, 3] == [request["row"] for request in found["requests"]]
     for request in found["requests"]:
         assert masked(json.loads(sent[request["row"]])) == shown(request)
@@ -85,8 +86,8 @@ def test_the_first_requests_are_those_that_are_sent_without_their_secrets(
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
 def test_curl_sends_what_headgate_sends(server: str, tmp_path: Path) -> None:
-    rows = rows_of(server, tmp_path, "ndjson")
-    script = headgate("plan", rows, *ASKED, "--curl", check=0).stdout
+    source = rows_of(server, tmp_path, "ndjson")
+    script = headgate("plan", source, *ASKED, "--curl", check=0).stdout
     assert [] == [secret for secret in SECRETS if secret in script]
     secrets = {"SECRET_X_KEY": "of the job", "SECRET_AUTHORIZATION": "of the row", "SECRET_COOKIE": "crumbs"}
     printed = subprocess.run(
@@ -97,7 +98,9 @@ def test_curl_sends_what_headgate_sends(server: str, tmp_path: Path) -> None:
         check=True,
     )
     sent = {
-        row["row"]: json.loads(row["body"]) for row in headgate("fetch", rows, *ASKED, "-o", "-").rows() if row["body"]
+        row["row"]: json.loads(row["body"])
+        for row in headgate("fetch", source, *ASKED, "-o", "-").rows()
+        if row["body"]
     }
     by_curl = [json.loads(line) for line in printed.stdout.splitlines()]
     assert [comparable(sent[row]) for row in (0, 2, 3)] == [comparable(echo) for echo in by_curl]
@@ -163,8 +166,9 @@ def test_the_time_follows_from_the_narrowest_limit(
     urls.write_text("".join(f"http://{'b' if row % 5 == 0 else 'a'}.example/{row}\n" for row in range(10_000)))
     latency = ["--assume-latency-s", "0.1"] if "--concurrency-per-host" in flags else []
     found = plan(urls, *flags, *latency)
-    assert ceilings == [(each["option"], pytest.approx(each["per_s"])) for each in found["ceilings"]]
-    assert seconds == (found["seconds"] and pytest.approx(found["seconds"]))
+    assert [option for option, _ in ceilings] == [each["option"] for each in found["ceilings"]]
+    assert [each["per_s"] for each in found["ceilings"]] == pytest.approx([per_s for _, per_s in ceilings])
+    assert found["seconds"] == (seconds and pytest.approx(seconds))
 
 
 def test_the_sentence_names_the_limit_and_the_time() -> None:
@@ -253,6 +257,21 @@ def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     pipe = tmp_path / "urls.txt"
     os.mkfifo(pipe)
     assert "can be read only once" in headgate("plan", pipe, check=2).errors()[0]
+
+
+def test_the_idempotency_keys_of_a_job_that_goes_on_are_those_that_it_sends(server: str, tmp_path: Path) -> None:
+    urls, out = tmp_path / "urls.txt", tmp_path / "out"
+    urls.write_text(f"{server}/echo\n")
+    headgate("fetch", urls, "-o", out, "--idempotency-key", check=0)
+    with urls.open("a") as file:
+        file.write(f"{server}/echo\n")
+    arguments = (urls, "-o", out, "--idempotency-key", "--allow-grown")
+    planned = dict(plan(*arguments)["requests"][0]["headers"])
+    headgate("fetch", *arguments, check=0)
+    assert planned == dict(json.loads(rows(out)[1]["body"])["headers"])
+
+    (note,) = plan(f"{server}/echo", "--idempotency-key")["notes"]
+    assert note.startswith("the idempotency keys are examples")
 
 
 def test_python_has_the_same_plan(server: str, tmp_path: Path) -> None:

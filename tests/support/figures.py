@@ -65,6 +65,7 @@ SUMMARY: dict[str, Any] = {
     "output": "results",
     "interrupted": False,
     "reader_gone": False,
+    "stopped_by": None,
     "notes": ["only 900 of 1,000 fit below the limit of open files"],
     "failure": None,
     "rows_known": 200_000,

@@ -65,9 +65,15 @@ def test_all_that_is_known_is_said() -> None:
             0.1,
         ),
         (
-            "at most 50/s by --rate-per-host (a.example has 60 % of the rows at 30/s): 50,000,000 rows take 11 d 13 h",
+            "at most 50/s by --rate-per-host (a.example has 60 % of the rows, at 30/s): 50,000,000 rows take 11 d 13 h",
             SLOWEST,
             1_000_000.0,
+            0.1,
+        ),
+        (
+            "at most 30/s by --rate-per-host (a.example): 50,000,000 rows take 19 d 06 h",
+            SLOWEST | {"host_share": 1.0, "per_s": 30.0},
+            1_666_666.0,
             0.1,
         ),
         (

@@ -155,14 +155,18 @@ def _way_on(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str
     elif of_a_retry or not job.finished:
         if not job.resumable:
             yield "this job can't be resumed, because its input can't be read again; a job that reads a file can"
-        # An input that was mended is another input: that job can't go on.
-        elif failure is not None and failure.kind == "output" and Path(summary.output).is_dir():
-            yield "when the cause of the failure is gone, run the same command again to resume"
-        elif summary.stopped_by is not None:
-            retry = f"headgate retry {shlex.quote(summary.output)}"
-            yield f"when the cause is gone, run the same command again for the rest, and `{retry}` for the failed rows"
         elif failure is None:
-            yield "run the same command again to resume"
+            yield _resume(summary)
+        # An input that was mended is another input: that job can't go on.
+        elif failure.kind == "output" and Path(summary.output).is_dir():
+            yield "when the cause of the failure is gone, run the same command again to resume"
+
+
+def _resume(summary: Summary) -> str:
+    if summary.stopped_by is None:
+        return "run the same command again to resume"
+    retry = f"headgate retry {shlex.quote(summary.output)}"
+    return f"when the cause is gone, run the same command again for the rest, and `{retry}` for the failed rows"
 
 
 def _place(summary: Summary) -> Iterator[str]:

@@ -104,9 +104,10 @@ def _by(ceiling: Ceiling, plan: Planned) -> Message:
     if ceiling.option in _UNIT_OF and plan.latency_s is not None:
         words.append(f"{limit}, {_format.latency(round(plan.latency_s * 1e6))} an answer")
     if ceiling.host is not None:
-        each = f" at {_rate(ceiling.limit)}" if ceiling.option not in _UNIT_OF else ""
-        share = _format.share(ceiling.host_share or 0)
-        words.append(f"{ceiling.host} has {share} of the rows{each}")
+        share = ceiling.host_share or 0
+        words.append(ceiling.host if share == 1 else f"{ceiling.host} has {_format.share(share)} of the rows")
+        if ceiling.option not in _UNIT_OF and share < 1:
+            words[-1] += f", at {_rate(ceiling.limit)}"
     option = Mention(ceiling.option)
     return (option, f" ({'; '.join(words)})") if words else (option,)
 

@@ -121,16 +121,17 @@ impl Share {
                 }
                 Turn::Fail(row, failure) => break Next::Fail(row, failure),
                 Turn::Held(until) => {
-                    if draws < MAX_DRAWS && self.draw_into(&mut gate, schedule, now) {
-                        draws += 1;
-                        continue;
-                    }
-                    let until = if draws == MAX_DRAWS { Some(now) } else { self.steer_reading(&mut gate, until, now) };
-                    break if schedule.is_over() && gate.is_empty() {
-                        Next::Ended
-                    } else {
-                        until.map_or(Next::Wait, Next::Until)
+                    let drawn = if draws < MAX_DRAWS { self.draw_into(&mut gate, now) } else { Err(NoRows::Empty) };
+                    let until = match drawn {
+                        Ok(()) => {
+                            draws += 1;
+                            continue;
+                        }
+                        Err(NoRows::Ended) if gate.is_empty() && schedule.taken() == 0 => break Next::Ended,
+                        Err(_) if draws == MAX_DRAWS => Some(now),
+                        Err(_) => self.steer_reading(&mut gate, until, now),
                     };
+                    break until.map_or(Next::Wait, Next::Until);
                 }
             }
         };
@@ -139,25 +140,16 @@ impl Share {
         next
     }
 
-    /// Draws rows for the gate, under its lock, so that they come there in their order. Whether there were any.
-    fn draw_into(&self, gate: &mut Gate, schedule: &mut Schedule, now: Instant) -> bool {
-        if !schedule.is_open() || !gate.wants_rows() || gate.is_full_of_hosts(now) {
-            return false;
+    /// Draws rows for the gate, under its lock, so that they come there in their order.
+    fn draw_into(&self, gate: &mut Gate, now: Instant) -> Result<(), NoRows> {
+        if !gate.wants_rows() || gate.is_full_of_hosts(now) {
+            return Err(NoRows::Empty);
         }
-        match self.shared.rows.try_recv(MAX_CHUNK_ROWS) {
-            Ok(rows) => {
-                for row in rows {
-                    self.offer(gate, row, now);
-                }
-                self.give_up_rows(gate);
-                true
-            }
-            Err(NoRows::Ended) => {
-                schedule.end_input();
-                false
-            }
-            Err(NoRows::Empty) => false,
+        for row in self.shared.rows.try_recv(MAX_CHUNK_ROWS)? {
+            self.offer(gate, row, now);
         }
+        self.give_up_rows(gate);
+        Ok(())
     }
 
     fn offer(&self, gate: &mut Gate, row: Row, now: Instant) {
@@ -198,7 +190,6 @@ impl Share {
             None => {
                 gate.reads_again();
                 rows.read_again(first);
-                self.shared.window.look_again();
                 until
             }
         }
@@ -206,9 +197,9 @@ impl Share {
 
     /// Whether rows that come would be drawn.
     pub(super) fn wants_rows_for_gate(&self) -> bool {
-        let schedule = self.schedule.borrow();
+        let has_place = self.schedule.borrow().has_place();
         let mut gate = self.shared.gate.lock();
-        schedule.is_open() && schedule.has_place() && gate.wants_rows() && !gate.is_full_of_hosts(Instant::now())
+        has_place && gate.wants_rows() && !gate.is_full_of_hosts(Instant::now()) && !self.shared.rows.has_ended()
     }
 
     /// When the request at `place` may be sent; `None`: now. To be asked once for each time that it is sent.
@@ -265,7 +256,7 @@ impl Share {
 
     fn may_repeat(&self, row: &Row) -> bool {
         let preparer = self.preparer.borrow();
-        preparer.is_idempotent(row)
+        preparer.is_idempotent(row) || preparer.has_idempotency_key(row)
     }
 
     /// The time that an attempt has: no more than what is left to its row.
@@ -286,3 +277,4 @@ impl AttemptEnd {
         Self { status, error: Some(failure.kind), is_lasting: failure.is_lasting }
     }
 }
+

@@ -271,7 +271,9 @@ impl Share {
     fn drawn(&self, rows: Result<Vec<Row>, NoRows>) {
         match rows {
             Ok(rows) => self.schedule.borrow_mut().offer(rows),
-            Err(_) => self.schedule.borrow_mut().end_input(),
+            Err(NoRows::Ended) => self.schedule.borrow_mut().end_input(),
+            // The gate has rows read again.
+            Err(NoRows::Stalled | NoRows::Empty) => {}
         }
     }
 

@@ -14,7 +14,6 @@ use crate::http::method::Methods;
 use crate::model::clock::Clock;
 use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
-use crate::schedule::gate::Gate;
 
 /// Whether a run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +49,6 @@ impl Shared {
     pub fn end_rows(&self) {
         self.rows.stop();
         self.window.close();
-        self.gate.change(Gate::stop);
+        self.gate.change(|gate| gate.stop(Instant::now()));
     }
 }

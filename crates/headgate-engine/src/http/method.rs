@@ -45,6 +45,11 @@ impl Methods {
     }
 }
 
+/// Whether asking twice does no more than asking once (RFC 9110 section 9.2.2), by the name of the method.
+pub fn is_idempotent(name: &str) -> bool {
+    matches!(name, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+}
+
 /// # Errors
 /// Why it is no method that can be sent, for a person.
 pub fn parse(text: &str) -> Result<Method, Reason> {
@@ -60,6 +65,13 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+
+    #[test]
+    fn those_methods_are_idempotent_that_http_says_are() {
+        for name in ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "POST", "PATCH", "LOCK", "get"] {
+            assert_eq!(Method::from_bytes(name.as_bytes()).expect("a method").is_idempotent(), is_idempotent(name));
+        }
+    }
 
     #[test]
     fn a_body_makes_a_post_where_neither_the_row_nor_the_run_names_a_method() {

@@ -6,6 +6,7 @@ pub mod deadline;
 pub mod decode;
 pub mod dial;
 pub mod h1;
+pub mod idempotency_key;
 pub mod method;
 pub mod pool;
 pub mod request;

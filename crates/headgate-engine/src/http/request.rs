@@ -16,6 +16,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::http::authorization::authorization;
+use crate::http::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::http::method::{self, Methods};
 use crate::http::site::{Found, Site, SiteMaker, Sites};
 use crate::message;
@@ -45,6 +46,8 @@ struct Prepared {
     own_headers: Option<Box<OwnHeaders>>,
     /// Neither the run nor the row says what the body is.
     is_untyped: bool,
+    /// What its key follows from, if it is to have one.
+    key: Option<(KeySalt, u64)>,
     body: Bytes,
 }
 
@@ -68,8 +71,8 @@ impl OwnHeaders {
         write_lines(&headers, wire);
     }
 
-    fn name_type(&self) -> bool {
-        self.row.iter().any(|(name, _)| *name == CONTENT_TYPE)
+    fn names(&self, wanted: &HeaderName) -> bool {
+        self.row.iter().any(|(name, _)| name == wanted)
     }
 }
 
@@ -82,6 +85,9 @@ impl Prepared {
         match &self.own_headers {
             None => wire.extend_from_slice(&self.site.headers),
             Some(own) => own.write(&self.site.route.key.origin, wire),
+        }
+        if let Some((salt, row)) = &self.key {
+            salt.write_line(*row, wire);
         }
         write_end(&self.method, &self.body, self.is_untyped, wire);
     }
@@ -124,6 +130,8 @@ pub struct Defaults {
     pub methods: Methods,
     headers: HeaderMap,
     body: Bytes,
+    /// What the keys of rows follow from, if each is to have one.
+    keys: Option<KeySalt>,
 }
 
 impl Defaults {
@@ -155,7 +163,31 @@ impl Defaults {
         if let Some(authorization) = authorization(options)? {
             headers.insert(AUTHORIZATION, authorization);
         }
-        Ok(Self { methods, headers, body: options.body.clone().unwrap_or_default().into() })
+        Ok(Self { methods, headers, body: options.body.clone().unwrap_or_default().into(), keys: None })
+    }
+
+    /// Gives each row a key of its own, unless it brings one.
+    ///
+    /// # Errors
+    /// `Usage`: all rows would have the same key from a header of the run, and be one request to a server.
+    pub fn with_keys(self, salt: KeySalt) -> Result<Self, JobError> {
+        if self.headers.contains_key(IDEMPOTENCY_KEY) {
+            return Err(JobError::usage(message!(
+                OptionName::IdempotencyKey,
+                " makes a key for each row, and ",
+                OptionName::Headers,
+                " gives the same one to all: leave one of them out"
+            )));
+        }
+        Ok(Self { keys: Some(salt), ..self })
+    }
+
+    /// Whether a server can tell by a key that it was asked a row before.
+    pub fn has_idempotency_key(&self, row: &Row) -> bool {
+        let own = |(name, _): &(Box<str>, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY.as_str());
+        self.keys.is_some()
+            || self.headers.contains_key(IDEMPOTENCY_KEY)
+            || row.extra.as_ref().is_some_and(|extra| extra.headers.iter().any(own))
     }
 }
 
@@ -180,6 +212,11 @@ impl Preparer {
         Self { defaults: Rc::new(defaults), plain: (begin.into(), end.into()), sites: Sites::new(sites) }
     }
 
+    /// See [`Defaults::has_idempotency_key`].
+    pub fn has_idempotency_key(&self, row: &Row) -> bool {
+        self.defaults.has_idempotency_key(row)
+    }
+
     /// Puts a row's request together in `wire`, but for a body that is too long for that: where it goes, and that body. Mostly
     /// copies what lies there, and takes no memory.
     ///
@@ -193,9 +230,13 @@ impl Preparer {
             && let Some((site, path)) = self.sites.known(&row.url)
         {
             let (begin, end) = &self.plain;
-            for piece in [begin, path.as_bytes(), AFTER_PATH, &site.headers, end] {
+            for piece in [begin, path.as_bytes(), AFTER_PATH, &site.headers] {
                 wire.extend_from_slice(piece);
             }
+            if let Some(salt) = &self.defaults.keys {
+                salt.write_line(row.ordinal, wire);
+            }
+            wire.extend_from_slice(end);
             return Ok((site.clone(), Bytes::new()));
         }
         let prepared = self.prepare(row)?;
@@ -214,7 +255,7 @@ impl Preparer {
 
     /// Whether sending a row's request twice has the effect of sending it once.
     pub fn is_idempotent(&self, row: &Row) -> bool {
-        Method::from_bytes(self.defaults.methods.name(row).as_bytes()).is_ok_and(|method| method.is_idempotent())
+        method::is_idempotent(self.defaults.methods.name(row))
     }
 
     fn prepare(&mut self, row: &Row) -> Result<Prepared, Failure> {
@@ -236,13 +277,15 @@ impl Preparer {
             let row = checked_headers(own_headers.iter().map(|(name, value)| (&**name, &**value)))?;
             Some(Box::new(OwnHeaders { defaults: self.defaults.clone(), authorization, row }))
         };
+        let brings_key = own_headers.as_ref().is_some_and(|own| own.names(&IDEMPOTENCY_KEY));
         let own_body = extra.and_then(|extra| extra.body.clone());
         Ok(Prepared {
             site,
             method: own_method.unwrap_or_else(|| self.defaults.methods.of_row(extra).clone()),
             path,
-            is_untyped: self.defaults.is_untyped() && !own_headers.as_ref().is_some_and(|own| own.name_type()),
+            is_untyped: self.defaults.is_untyped() && !own_headers.as_ref().is_some_and(|own| own.names(&CONTENT_TYPE)),
             own_headers,
+            key: self.defaults.keys.filter(|_| !brings_key).map(|salt| (salt, row.ordinal)),
             body: own_body.unwrap_or_else(|| self.defaults.body.clone()),
         })
     }

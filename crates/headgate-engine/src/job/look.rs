@@ -11,6 +11,7 @@ use super::open::{check_resume, done_rows_of};
 use super::part_format::PartFormat;
 use super::results::{Contents, Results};
 use crate::columns::schema::check_names;
+use crate::http::idempotency_key::KeySalt;
 use crate::model::error::JobError;
 use crate::model::options::JobOptions;
 use crate::source::fingerprint::Fingerprint;
@@ -25,6 +26,8 @@ pub enum Found {
     /// The same job goes on.
     Resumed {
         done: DoneRows,
+        /// What keys of its rows follow from.
+        key_salt: KeySalt,
         /// Nothing is left to be done.
         is_over: bool,
         /// The input was touched since: its rows are compared before any is asked.
@@ -64,5 +67,5 @@ pub fn look(
     PartFormat::new(options.sink.format, &manifest.columns(schema))?;
     let is_touched = newest.input.as_ref().is_some_and(|then| Some(&then.fingerprint) != fingerprint);
     let is_over = newest.finished && !is_touched;
-    Ok(Found::Resumed { done: done_rows_of(&newest)?, is_over, is_touched })
+    Ok(Found::Resumed { done: done_rows_of(&newest)?, key_salt: manifest.key_salt(), is_over, is_touched })
 }

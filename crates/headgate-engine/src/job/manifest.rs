@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::asked_headers::AskedHeaders;
 use super::salted_hash::salted_hash;
 use crate::columns::schema::as_begun;
+use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
@@ -26,6 +27,9 @@ pub struct Manifest {
     pub headgate_version: String,
     /// RFC 3339, UTC.
     pub started_at: String,
+    /// What keys of rows follow from. Older jobs have none.
+    #[serde(default)]
+    pub key_salt: Option<String>,
     /// What an earlier job left is being removed: that goes on before all else.
     pub clearing: bool,
     pub input: InputRecord,
@@ -79,11 +83,13 @@ impl Manifest {
         rows: Option<u64>,
         schema: &Schema,
         started_at: String,
+        key_salt: KeySalt,
     ) -> Self {
         let input = &options.source.input;
         let is_file = fingerprint.is_some() && Path::new(input).exists();
         Self {
             headgate_version: env!("CARGO_PKG_VERSION").into(),
+            key_salt: Some(key_salt.to_string()),
             clearing: false,
             input: InputRecord {
                 name: input.clone(),
@@ -116,6 +122,12 @@ impl Manifest {
             *text = without_user(text).into_owned();
         }
         self
+    }
+
+    /// What keys of its rows follow from, in each of its runs.
+    pub(super) fn key_salt(&self) -> KeySalt {
+        let stored = self.key_salt.as_ref().and_then(|salt| salt.parse().ok());
+        stored.unwrap_or_else(|| KeySalt::of_text(&self.started_at))
     }
 
     /// The columns of its results, which have been these since it began.
@@ -282,7 +294,9 @@ mod tests {
             ..JobOptions::default()
         };
         let fingerprint = Fingerprint::of(&options.source).expect("a URL");
-        let manifest = Manifest::new(&options, fingerprint, None, &Schema::empty(), "now".into()).without_user();
+        let manifest =
+            Manifest::new(&options, fingerprint, None, &Schema::empty(), "now".into(), KeySalt::of_text("salt"))
+                .without_user();
 
         assert!(!format!("{manifest:?}").contains("secret"), "{manifest:?}");
         let source = SourceOptions { input: "http://host/[1-3]".into(), ..SourceOptions::default() };

@@ -15,6 +15,7 @@ use super::storage::Storage;
 use super::watched::Watched;
 use super::writer::{JobWriter, MonotonicClock, Standing, TrackedInput};
 use crate::columns::schema::check_names;
+use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
@@ -105,7 +106,7 @@ impl OpenJob {
             // It was begun and nothing came of it: as good as none.
         }
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
-        let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at);
+        let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at, KeySalt::random()?);
         let replaces = fresh && directory.holds_rows()?;
         let (standing, done_rows) = (Standing::zero(), DoneRows::default());
         Ok(Self {
@@ -150,6 +151,11 @@ impl OpenJob {
     /// Something about its directory that its user should know.
     pub fn note(&self) -> Option<&Message> {
         self.note.as_ref()
+    }
+
+    /// What keys of its rows follow from.
+    pub fn key_salt(&self) -> KeySalt {
+        self.manifest.key_salt()
     }
 
     pub fn is_resumable(&self) -> bool {

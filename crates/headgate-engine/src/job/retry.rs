@@ -26,13 +26,16 @@ use super::status;
 use super::storage::Storage;
 use super::writer::{JobWriter, MonotonicClock, Standing};
 use crate::columns::schema::schema;
+use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::error::{ErrorKind, JobError};
 use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOptions};
+use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 use crate::parts::read::read_part;
+use crate::source::again::Again;
 use crate::source::compared::{Beyond, Compared};
 use crate::source::content::{Content, Unread};
 use crate::source::fingerprint::Fingerprint;
@@ -66,6 +69,7 @@ pub struct OpenRetry {
     standing: Standing,
     done_rows: DoneRows,
     rounds: Arc<Rounds>,
+    key_salt: KeySalt,
     notes: Vec<Message>,
 }
 
@@ -126,18 +130,25 @@ impl OpenRetry {
             kept,
             parts: parts.into_iter(),
             input: Selected::new(first, &job.source.input, Vec::new()),
-            in_round: false,
+            stage: Stage::BetweenRounds,
             round_bytes: job.sink.part_bytes,
             rounds: rounds.clone(),
         };
+        let key_salt = manifest.key_salt();
         let notes = results.note().map(Message::from).into_iter().chain(left_out).collect();
-        let open = Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, notes };
+        let open =
+            Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, key_salt, notes };
         Ok(Retry { job: open, source: Box::new(source), options: job })
     }
 
     /// What its user should know.
     pub(crate) fn notes(&self) -> &[Message] {
         &self.notes
+    }
+
+    /// What keys of its rows follow from.
+    pub(crate) fn key_salt(&self) -> KeySalt {
+        self.key_salt
     }
 
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
@@ -213,6 +224,15 @@ fn note_left_out(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option<Messag
     Some(message!("{rows} failed {what} invalid; to retry anyway, use ", OptionName::Only.set(kind)))
 }
 
+/// How far the source of a retry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    BetweenRounds,
+    InRound,
+    /// All its rows were handed on. Before the next one they must be done.
+    RoundIsRead,
+}
+
 /// Failed rows, taken from the input again.
 struct RetrySource {
     options: SourceOptions,
@@ -227,24 +247,25 @@ struct RetrySource {
     /// Parts that are not begun.
     parts: std::vec::IntoIter<PartRecord>,
     input: Selected,
-    /// The rows of a part were begun.
-    in_round: bool,
+    stage: Stage,
     /// Bytes of the parts of a round; the last one may go beyond.
     round_bytes: u64,
     rounds: Arc<Rounds>,
 }
 
 impl Source for RetrySource {
-    fn next_batch(&mut self) -> Result<Option<crate::model::row::RowBatch>, JobError> {
+    fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
         loop {
-            if self.in_round {
-                if let Some(batch) = self.input.next_batch()? {
-                    return Ok(Some(batch));
+            match self.stage {
+                Stage::InRound => {
+                    if let Some(batch) = self.input.next_batch()? {
+                        return Ok(Some(batch));
+                    }
+                    self.stage = Stage::RoundIsRead;
+                    return Ok(Some(RowBatch::new()));
                 }
-                if !self.rounds.wait_until_replaced() {
-                    return Ok(None);
-                }
-                self.in_round = false;
+                Stage::RoundIsRead if !self.rounds.wait_until_replaced() => return Ok(None),
+                Stage::RoundIsRead | Stage::BetweenRounds => {}
             }
             let round = self.next_round()?;
             let rows = round.rows();
@@ -259,7 +280,7 @@ impl Source for RetrySource {
             }
             self.input.select(rows)?;
             self.rounds.begin(round);
-            self.in_round = true;
+            self.stage = Stage::InRound;
         }
     }
 
@@ -273,6 +294,10 @@ impl Source for RetrySource {
 
     fn fingerprint(&self) -> Option<Fingerprint> {
         self.fingerprint.clone()
+    }
+
+    fn again(&self) -> Option<Again> {
+        self.input.again()
     }
 
     fn note(&self) -> Option<Message> {

@@ -24,6 +24,7 @@ pub use self::size::Size;
 use crate::columns::schema::schema;
 use crate::engine::machine;
 use crate::http::dial::tls::TlsConfigs;
+use crate::http::idempotency_key::KeySalt;
 use crate::http::request::Defaults;
 use crate::job::look::{Found, look};
 use crate::job::{DoneRows, no_rows_for};
@@ -116,8 +117,18 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let nothing_done = DoneRows::default();
     let done = if let Found::Resumed { done, .. } = &found { done } else { &nothing_done };
 
-    let (defaults, tls) = (Defaults::new(request)?, TlsConfigs::default().get(request)?);
-    let preparer = sample::preparer(defaults, tls, run.limits.limit_by);
+    let mut notes = Vec::new();
+    let mut defaults = Defaults::new(request)?;
+    if run.retrying.idempotency_key {
+        defaults = defaults.with_keys(match &found {
+            Found::Resumed { key_salt, .. } => *key_salt,
+            Found::Nothing | Found::Replaced(_) => {
+                notes.push("the idempotency keys are examples: a job that begins makes its own".into());
+                KeySalt::random()?
+            }
+        })?;
+    }
+    let preparer = sample::preparer(defaults, TlsConfigs::default().get(request)?, run.limits.limit_by);
     let sample = Sample::of(source.as_mut(), preparer, options, done)?;
     let size = Size::of(source.size(), &sample, asked, done.rows_done());
     if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
@@ -129,7 +140,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let threads = options.engine.threads.unwrap_or_else(machine::cores).min(run.concurrency);
     let files = machine::raise_open_files()?;
     files.check(needed, 0, threads)?;
-    let mut notes: Vec<Message> = [check_ports(options, needed)?, note_window(run)].into_iter().flatten().collect();
+    notes.extend([check_ports(options, needed)?, note_window(run)].into_iter().flatten());
     if matches!(found, Found::Resumed { is_touched: true, .. }) {
         notes.push("the input was touched since: its rows are compared before the first request".into());
     }

@@ -1,4 +1,6 @@
 //! Bounded hand-overs from thread to thread. They may block.
 
+pub mod again;
+mod passed;
 pub mod rows;
 pub mod window;

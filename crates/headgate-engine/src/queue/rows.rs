@@ -2,12 +2,22 @@
 //!
 //! Rows go in by whole batches and come out a few at a time, whatever a worker can use. The source is not woken for each
 //! few that were taken, but when half of the queue is free: on one core each waking costs as much as a request.
+//!
+//! Rows that were drawn may be passed over, where the input can be read again: they are left undone, and somebody beside
+//! the source reads them again when that is asked for. The source waits meanwhile, wherever it stands; so nobody needs to
+//! interrupt it. It is never further than a window beyond the first row that was passed over, but for what was queued.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 
+use super::again::AgainSender;
+use super::passed::Passed;
+pub use super::passed::ReadingAgain;
 use crate::model::row::{MAX_BATCH_ROWS, Row, RowBatch};
 
 /// Rows that may wait.
@@ -15,43 +25,118 @@ const MAX_ROWS: usize = 4 * MAX_BATCH_ROWS;
 /// Bytes that may wait; one batch may always, however large.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-#[derive(Debug, Default)]
-struct Shared {
+/// How rows that were passed over are read again.
+pub struct PassingOver {
+    /// Starts whoever reads them; called when they are asked for the first time.
+    pub start: Box<dyn FnOnce(AgainSender) + Send>,
+    /// How far the source may be beyond the first of them, in rows.
+    pub window: u64,
+}
+
+impl fmt::Debug for PassingOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PassingOver").field("window", &self.window).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
     state: Mutex<State>,
-    /// For the source: half of the queue is free, or nobody wants rows any more.
+    /// `None`: rows can't be passed over.
+    window: Option<u64>,
+    /// For the source, and whoever reads again: half of the queue is free, that began or ended, or nobody wants rows any more.
     room: Condvar,
     /// For the workers: there are rows, or there will be none.
     available: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     rows: VecDeque<Row>,
     bytes: usize,
-    source_waits: bool,
-    /// The source has no more, or nobody wants more.
-    closed: bool,
+    pub(super) source_waits: bool,
+    frontier: Frontier,
+    /// No more will come, or nobody wants more.
+    pub(super) closed: bool,
+    pub(super) passed: Passed,
+    start_again: Option<PassingOver>,
+    /// A worker is to learn that only reading again brings rows.
+    stalled_is_news: bool,
+}
+
+/// How far the source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Frontier {
+    #[default]
+    Reads,
+    /// It can't go on before rows are done that were drawn.
+    Stands,
+    /// It has no more. What was passed over may still be read again.
+    AtEnd,
 }
 
 impl State {
-    fn has_room(&self, rows: usize, bytes: usize) -> bool {
+    pub(super) fn has_room(&self, rows: usize, bytes: usize) -> bool {
         self.rows.is_empty() || self.rows.len() + rows <= MAX_ROWS && self.bytes + bytes <= MAX_BYTES
     }
 
-    fn is_half_empty(&self) -> bool {
+    pub(super) fn is_half_empty(&self) -> bool {
         self.rows.len() <= MAX_ROWS / 2 && self.bytes <= MAX_BYTES / 2
+    }
+
+    /// No row is here, and none will come.
+    fn has_ended(&self) -> bool {
+        let none_will_come =
+            self.closed || self.frontier == Frontier::AtEnd && self.passed.is_empty() && !self.passed.is_read();
+        none_will_come && self.rows.is_empty()
+    }
+
+    fn only_reading_again_helps(&self) -> bool {
+        self.frontier != Frontier::Reads && !self.passed.is_empty() && !self.passed.is_read()
+    }
+
+    /// To be called where that may have come true. Who waits is to be woken.
+    pub(super) fn tell_if_stalled(&mut self) {
+        self.stalled_is_news = self.only_reading_again_helps();
+    }
+
+    /// Queues those of the rows that were passed over, which have so many bytes.
+    pub(super) fn queue_passed(&mut self, rows: &mut RowBatch, bytes: usize) {
+        self.rows.extend(self.passed.take(rows));
+        self.bytes += bytes;
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn close(&self) {
-        self.state().closed = true;
+    /// Until there is room, or something else has changed.
+    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.room.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wake_workers(&self) {
+        self.available.notify_waiters();
+    }
+
+    pub(super) fn wake_all(&self) {
         self.room.notify_all();
         self.available.notify_waiters();
+    }
+
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+        self.wake_all();
+    }
+
+    /// Whether the source is to wait with rows up to this one, whatever room there is.
+    fn holds_back(&self, state: &mut State, last: u64) -> bool {
+        let window = self.window.unwrap_or(u64::MAX);
+        let too_far = state.passed.first().is_some_and(|first| last >= first.saturating_add(window));
+        state.frontier = if too_far { Frontier::Stands } else { Frontier::Reads };
+        too_far || state.passed.is_read()
     }
 }
 
@@ -67,115 +152,209 @@ pub struct RowReceiver {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
-pub struct ReadingAgain {
-    pub active: bool,
-    pub last_took: std::time::Duration,
-    pub ended_at: Option<std::time::Instant>,
-}
 /// Why there is no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRows {
     /// None yet.
     Empty,
-    /// None will come.
+    /// None will come by itself: only those that were passed over, once they are asked for.
+    Stalled,
+    /// None will come, unless a row that was drawn is passed over.
     Ended,
 }
 
-pub fn row_queue() -> (RowSender, RowReceiver) {
-    let shared = Arc::<Shared>::default();
+/// `passing_over`: `None` where the input can't be read again.
+pub fn row_queue(passing_over: Option<PassingOver>) -> (RowSender, RowReceiver) {
+    let window = passing_over.as_ref().map(|passing_over| passing_over.window);
+    let state = State { start_again: passing_over, ..State::default() };
+    let shared = Shared { state: Mutex::new(state), window, room: Condvar::new(), available: Notify::new() };
+    let shared = Arc::new(shared);
     (RowSender { shared: shared.clone() }, RowReceiver { shared })
 }
 
 impl RowSender {
     /// Queues rows, waiting while there is no room for them. `false`: nobody wants rows any more.
     pub fn send(&self, batch: RowBatch) -> bool {
+        let Some(last) = batch.last().map(|row| row.ordinal) else { return !self.is_closed() };
         let bytes: usize = batch.iter().map(Row::bytes).sum();
         let mut state = self.shared.state();
-        if !state.has_room(batch.len(), bytes) {
-            state.source_waits = true;
-            let waits = |state: &mut State| !state.closed && !state.is_half_empty();
-            state = self.shared.room.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
-            state.source_waits = false;
+        let mut waited = false;
+        while !state.closed {
+            if self.shared.holds_back(&mut state, last) {
+                self.tell_if_stalled(&mut state);
+            } else if state.has_room(batch.len(), bytes) || waited && state.is_half_empty() {
+                state.rows.extend(batch);
+                state.bytes += bytes;
+                drop(state);
+                self.shared.wake_workers();
+                return true;
+            } else {
+                waited = true;
+                state.source_waits = true;
+            }
+            state = self.shared.wait(state);
         }
-        if state.closed {
-            return false;
-        }
-        state.rows.extend(batch);
-        state.bytes += bytes;
-        drop(state);
-        self.shared.available.notify_waiters();
-        true
+        false
     }
-}
 
-impl RowSender {
+    /// The source has to wait until rows that were drawn are done.
+    pub fn stand(&self) {
+        let mut state = self.shared.state();
+        state.frontier = Frontier::Stands;
+        self.tell_if_stalled(&mut state);
+    }
+
+    /// The input is at its end. What was passed over may still be read again.
+    pub fn finish(self) {
+        let mut state = self.shared.state();
+        if self.shared.window.is_some() {
+            state.frontier = Frontier::AtEnd;
+        }
+        state.tell_if_stalled();
+        drop(state);
+        self.shared.wake_workers();
+    }
+
     /// Whether nobody wants rows any more.
     pub fn is_closed(&self) -> bool {
         self.shared.state().closed
+    }
+
+    fn tell_if_stalled(&self, state: &mut State) {
+        state.tell_if_stalled();
+        if state.stalled_is_news {
+            self.shared.wake_workers();
+        }
     }
 }
 
 impl Drop for RowSender {
     fn drop(&mut self) {
-        self.shared.close();
+        if self.shared.state().frontier != Frontier::AtEnd {
+            self.shared.close();
+        }
     }
 }
 
 impl RowReceiver {
     /// Up to `max` rows, when there are any. Cancel safe.
+    ///
+    /// [`NoRows::Stalled`] is told to one worker each time that it becomes so, or rows are passed over while it is so.
     pub async fn recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
         loop {
             // `Notified` counts from its creation: rows that come between the look and the wait are not missed.
             let available = self.shared.available.notified();
-            match self.try_recv(max) {
+            match self.take(max, true) {
                 Err(NoRows::Empty) => available.await,
                 rows_or_end => return rows_or_end,
             }
         }
     }
 
-    pub fn can_pass_over(&self) -> bool {
-        false
-    }
-    pub fn pass_over(&self, _o: &[u64]) {}
-    pub fn read_again(&self, _f: u64) {}
-    pub fn enough(&self) {}
-    pub fn reading_again(&self) -> ReadingAgain {
-        ReadingAgain::default()
-    }
-    pub fn passed_over(&self) -> (Option<u64>, u64) {
-        (None, 0)
-    }
-    pub fn frontier_stalled(&self) -> bool {
-        false
-    }
-
-    /// Waits until [`RowReceiver::try_recv`] has something to say. Cancel safe.
-    pub async fn available(&self) {
-        loop {
-            let available = self.shared.available.notified();
-            let state = self.shared.state();
-            if !state.rows.is_empty() || state.closed {
-                return;
-            }
-            drop(state);
-            available.await;
-        }
-    }
-
+    /// Never [`NoRows::Stalled`].
     pub fn try_recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
+        self.take(max, false)
+    }
+
+    fn take(&self, max: usize, tell: bool) -> Result<Vec<Row>, NoRows> {
         let mut state = self.shared.state();
         if state.rows.is_empty() {
-            return Err(if state.closed { NoRows::Ended } else { NoRows::Empty });
+            return Err(if state.has_ended() {
+                NoRows::Ended
+            } else if tell && mem::take(&mut state.stalled_is_news) && state.only_reading_again_helps() {
+                NoRows::Stalled
+            } else {
+                NoRows::Empty
+            });
         }
         let count = max.min(state.rows.len());
         let rows: Vec<Row> = state.rows.drain(..count).collect();
         state.bytes -= rows.iter().map(Row::bytes).sum::<usize>();
-        if state.source_waits && state.is_half_empty() {
-            self.shared.room.notify_one();
+        if state.is_half_empty() && mem::take(&mut state.source_waits) {
+            self.shared.room.notify_all();
         }
         Ok(rows)
+    }
+
+    /// Whether the input can be read again, so that rows can be passed over.
+    pub fn can_pass_over(&self) -> bool {
+        self.shared.window.is_some()
+    }
+
+    /// These rows were drawn, and are left to be read again; in any order. To be asked of one that can pass over.
+    pub fn pass_over(&self, ordinals: &[u64]) {
+        let mut state = self.shared.state();
+        if !state.closed {
+            state.passed.add(ordinals);
+            state.tell_if_stalled();
+            if state.stalled_is_news {
+                self.shared.wake_workers();
+            }
+        }
+    }
+
+    /// Has the rows that were passed over read again, from this ordinal on in their order, before the source reads on. Nothing
+    /// if that goes on already.
+    pub fn read_again(&self, from: u64) {
+        let mut state = self.shared.state();
+        if state.closed || !state.passed.ask(from) {
+            return;
+        }
+        let start = state.start_again.take();
+        drop(state);
+        match start {
+            Some(PassingOver { start, .. }) => start(AgainSender::new(self.shared.clone())),
+            None => self.shared.room.notify_all(),
+        }
+    }
+
+    /// Enough was read again: the source reads on where it stopped. What was not read stays passed over.
+    pub fn enough(&self) {
+        let mut state = self.shared.state();
+        if state.passed.enough(Instant::now()) {
+            state.tell_if_stalled();
+        }
+        drop(state);
+        self.shared.wake_all();
+    }
+
+    /// Waits until [`RowReceiver::try_recv`] has something else to say than that there is none yet, or only reading again
+    /// helps. Cancel safe.
+    pub async fn available(&self) {
+        loop {
+            let available = self.shared.available.notified();
+            let is_news = {
+                let mut state = self.shared.state();
+                let is_stalled = mem::take(&mut state.stalled_is_news) && state.only_reading_again_helps();
+                !state.rows.is_empty() || state.has_ended() || is_stalled
+            };
+            if is_news {
+                return;
+            }
+            available.await;
+        }
+    }
+
+    /// Whether no row will come, unless one that was drawn is passed over.
+    pub fn has_ended(&self) -> bool {
+        self.shared.state().has_ended()
+    }
+
+    /// Whether rows are read again, and when that was so before.
+    pub fn reading_again(&self) -> ReadingAgain {
+        self.shared.state().passed.reading_again()
+    }
+
+    /// The first row that was passed over, and how many there are.
+    pub fn passed_over(&self) -> (Option<u64>, u64) {
+        let state = self.shared.state();
+        (state.passed.first(), state.passed.count())
+    }
+
+    /// Whether the source can't go on by itself: it is at the end of the input, or as far beyond rows that are not done as it may
+    /// be.
+    pub fn frontier_stalled(&self) -> bool {
+        self.shared.state().frontier != Frontier::Reads
     }
 
     /// Marks this row as cancelled, if it is queued: whoever takes it in its turn sees to that it fails. Whether it is.
@@ -202,71 +381,4 @@ impl RowReceiver {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::model::row::RowExtra;
-
-    fn heavy(ordinal: u64) -> Row {
-        let extra = RowExtra { body: Some(vec![0; 10 << 20].into()), ..RowExtra::default() };
-        Row { extra: Some(Box::new(extra)), ..Row::new(ordinal, "http://example.com/") }
-    }
-
-    #[test]
-    fn heavy_rows_wait_for_room_and_come_in_order() {
-        let (sender, receiver) = row_queue();
-        let source = std::thread::spawn(move || (0..5).all(|ordinal| sender.send(vec![heavy(ordinal)])));
-        let mut ordinals = Vec::new();
-        loop {
-            match receiver.try_recv(1) {
-                Ok(rows) => ordinals.extend(rows.iter().map(|row| row.ordinal)),
-                Err(NoRows::Empty) => std::thread::yield_now(),
-                Err(NoRows::Ended) => break,
-            }
-            assert!(receiver.shared.state().bytes <= MAX_BYTES);
-        }
-        assert!(source.join().expect("no panic"));
-        assert_eq!(vec![0, 1, 2, 3, 4], ordinals);
-    }
-
-    #[test]
-    fn a_source_that_waits_for_room_learns_that_nobody_wants_rows() {
-        let (sender, receiver) = row_queue();
-        assert!(sender.send(vec![heavy(0)]));
-        let source = std::thread::spawn(move || sender.send(vec![heavy(1)]));
-        receiver.stop();
-        assert!(!source.join().expect("no panic"));
-    }
-
-    proptest! {
-        #[test]
-        fn every_row_comes_out_once_and_in_order_and_few_wait(
-            batches in proptest::collection::vec(1..=MAX_BATCH_ROWS, 0..20),
-            takes in proptest::collection::vec(1_usize..100, 1..5),
-        ) {
-            let (sender, receiver) = row_queue();
-            let count: usize = batches.iter().sum();
-            let source = std::thread::spawn(move || {
-                let mut ordinals = 0_u64..;
-                batches.into_iter().all(|rows| {
-                    sender.send(ordinals.by_ref().take(rows).map(|ordinal| Row::new(ordinal, "")).collect())
-                })
-            });
-            let mut ordinals = Vec::new();
-            for take in takes.iter().cycle() {
-                match receiver.try_recv(*take) {
-                    Ok(rows) => {
-                        prop_assert!((1..=*take).contains(&rows.len()));
-                        ordinals.extend(rows.iter().map(|row| row.ordinal));
-                    }
-                    Err(NoRows::Empty) => std::thread::yield_now(),
-                    Err(NoRows::Ended) => break,
-                }
-                prop_assert!(receiver.shared.state().rows.len() <= MAX_ROWS);
-            }
-            prop_assert!(source.join().expect("no panic"));
-            prop_assert_eq!((0..count as u64).collect::<Vec<_>>(), ordinals);
-        }
-    }
-}
+mod tests;

@@ -39,10 +39,14 @@ impl Window {
         self.size
     }
 
-    /// Hands rows on in pieces, each as soon as all of it is within the window, and waits in between. The rows are in
-    /// ascending order; some may be missing. `false`: nobody wants rows any more, be it here or where `send` says so.
-    pub fn pass(&self, mut rows: RowBatch, mut send: impl FnMut(RowBatch) -> bool) -> bool {
+    /// Hands rows on in pieces, each as soon as all of it is within the window, and waits in between, of which `full` is told
+    /// first. The rows are in ascending order; some may be missing. `false`: nobody wants rows any more, be it here or where
+    /// `send` says so.
+    pub fn pass(&self, mut rows: RowBatch, full: impl Fn(), mut send: impl FnMut(RowBatch) -> bool) -> bool {
         while !rows.is_empty() {
+            if self.room(&self.state(), &rows) == 0 {
+                full();
+            }
             let Some(count) = self.wait_for_room(&rows) else { return false };
             let later = rows.split_off(count);
             if !send(rows) {
@@ -80,8 +84,6 @@ impl Window {
             self.moved.notify_one();
         }
     }
-
-    pub fn look_again(&self) {}
 
     /// Nobody wants rows any more: a source that waits learns of it at once.
     pub fn close(&self) {
@@ -146,7 +148,7 @@ mod tests {
         let source = thread::spawn({
             let window = window.clone();
             // 11 and 15 are done already.
-            move || window.pass(rows([10, 12, 13, 14, 16, 17]), |piece| sender.send(ordinals(&piece)).is_ok())
+            move || window.pass(rows([10, 12, 13, 14, 16, 17]), || (), |piece| sender.send(ordinals(&piece)).is_ok())
         });
         assert_eq!(Ok(vec![10, 12, 13]), passed.recv());
         assert_eq!(10, eventually_full(&window));
@@ -176,17 +178,17 @@ mod tests {
         let window = Arc::new(Window::new(1, 0));
         let source = thread::spawn({
             let window = window.clone();
-            move || window.pass(rows([1]), |_| true)
+            move || window.pass(rows([1]), || (), |_| true)
         });
         assert_eq!(0, eventually_full(&window));
         window.close();
         assert!(!source.join().expect("no panic"));
-        assert!(!window.pass(rows([0]), |_| true), "nor later");
+        assert!(!window.pass(rows([0]), || (), |_| true), "nor later");
     }
 
     #[test]
     fn a_receiver_that_wants_no_more_ends_the_passing() {
-        assert!(!Window::new(1, 0).pass(rows([0, 1]), |_| false));
+        assert!(!Window::new(1, 0).pass(rows([0, 1]), || (), |_| false));
     }
 
     #[test]
@@ -195,7 +197,7 @@ mod tests {
         let before = Instant::now();
         let source = thread::spawn({
             let window = window.clone();
-            move || window.pass(rows([1]), |_| true)
+            move || window.pass(rows([1]), || (), |_| true)
         });
         eventually_full(&window);
         let full = window.full_for(Instant::now() + Duration::from_secs(60));
@@ -224,7 +226,7 @@ mod tests {
             let (sender, passed) = mpsc::channel();
             let source = thread::spawn({
                 let (window, newest_watermark, waiting) = (window.clone(), newest_watermark.clone(), waiting.clone());
-                move || waiting.chunks(batch).all(|chunk| window.pass(rows(chunk.iter().copied()), |piece| {
+                move || waiting.chunks(batch).all(|chunk| window.pass(rows(chunk.iter().copied()), || (), |piece| {
                     let end = newest_watermark.load(Ordering::SeqCst) + size;
                     piece.iter().all(|row| row.ordinal < end && sender.send(row.ordinal).is_ok())
                 }))

@@ -105,6 +105,7 @@ fn begin(engine: &Engine, own_engine: bool, plan: Plan, options: &JobOptions) ->
         tick: SINK_TICK.min(options.sink.commit_every).max(SHORTEST_TICK),
         request: options.request.clone(),
         run: options.run.clone(),
+        key_salt: output.key_salt()?,
         own_engine,
         notes: notes.into_iter().flatten().chain(output.notes()).collect(),
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arrow_schema::Fields;
 
+use super::again_thread;
 use super::handle::Run;
 use super::job_state::JobState;
 use super::sink_thread::{self, Done, SinkThread};
@@ -16,6 +17,7 @@ use crate::engine::shared::Shared;
 use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
 use crate::http::h1::exchange::ResponseLimits;
+use crate::http::idempotency_key::KeySalt;
 use crate::http::request::Defaults;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
@@ -52,6 +54,8 @@ pub(super) struct Launch {
     pub(super) tick: Duration,
     pub(super) request: RequestOptions,
     pub(super) run: RunOptions,
+    /// What keys of rows follow from, if each is to have one.
+    pub(super) key_salt: KeySalt,
     /// The engine is there for this run alone, and ends with it.
     pub(super) own_engine: bool,
     pub(super) notes: Vec<Message>,
@@ -75,7 +79,10 @@ impl Launch {
         room: Room,
         begin: impl FnOnce(&Arc<Window>) -> Result<Begun, JobError>,
     ) -> Result<Run, JobError> {
-        let defaults = Defaults::new(&self.request)?;
+        let mut defaults = Defaults::new(&self.request)?;
+        if self.run.retrying.idempotency_key {
+            defaults = defaults.with_keys(self.key_salt)?;
+        }
         let tls = engine.tls(&self.request)?;
         let setting = Setting {
             concurrency: self.run.concurrency,
@@ -84,9 +91,11 @@ impl Launch {
             output_is_pipe: self.output_is_pipe,
             rows_before: self.done.rows_done(),
         };
-        let (row_sender, rows) = row_queue();
-        let (stop, phase) = Stop::new(rows.clone());
         let failure = Arc::<FirstFailure>::default();
+        let again = self.source.as_ref().and_then(|source| source.again());
+        let passing_over = again.map(|again| again_thread::passing_over(again, self.run.window, failure.clone()));
+        let (row_sender, rows) = row_queue(passing_over);
+        let (stop, phase) = Stop::new(rows.clone());
         let done = Arc::<Done>::default();
         let reader_gone = Arc::<OnceLock<()>>::default();
         let notes = Arc::new(Mutex::new(self.notes));

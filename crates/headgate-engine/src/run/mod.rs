@@ -1,6 +1,7 @@
 //! One passage of a source through an engine into a sink, each end on a thread of its own, with bounded queues between
 //! them. A slow sink so holds back the workers, and those the source.
 
+mod again_thread;
 pub(crate) mod checks;
 mod handle;
 mod job;

@@ -9,6 +9,7 @@ use arrow_schema::{Fields, SchemaRef};
 use super::job_state::JobState;
 use super::launch::Begun;
 use crate::columns::schema::schema;
+use crate::http::idempotency_key::KeySalt;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
 use crate::job::{DoneRows, OpenJob, RunningJob, TrackedInput, Watched, no_rows_for};
@@ -113,6 +114,18 @@ impl PlannedOutput {
             Self::Durable(job) => job.note().cloned().into_iter().collect(),
             Self::Retry(retry) => retry.notes().to_vec(),
             Self::Passing(_) => Vec::new(),
+        }
+    }
+
+    /// What keys of rows follow from: stays the same as long as the job does, where one is remembered.
+    ///
+    /// # Errors
+    /// `Internal`: the system has no random numbers.
+    pub(super) fn key_salt(&self) -> Result<KeySalt, JobError> {
+        match self {
+            Self::Passing(_) => KeySalt::random(),
+            Self::Durable(job) => Ok(job.key_salt()),
+            Self::Retry(retry) => Ok(retry.key_salt()),
         }
     }
 

@@ -113,6 +113,7 @@ impl Drop for Stopping {
     fn drop(&mut self) {
         self.thread.outcomes.close();
         self.thread.window.close();
+        self.thread.stop.end_rows();
         if !self.all_is_written {
             self.thread.stop.at(Instant::now());
         }

@@ -39,8 +39,11 @@ pub(super) fn start(mut thread: SourceThread) -> Result<(), JobError> {
         let failure = thread.failure.clone();
         let _guard = failure.on_panic("source");
         match thread.run() {
-            // Before anybody can see that there are no more rows.
-            Ok(()) => thread.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(thread.source.note()),
+            Ok(()) => {
+                // Before anybody can see that there are no more rows.
+                thread.notes.lock().unwrap_or_else(PoisonError::into_inner).extend(thread.source.note());
+                thread.rows.finish();
+            }
             Err(error) => failure.set(error),
         }
     })
@@ -59,6 +62,9 @@ impl SourceThread {
         }
         while let Some(mut batch) = self.source.next_batch()? {
             self.note_size();
+            if batch.is_empty() {
+                self.rows.stand();
+            }
             next = batch.last().map_or(next, |row| row.ordinal + 1);
             batch.retain(|row| !self.done.is_done(row.ordinal));
             if !self.send(batch) {
@@ -72,7 +78,7 @@ impl SourceThread {
 
     /// `false`: nobody wants rows any more.
     fn send(&self, batch: RowBatch) -> bool {
-        self.window.pass(batch, |rows| self.rows.send(rows))
+        self.window.pass(batch, || self.rows.stand(), |rows| self.rows.send(rows))
     }
 
     fn note_size(&self) {

@@ -6,6 +6,7 @@ use super::checks::{check_request, check_run};
 use super::handle::Run;
 use super::launch::{Begun, Launch, SINK_TICK};
 use crate::engine::Engine;
+use crate::http::idempotency_key::KeySalt;
 use crate::job::DoneRows;
 use crate::model::error::JobError;
 use crate::model::options::{RequestOptions, RunOptions};
@@ -47,6 +48,7 @@ impl Run {
             tick: SINK_TICK,
             request,
             run,
+            key_salt: KeySalt::random()?,
             own_engine: false,
             notes: Vec::new(),
         };

@@ -32,6 +32,11 @@ impl Stop {
         self.rows.stop();
     }
 
+    /// The run has ended: nobody waits to be asked for rows any more.
+    pub(super) fn end_rows(&self) {
+        self.rows.stop();
+    }
+
     pub(super) fn was_asked_for(&self) -> bool {
         *self.phase.borrow() != Phase::Running
     }

@@ -7,6 +7,9 @@
 //! Pure, as the schedule is: times are passed in. What bounds it: the look-ahead (`look_ahead.rs`), the number of hosts
 //! (`hosts_of_run.rs`), and what is in flight.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -176,7 +179,8 @@ impl Gate {
     pub fn wants_rows(&self) -> bool {
         let nothing_is_next = self.ready.is_empty() && self.hostless.is_empty() && self.failing.is_empty();
         let has_room = self.look_ahead.can_pass_over() || !self.look_ahead.is_full();
-        nothing_is_next && has_room && !self.is_paused && !self.is_stopped
+        // Only who asks for rows learns that there are none.
+        self.is_empty() || nothing_is_next && has_room && !self.is_paused && !self.is_stopped
     }
 
     /// Whether rows that were passed over should be read again.
@@ -243,8 +247,7 @@ impl Gate {
     /// Whether a row of this host is to fail without being asked.
     fn is_refused(&mut self, index: HostIndex, now: Instant) -> bool {
         let host = self.hosts.at(index);
-        let may_probe =
-            || host.health.as_ref().is_some_and(|health| matches!(health.allowed(now), Allowed::InFlight(_)));
+        let may_probe = || host.health.as_ref().is_some_and(|health| matches!(health.allowed(now), Allowed::InFlight(_)));
         host.is_down(&self.rules.retrying, now) && !(host.waiting() == 0 && host.in_flight == 0 && may_probe())
     }
 
@@ -386,8 +389,7 @@ impl Gate {
     /// then, and not before.
     pub fn send(&mut self, index: Option<HostIndex>, now: Instant) -> Instant {
         let of_host = index.and_then(|index| self.hosts.at(index).pace.as_mut());
-        let mut meters: Vec<&mut Meter> =
-            of_host.into_iter().chain(&mut self.rate).map(|pace| &mut pace.sends).collect();
+        let mut meters: Vec<&mut Meter> = of_host.into_iter().chain(&mut self.rate).map(|pace| &mut pace.sends).collect();
         let when = meters.iter().map(|meter| meter.when(1, now)).max().unwrap_or(now);
         meters.iter_mut().for_each(|meter| meter.take_at(1, when));
         when
@@ -395,13 +397,7 @@ impl Gate {
 
     /// An attempt has ended; `name`: its host, where it was started without the gate. What becomes of its row. If it is
     /// asked again, [`Gate::put_back`] has to follow.
-    pub fn ended(
-        &mut self,
-        index: Option<HostIndex>,
-        name: impl FnOnce() -> Option<Box<str>>,
-        ended: &Ended,
-        now: Instant,
-    ) -> Fate {
+    pub fn ended(&mut self, index: Option<HostIndex>, name: impl FnOnce() -> Option<Box<str>>, ended: &Ended, now: Instant) -> Fate {
         let fate = fate(&self.rules.retrying, &ended.end, &ended.asked, now, &mut self.rng);
         let has_news = ended.told.is_some() || ended.end.is_refusal() || self.in_trouble > 0;
         let known = index.or_else(|| has_news.then(|| name().map(|name| self.host(&name, now))).flatten());
@@ -433,17 +429,8 @@ impl Gate {
         let host = self.hosts.at(index);
         let was_in_trouble = host.health.is_some();
         if let Some(time) = ended.told {
-            host.health.get_or_insert_with(|| Box::new(Health::new(now))).pause(
-                time,
-                &self.rules.retrying,
-                now,
-                &mut self.rng,
-            );
-            let count = if self.pauses.contains_key(&host.name) || self.pauses.len() < MAX_NAMED_PAUSES {
-                host.name.clone()
-            } else {
-                "others".into()
-            };
+            host.health.get_or_insert_with(|| Box::new(Health::new(now))).pause(time, &self.rules.retrying, now, &mut self.rng);
+            let count = if self.pauses.contains_key(&host.name) || self.pauses.len() < MAX_NAMED_PAUSES { host.name.clone() } else { "others".into() };
             *self.pauses.entry(count).or_default() += 1;
         }
         if ended.end.is_refusal() {
@@ -451,7 +438,7 @@ impl Gate {
         } else if ended.end.is_answer()
             && let Some(health) = &mut host.health
         {
-            health.succeeded();
+            health.succeeded(ended.asked.started);
         }
         host.health.take_if(|health| health.is_well(now));
         let is_in_trouble = host.health.is_some();
@@ -462,15 +449,7 @@ impl Gate {
     }
 
     /// A row is asked again, not before `due`.
-    pub fn put_back(
-        &mut self,
-        mut row: Row,
-        started: Instant,
-        index: Option<HostIndex>,
-        name: Option<&str>,
-        due: Instant,
-        now: Instant,
-    ) {
+    pub fn put_back(&mut self, mut row: Row, started: Instant, index: Option<HostIndex>, name: Option<&str>, due: Instant, now: Instant) {
         let before = row.before();
         let first = before.map_or(started, |before| before.first);
         row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first });
@@ -482,7 +461,7 @@ impl Gate {
             self.fail_down(index, row, now);
             return;
         }
-        if self.look_ahead.is_full() {
+        if self.look_ahead.is_full() && self.look_ahead.can_pass_over() {
             self.make_room(now);
         }
         if self.look_ahead.is_full() && self.look_ahead.has_room_for_before() {
@@ -534,8 +513,18 @@ impl Gate {
     }
 
     /// Nothing starts any more: rows that wait are left undone.
-    pub fn stop(&mut self) {
+    pub fn stop(&mut self, now: Instant) {
         self.is_stopped = true;
+        self.hostless.clear();
+        self.failing.clear();
+        for index in self.hosts.indices() {
+            let Some(host) = self.hosts.get(index) else { continue };
+            let parked = std::mem::take(&mut host.parked).into_iter().map(|parked| parked.row);
+            for row in parked.chain(std::mem::take(&mut host.retries).into_values()) {
+                self.look_ahead.leaves(&row);
+            }
+            self.settle(index, now);
+        }
     }
 
     /// Nothing starts, until it is told otherwise.

@@ -40,6 +40,8 @@ pub struct Health {
     paused_until: Option<Instant>,
     /// Longer than anybody wants to wait.
     pause_is_too_long: bool,
+    /// When it last asked for a pause, or was left alone.
+    troubled_at: Instant,
     failures: u32,
     /// When the first of these failures was.
     failing_since: Instant,
@@ -54,6 +56,7 @@ impl Health {
         Self {
             paused_until: None,
             pause_is_too_long: false,
+            troubled_at: now,
             failures: 0,
             failing_since: now,
             allowed: WELL,
@@ -77,9 +80,15 @@ impl Health {
         let until = now + time + spread;
         self.paused_until = Some(self.paused_until.map_or(until, |earlier| earlier.max(until)));
         self.allowed = 1;
+        self.troubled_at = now;
     }
 
-    pub fn succeeded(&mut self) {
+    /// An attempt was answered that began at `started`. One from before the last pause or failure says nothing of how the
+    /// host is since.
+    pub fn succeeded(&mut self, started: Instant) {
+        if started <= self.troubled_at {
+            return;
+        }
         self.failures = 0;
         self.probe = None;
         self.allowed = self.allowed.saturating_mul(2).min(WELL);
@@ -100,6 +109,7 @@ impl Health {
             None => FIRST_PROBE,
         };
         self.allowed = 1;
+        self.troubled_at = now;
         self.probe = Some((now + pause.mul_f64(0.75 + 0.5 * rng.f64()), pause));
     }
 
@@ -149,9 +159,9 @@ mod tests {
         let Allowed::Pause(until) = health.allowed(after(start, 9.999)) else { panic!("it is paused") };
         assert!(until >= after(start, 10.0) && until <= after(start, 10.5), "{:?}", until - start);
         assert_eq!(Allowed::InFlight(1), health.allowed(until));
-        health.succeeded();
+        health.succeeded(until);
         assert_eq!(Allowed::InFlight(2), health.allowed(until));
-        (0..20).for_each(|_| health.succeeded());
+        (0..20).for_each(|_| health.succeeded(until));
         assert!(health.is_well(until));
     }
 
@@ -173,7 +183,10 @@ mod tests {
             health.failed(now, &mut rng);
         }
         assert_eq!(Some(start), health.refuses_since());
-        health.succeeded();
+        health.succeeded(start);
+        assert!(health.refuses_since().is_some(), "it began before the last failure");
+        now = after(now, 0.001);
+        health.succeeded(now);
         assert_eq!((Allowed::InFlight(2), None), (health.allowed(now), health.refuses_since()));
     }
 }

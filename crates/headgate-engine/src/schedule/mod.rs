@@ -172,16 +172,11 @@ impl Schedule {
         self.places = places;
     }
 
-    pub fn is_open(&self) -> bool {
-        self.stage == Stage::Open
-    }
-
     pub fn is_draining(&self) -> bool {
         matches!(self.stage, Stage::Draining(_))
     }
 
-    /// Whether nothing more comes, and nothing is left to do here.
-    pub fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.stage == Stage::InputEnded && self.taken == 0 && self.drawn.is_empty()
     }
 

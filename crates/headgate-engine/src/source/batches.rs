@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use arrow_schema::Fields;
 
+use super::again::Again;
 use super::content::{Content, Passing, Tracked, Unread};
 use super::fingerprint::Fingerprint;
 use super::{Source, refusal};
@@ -65,6 +66,7 @@ pub(super) struct Batches<R> {
     /// `head`: the ordinal to stop before.
     end: Option<u64>,
     failed: Option<JobError>,
+    again: Option<Again>,
     tracking: Option<Tracking>,
 }
 
@@ -77,8 +79,8 @@ struct Tracking {
 }
 
 impl<R: Rows + 'static> Batches<R> {
-    pub(super) fn boxed(rows: R, head: Option<u64>) -> Box<dyn Source> {
-        Box::new(Self { rows, next_ordinal: 0, end: head, failed: None, tracking: None })
+    pub(super) fn boxed(rows: R, head: Option<u64>, again: Option<Again>) -> Box<dyn Source> {
+        Box::new(Self { rows, next_ordinal: 0, end: head, failed: None, again, tracking: None })
     }
 }
 
@@ -175,6 +177,10 @@ impl<R: Rows> Source for Batches<R> {
 
     fn fingerprint(&self) -> Option<Fingerprint> {
         self.rows.fingerprint()
+    }
+
+    fn again(&self) -> Option<Again> {
+        self.again.clone()
     }
 
     fn note(&self) -> Option<Message> {

@@ -6,6 +6,7 @@
 use arrow_schema::Fields;
 use serde::{Deserialize, Serialize};
 
+use super::again::Again;
 use super::compressed::Compression;
 use super::content::{Content, Unread};
 use super::fingerprint::Fingerprint;
@@ -123,6 +124,10 @@ impl Source for Compared {
 
     fn fingerprint(&self) -> Option<Fingerprint> {
         self.source.fingerprint()
+    }
+
+    fn again(&self) -> Option<Again> {
+        self.source.again()
     }
 
     fn note(&self) -> Option<Message> {

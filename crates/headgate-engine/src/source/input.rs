@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::READ_BYTES;
 use super::compressed::{Compression, Counted, NoGzip, is_window_too_large};
 use super::fingerprint::Fingerprint;
-use super::form::Form;
 use super::opened::{Changed, Opened, OpenedReader};
 use super::whole_lines::{HalfLine, WholeLines};
 use crate::message;
@@ -31,12 +30,13 @@ pub(super) struct Input {
 }
 
 impl Input {
+    /// From the file's beginning.
+    ///
     /// # Errors
-    /// The file can't be opened or not even begun to be read.
-    pub(super) fn open(path: &str, form: Form) -> Result<(Self, Reader), JobError> {
-        let opened = Arc::new(Opened::open(path, form)?);
+    /// The file can't even be begun to be read.
+    pub(super) fn open(opened: Arc<Opened>) -> Result<(Self, Reader), JobError> {
         let reader = OpenedReader::new(opened.clone());
-        let (input, counted) = Self::counted(path, form.compression(), Some(opened.clone()), reader);
+        let (input, counted) = Self::counted(&opened.name, opened.form.compression(), Some(opened.clone()), reader);
         let decoded = input.compression.decode(counted).map_err(|error| input.failed(&error, 0))?;
         let lines = WholeLines::new(WithoutMark::new(decoded), opened, input.compression != Compression::None);
         Ok((input, Box::new(lines)))

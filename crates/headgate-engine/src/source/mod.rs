@@ -5,6 +5,7 @@
 //! row after another (`batches::Rows`); cutting them into batches, `head` and the order of rows and errors
 //! are the same for all and live in `batches`.
 
+pub mod again;
 mod batches;
 mod cells;
 mod chunk;
@@ -36,6 +37,7 @@ mod whole_lines;
 
 use arrow_schema::Fields;
 
+use self::again::Again;
 use self::content::{Content, Tracked, Unread};
 use self::fingerprint::Fingerprint;
 pub(crate) use self::form::{is_compressed, scheme_of};
@@ -51,8 +53,9 @@ const MAX_RECORD_BYTES: usize = 16 * 1024 * 1024;
 
 /// A stream of rows in ordinals 0, 1, 2, …
 pub trait Source: Send {
-    /// The next rows, or `None` at the end of the input. Blocks. A batch is never empty, and holds at most
+    /// The next rows, or `None` at the end of the input. Blocks. A batch holds at most
     /// [`crate::model::row::MAX_BATCH_ROWS`] rows and little more than [`crate::model::row::MAX_BATCH_BYTES`].
+    /// An empty one says that the call after it waits until all rows that were handed on are done.
     ///
     /// # Errors
     /// The input can't be read further: the message names the file and the place. Rows before the place have
@@ -90,6 +93,11 @@ pub trait Source: Send {
     /// `Input`: it has other columns than then.
     fn track(&mut self, _name: &str, _then: Option<&Content>, _unread: Unread) -> Result<Option<Tracked>, JobError> {
         Ok(None)
+    }
+
+    /// The input to be read once more beside this source. `None`: it can't be.
+    fn again(&self) -> Option<Again> {
+        None
     }
 
     /// What the user should know of the input, as far as it was read: that it was written to meanwhile.

@@ -1,12 +1,16 @@
 //! Which source goes with which input.
 
+use std::sync::Arc;
+
 use super::Source;
+use super::again::Again;
 use super::batches::Batches;
 use super::delimited::Delimited;
 use super::form::Form;
 use super::input::Input;
 use super::keep;
 use super::ndjson::Ndjson;
+use super::opened::Opened;
 use super::parquet::Parquet;
 use super::pattern::Pattern;
 use super::text::Text;
@@ -22,8 +26,7 @@ use crate::model::options::SourceOptions;
 /// option that does not fit the form.
 pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     let form = Form::of(&options.input)?;
-    let keep = keep::names(options)?;
-    if !keep.is_empty() && !form.has_columns() {
+    if !keep::names(options)?.is_empty() && !form.has_columns() {
         let name = &options.input;
         return Err(JobError::input(message!(
             "{name}: there are no columns to keep in a list of URLs: ",
@@ -31,17 +34,33 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
             " is for .csv, .tsv, .ndjson and .parquet"
         )));
     }
-    Ok(match form {
-        Form::Pattern => Batches::boxed(Pattern::parse(&options.input)?, options.head),
-        Form::Stdin => Batches::boxed(Text::live("standard input", std::io::stdin()), options.head),
-        Form::Text(_) => Batches::boxed(Text::new(Input::open(&options.input, form)?), options.head),
+    let opened = match form {
+        Form::Pattern | Form::Stdin => None,
+        Form::Text(_) | Form::Delimited(..) | Form::Ndjson(_) | Form::Parquet => {
+            Some(Arc::new(Opened::open(&options.input, form)?))
+        }
+    };
+    begin(options, opened)
+}
+
+/// The source of an input that is open, from its beginning. `None`: it is no file.
+pub(super) fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
+    let (keep, head) = (keep::names(options)?, options.head);
+    let Some(opened) = opened else {
+        return Ok(if Form::of(&options.input)? == Form::Stdin {
+            Batches::boxed(Text::live("standard input", std::io::stdin()), head, None)
+        } else {
+            Batches::boxed(Pattern::parse(&options.input)?, head, Some(Again::new(options, None)))
+        });
+    };
+    let again = opened.ends().is_some().then(|| Again::new(options, Some(opened.clone())));
+    Ok(match opened.form {
         Form::Delimited(delimiter, _) => {
-            let input = Input::open(&options.input, form)?;
-            Batches::boxed(Delimited::new(input, options, &keep, delimiter)?, options.head)
+            let input = Input::open(opened)?;
+            Batches::boxed(Delimited::new(input, options, &keep, delimiter)?, head, again)
         }
-        Form::Ndjson(_) => {
-            Batches::boxed(Ndjson::new(Input::open(&options.input, form)?, options, &keep)?, options.head)
-        }
-        Form::Parquet => Batches::boxed(Parquet::open(options, &keep)?, options.head),
+        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &keep)?, head, again),
+        Form::Parquet => Batches::boxed(Parquet::open(opened, options, &keep)?, head, again),
+        Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), head, again),
     })
 }

@@ -9,9 +9,12 @@
 use std::error::Error;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use parquet::file::reader::{ChunkReader, Length};
 
 use super::fingerprint::{Ends, Stamp};
 use super::form::Form;
@@ -23,11 +26,14 @@ use crate::model::message::{Message, OptionName};
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) name: String,
+    pub(super) form: Form,
     file: File,
     /// As it was opened. `None`: no regular file, of which nothing can be known beforehand.
     then: Option<Ends>,
     /// As it was seen last.
     seen: Mutex<Option<Stamp>>,
+    /// Whoever comes to its end first says so for all who read it.
+    ends_in_half_line: OnceLock<bool>,
 }
 
 /// The content is not what it was when the file was opened.
@@ -41,7 +47,8 @@ impl Opened {
         let opened = || {
             let file = File::open(path)?;
             let then = if file.metadata()?.is_file() { Some(Ends::of(&file, form)?) } else { None };
-            Ok(Self { name: path.to_owned(), file, seen: Mutex::new(then.as_ref().map(Ends::stamp)), then })
+            let seen = Mutex::new(then.as_ref().map(Ends::stamp));
+            Ok(Self { name: path.to_owned(), form, file, then, seen, ends_in_half_line: OnceLock::new() })
         };
         opened().map_err(|error: io::Error| JobError::input(format!("{path}: can't be opened: {error}")))
     }
@@ -85,6 +92,15 @@ impl Opened {
     pub(super) fn has_grown(&self) -> bool {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.map(|seen| seen.bytes) > self.bytes()
+    }
+
+    /// Whether its last line was still being written: what is found out at its end, or what was found out there before. Then the
+    /// rows are the same ones however often it is read.
+    pub(super) fn ends_in_half_line(&self, find_out: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
+        match self.ends_in_half_line.get() {
+            Some(found) => Ok(*found),
+            None => find_out().map(|found| *self.ends_in_half_line.get_or_init(|| found)),
+        }
     }
 
     /// What was added first behind its end.
@@ -142,7 +158,7 @@ impl fmt::Display for Changed {
 
 impl Error for Changed {}
 
-/// The bytes that the file had when it was opened, from its beginning.
+/// The bytes that the file had when it was opened, from its beginning. Of a regular file there may be several.
 pub(super) struct OpenedReader {
     opened: Arc<Opened>,
     at: u64,
@@ -154,11 +170,38 @@ impl OpenedReader {
     }
 }
 
+/// For Parquet, which reads here and there: whoever does it at the same time must not move the place where another reads.
+#[derive(Debug, Clone)]
+pub(super) struct OpenedFile(pub(super) Arc<Opened>);
+
+impl Length for OpenedFile {
+    fn len(&self) -> u64 {
+        self.0.bytes().unwrap_or_default()
+    }
+}
+
+impl ChunkReader for OpenedFile {
+    type T = BufReader<OpenedReader>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        Ok(BufReader::new(OpenedReader { opened: self.0.clone(), at: start }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let mut bytes = vec![0; length];
+        self.0.file.read_exact_at(&mut bytes, start)?;
+        Ok(bytes.into())
+    }
+}
+
 impl Read for OpenedReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.opened.bytes().map_or(u64::MAX, |bytes| bytes - self.at);
+        let left = self.opened.bytes().map_or(u64::MAX, |bytes| bytes.saturating_sub(self.at));
         let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        let read = self.opened.file().read(&mut buffer[..most])?;
+        let read = match self.opened.then {
+            Some(_) => self.opened.file.read_at(&mut buffer[..most], self.at)?,
+            None => (&self.opened.file).read(&mut buffer[..most])?,
+        };
         self.at += read as u64;
         self.opened.look_again(read == 0)?;
         match self.opened.bytes() {

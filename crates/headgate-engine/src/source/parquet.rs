@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_cast::{CastOptions, cast_with_options};
@@ -23,9 +24,8 @@ use super::columns::Columns;
 use super::content::Passing;
 use super::encrypted::{ENCRYPTED, ENCRYPTED_MAGIC, has_encryption};
 use super::fingerprint::{self, Fingerprint, ParquetFile};
-use super::form::Form;
 use super::keep;
-use super::opened::{Changed, Opened};
+use super::opened::{Changed, Opened, OpenedFile};
 use super::stored;
 use crate::columns::kept::KeptCodec;
 use crate::message;
@@ -40,7 +40,7 @@ const MAGIC: &[u8; 4] = b"PAR1";
 const NEAR_BATCHES: u64 = 16;
 
 pub(super) struct Parquet {
-    opened: Opened,
+    opened: Arc<Opened>,
     fingerprint: Option<Fingerprint>,
     size: SourceSize,
     metadata: ArrowReaderMetadata,
@@ -63,10 +63,9 @@ pub(super) struct Parquet {
 }
 
 impl Parquet {
-    pub(super) fn open(options: &SourceOptions, keep: &[String]) -> Result<Self, JobError> {
+    pub(super) fn open(opened: Arc<Opened>, options: &SourceOptions, keep: &[String]) -> Result<Self, JobError> {
         let name = options.input.as_str();
         let error = |trouble: String| JobError::input(format!("{name}: {trouble}"));
-        let opened = Opened::open(name, Form::Parquet)?;
         let file = opened.file();
         let cannot_be_opened = |cause| error(format!("can't be opened: {cause}"));
         let bytes = opened.bytes().map_or_else(|| Ok(file.metadata()?.len()), Ok).map_err(cannot_be_opened)?;
@@ -222,7 +221,7 @@ impl Parquet {
 
     /// A reader of the current row group from the current row on.
     fn open_group(&self) -> Result<ParquetRecordBatchReader, String> {
-        let file = self.opened.file().try_clone().map_err(|error| error.to_string())?;
+        let file = OpenedFile(self.opened.clone());
         let mut reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![self.group])
             .with_projection(self.used.projection.clone())

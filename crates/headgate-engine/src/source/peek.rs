@@ -8,6 +8,7 @@ use crate::model::message::Message;
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 use crate::source::Source;
+use crate::source::again::Again;
 use crate::source::batches::passed;
 use crate::source::fingerprint::Fingerprint;
 
@@ -63,6 +64,10 @@ impl Source for Peeked {
 
     fn fingerprint(&self) -> Option<Fingerprint> {
         self.source.fingerprint()
+    }
+
+    fn again(&self) -> Option<Again> {
+        self.source.again()
     }
 
     fn note(&self) -> Option<Message> {

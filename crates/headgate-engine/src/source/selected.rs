@@ -6,6 +6,7 @@ use std::vec::IntoIter;
 use arrow_schema::Fields;
 
 use super::Source;
+use super::again::Again;
 use super::batches::passed;
 use super::fingerprint::Fingerprint;
 use crate::model::error::JobError;
@@ -120,6 +121,10 @@ impl Source for Selected {
 
     fn fingerprint(&self) -> Option<Fingerprint> {
         self.source.fingerprint()
+    }
+
+    fn again(&self) -> Option<Again> {
+        self.source.again()
     }
 
     fn note(&self) -> Option<Message> {

@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn what_has_arrived_is_handed_on_before_more_is_waited_for() {
         let pieces = vec!["http://a/\n", "http://b/\nhttp://c/\n", "http", "://d/\nhttp:", "//e/"];
-        let mut source = Batches::boxed(Text::live("pieces", Pieces(pieces.into_iter())), None);
+        let mut source = Batches::boxed(Text::live("pieces", Pieces(pieces.into_iter())), None, None);
         let mut batches = Vec::new();
         while let Some(batch) = source.next_batch().expect("no error in memory") {
             batches.push(batch.iter().map(|row| row.url.to_string()).collect::<Vec<_>>().join(" "));

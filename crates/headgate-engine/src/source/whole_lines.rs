@@ -25,10 +25,13 @@ impl<R> WholeLines<R> {
     }
 
     fn is_half(&self) -> io::Result<bool> {
-        if self.ends_line || !self.opened.has_grown() {
+        if self.ends_line {
             return Ok(false);
         }
-        Ok(self.compressed || !matches!(self.opened.byte_behind()?, Some(b'\n' | b'\r')))
+        self.opened.ends_in_half_line(|| {
+            let is_half = || Ok(self.compressed || !matches!(self.opened.byte_behind()?, Some(b'\n' | b'\r')));
+            if self.opened.has_grown() { is_half() } else { Ok(false) }
+        })
     }
 }
 

@@ -113,6 +113,54 @@ fn a_request_is_written_at_once_as_it_is_written_in_parts() {
 }
 
 #[test]
+fn each_row_without_a_key_of_its_own_gets_one_that_stays_the_same() {
+    let salt = KeySalt::of_text("a job");
+    let keys_in = |wire: &[u8]| -> Vec<String> {
+        let text = String::from_utf8_lossy(wire);
+        let lines = text.split("\r\n").filter_map(|line| line.strip_prefix("idempotency-key: "));
+        lines.map(str::to_owned).collect()
+    };
+    let defaults = || Defaults::new(&RequestOptions::default()).expect("good options");
+    let mut preparer = Preparer::new(defaults().with_keys(salt).expect("no other"), SiteMaker::for_tests());
+    let own = RowExtra { headers: vec![("Idempotency-KEY".into(), (*b"mine").into())], ..RowExtra::default() };
+    let mut wire = Vec::new();
+    let mut keys = |row: &Row| {
+        // Once in parts, and once as a host that was met.
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            preparer.write(row, &mut wire).expect("valid");
+            assert!(wire.ends_with(b"\r\n\r\n") && preparer.has_idempotency_key(row));
+            all.push(keys_in(&wire));
+        }
+        assert_eq!(all[0], all[1]);
+        all.remove(0)
+    };
+    let first = keys(&Row::new(0, "http://a/"));
+    assert_eq!(1, first.len());
+    assert_ne!(first, keys(&Row::new(1, "http://a/")));
+    assert_eq!(first, keys(&row_with(RowExtra { method: Some("POST".into()), ..RowExtra::default() })));
+    assert_eq!(vec!["mine".to_owned()], keys(&row_with(own.clone())));
+
+    let mut without = Preparer::new(defaults(), SiteMaker::for_tests());
+    without.write(&Row::new(0, "http://a/"), &mut wire).expect("valid");
+    assert!(keys_in(&wire).is_empty() && !without.has_idempotency_key(&Row::new(0, "http://a/")));
+    assert!(without.has_idempotency_key(&row_with(own)));
+}
+
+#[test]
+fn a_key_of_the_run_for_all_rows_is_refused_beside_one_for_each() {
+    let headers = vec![("idempotency-key".into(), "1".into())];
+    let options = RequestOptions { headers, ..RequestOptions::default() };
+    let defaults = Defaults::new(&options).expect("good options");
+    assert!(defaults.has_idempotency_key(&Row::new(0, "http://a/")));
+    let refused = defaults.with_keys(KeySalt::of_text("a job")).expect_err("one for all");
+    assert_eq!(
+        "idempotency_key makes a key for each row, and headers gives the same one to all: leave one of them out",
+        refused.to_string()
+    );
+}
+
+#[test]
 fn bad_defaults_name_their_option() {
     let bad_method = RequestOptions { method: Some("GET IT".into()), ..RequestOptions::default() };
     let bad_header = RequestOptions { headers: vec![("a".into(), "b\nc".into())], ..RequestOptions::default() };

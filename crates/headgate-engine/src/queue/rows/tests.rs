@@ -1,0 +1,102 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::row::RowExtra;
+
+fn heavy(ordinal: u64) -> Row {
+    let extra = RowExtra { body: Some(vec![0; 10 << 20].into()), ..RowExtra::default() };
+    Row { extra: Some(Box::new(extra)), ..Row::new(ordinal, "http://example.com/") }
+}
+
+#[test]
+fn heavy_rows_wait_for_room_and_come_in_order() {
+    let (sender, receiver) = row_queue(None);
+    let source = std::thread::spawn(move || (0..5).all(|ordinal| sender.send(vec![heavy(ordinal)])));
+    let mut ordinals = Vec::new();
+    loop {
+        match receiver.try_recv(1) {
+            Ok(rows) => ordinals.extend(rows.iter().map(|row| row.ordinal)),
+            Err(NoRows::Empty | NoRows::Stalled) => std::thread::yield_now(),
+            Err(NoRows::Ended) => break,
+        }
+        assert!(receiver.shared.state().bytes <= MAX_BYTES);
+    }
+    assert!(source.join().expect("no panic"));
+    assert_eq!(vec![0, 1, 2, 3, 4], ordinals);
+}
+
+#[test]
+fn a_source_that_waits_for_room_learns_that_nobody_wants_rows() {
+    let (sender, receiver) = row_queue(None);
+    assert!(sender.send(vec![heavy(0)]));
+    let source = std::thread::spawn(move || sender.send(vec![heavy(1)]));
+    receiver.stop();
+    assert!(!source.join().expect("no panic"));
+}
+
+proptest! {
+    #[test]
+    fn every_row_comes_out_once_and_in_order_and_few_wait(
+        batches in proptest::collection::vec(1..=MAX_BATCH_ROWS, 0..20),
+        takes in proptest::collection::vec(1_usize..100, 1..5),
+    ) {
+        let (sender, receiver) = row_queue(None);
+        let count: usize = batches.iter().sum();
+        let source = std::thread::spawn(move || {
+            let mut ordinals = 0_u64..;
+            batches.into_iter().all(|rows| {
+                sender.send(ordinals.by_ref().take(rows).map(|ordinal| Row::new(ordinal, "")).collect())
+            })
+        });
+        let mut ordinals = Vec::new();
+        for take in takes.iter().cycle() {
+            match receiver.try_recv(*take) {
+                Ok(rows) => {
+                    prop_assert!((1..=*take).contains(&rows.len()));
+                    ordinals.extend(rows.iter().map(|row| row.ordinal));
+                }
+                Err(NoRows::Empty | NoRows::Stalled) => std::thread::yield_now(),
+                Err(NoRows::Ended) => break,
+            }
+            prop_assert!(receiver.shared.state().rows.len() <= MAX_ROWS);
+        }
+        prop_assert!(source.join().expect("no panic"));
+        prop_assert_eq!((0..count as u64).collect::<Vec<_>>(), ordinals);
+    }
+}
+
+#[test]
+fn a_queue_that_nobody_passes_rows_over_in_has_ended_with_its_input() {
+    let start = |_| panic!("nobody asked");
+    let (sender, receiver) = row_queue(Some(PassingOver { start: Box::new(start), window: 1 }));
+    assert!(sender.send(vec![Row::new(0, "")]));
+    sender.finish();
+    assert_eq!(Ok(vec![Row::new(0, "")]), receiver.try_recv(1));
+    assert_eq!(Err(NoRows::Ended), receiver.try_recv(1));
+    receiver.read_again(0);
+    receiver.enough();
+    assert!(!receiver.reading_again().active, "there is nothing to read again");
+}
+
+#[test]
+fn a_source_that_fails_ends_it_although_rows_were_passed_over() {
+    let (sender, receiver) = row_queue(Some(PassingOver { start: Box::new(drop), window: 1 }));
+    assert!(receiver.can_pass_over());
+    assert!(sender.send(vec![Row::new(0, "")]));
+    assert!(receiver.try_recv(1).is_ok());
+    receiver.pass_over(&[0]);
+    assert_eq!(Err(NoRows::Empty), receiver.try_recv(1));
+    drop(sender);
+    assert_eq!(Err(NoRows::Ended), receiver.try_recv(1));
+}
+
+#[test]
+fn whoever_reads_again_and_fails_ends_it() {
+    let (sender, receiver) = row_queue(Some(PassingOver { start: Box::new(drop), window: 1 }));
+    assert!(sender.send(vec![Row::new(0, "")]));
+    assert!(receiver.try_recv(1).is_ok());
+    receiver.pass_over(&[0]);
+    receiver.read_again(0);
+    assert_eq!(Err(NoRows::Ended), receiver.try_recv(1));
+    assert!(!sender.send(vec![Row::new(1, "")]), "nor does anybody want more");
+}

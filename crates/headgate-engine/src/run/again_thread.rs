@@ -1,0 +1,110 @@
+//! The thread that reads rows again which were passed over: beside the source, from the same input.
+
+use std::sync::Arc;
+
+use crate::engine::failure::FirstFailure;
+use crate::engine::spawn;
+use crate::message;
+use crate::model::error::JobError;
+use crate::model::message::OptionName;
+use crate::model::row::{MAX_BATCH_ROWS, RowBatch};
+use crate::queue::again::AgainSender;
+use crate::queue::rows::PassingOver;
+use crate::source::Source;
+use crate::source::again::Again;
+
+/// Rows skipped before somebody is asked whether to go on.
+const SKIP_STEP: u64 = 1_000_000;
+/// Reads on over a gap of so many rows: a skip may cost as much as reading a batch.
+const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
+
+/// Has rows of this input read again; the thread starts when that is asked for.
+pub(super) fn passing_over(again: Again, window: u64, failure: Arc<FirstFailure>) -> PassingOver {
+    let start = move |rows: AgainSender| {
+        let thread_failure = failure.clone();
+        let started = spawn("headgate-again".into(), move || {
+            // Dropped before `rows`, whose end would look like that of the run.
+            let _guard = thread_failure.on_panic("source");
+            if let Err(error) = (AgainThread { again, rows: &rows, input: None }).run() {
+                thread_failure.set(error);
+            }
+        });
+        if let Err(error) = started {
+            failure.set(error);
+        }
+    };
+    PassingOver { start: Box::new(start), window }
+}
+
+struct AgainThread<'a> {
+    again: Again,
+    rows: &'a AgainSender,
+    /// Stays open: what is asked for next may lie behind.
+    input: Option<Input>,
+}
+
+/// The input, as far as it was read.
+struct Input {
+    source: Box<dyn Source>,
+    /// What is left of the batch that was read last.
+    read: RowBatch,
+    /// The ordinal after that batch.
+    next: u64,
+}
+
+impl AgainThread<'_> {
+    fn run(&mut self) -> Result<(), JobError> {
+        while let Some(mut from) = self.rows.wait_until_asked() {
+            while let Some(wanted) = self.rows.next_wanted(from) {
+                let input = match self.input.take_if(|input| input.position() <= wanted) {
+                    Some(input) => input,
+                    None => Input { source: self.again.open()?, read: RowBatch::new(), next: 0 },
+                };
+                let input = self.input.insert(input);
+                from = if input.read_to(wanted, self.rows, self.again.name())? && self.rows.send(&mut input.read) {
+                    input.next
+                } else {
+                    wanted
+                };
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    /// The ordinal of the first row that can still be had.
+    fn position(&self) -> u64 {
+        self.read.first().map_or(self.next, |row| row.ordinal)
+    }
+
+    /// Has the row, which is not before [`Input::position`], first among those that were read. `false`: nobody wants it any more.
+    fn read_to(&mut self, wanted: u64, rows: &AgainSender, name: &str) -> Result<bool, JobError> {
+        while self.next <= wanted {
+            self.read.clear();
+            if rows.is_enough() {
+                return Ok(false);
+            }
+            if wanted - self.next > MAX_READ_GAP {
+                self.next = wanted.min(self.next + SKIP_STEP);
+                self.source.skip_to(self.next)?;
+                continue;
+            }
+            let Some(batch) = self.source.next_batch()? else { return Err(missing(name, wanted)) };
+            self.next = batch.last().map_or(self.next, |row| row.ordinal + 1);
+            self.read = batch;
+        }
+        self.read.drain(..self.read.partition_point(|row| row.ordinal < wanted));
+        Ok(true)
+    }
+}
+
+fn missing(name: &str, row: u64) -> JobError {
+    JobError::input(message!(
+        "{name}: row {row} is no longer there: the file was changed while it was read; restore the file to resume, or start over with ",
+        OptionName::Fresh.set(true)
+    ))
+}
+
+#[cfg(test)]
+mod tests;

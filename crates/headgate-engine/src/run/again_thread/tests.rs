@@ -1,0 +1,304 @@
+//! The queue, the source's thread and this one together, with a test in the place of the workers.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::passing_over;
+use crate::engine::failure::FirstFailure;
+use crate::engine::runtime;
+use crate::job::DoneRows;
+use crate::model::options::SourceOptions;
+use crate::model::row::{MAX_BATCH_ROWS, Row};
+use crate::queue::rows::{NoRows, RowReceiver, row_queue};
+use crate::queue::window::Window;
+use crate::run::source_thread::{self, SourceThread};
+use crate::source;
+
+/// Rows that may wait in the queue.
+const QUEUED: u64 = 4 * MAX_BATCH_ROWS as u64;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Reading {
+    rows: RowReceiver,
+    window: Arc<Window>,
+    failure: Arc<FirstFailure>,
+    input_rows: Arc<OnceLock<u64>>,
+}
+
+/// `sink_has_window`: a sink advances the window. Otherwise only passed-over rows hold the source back.
+fn read(input: &str, window: u64, sink_has_window: bool) -> Reading {
+    let options = SourceOptions { input: input.into(), ..SourceOptions::default() };
+    let source = source::open::open(&options).expect("an input");
+    let failure = Arc::<FirstFailure>::default();
+    let again = source.again().expect("it can be read again");
+    let (sender, rows) = row_queue(Some(passing_over(again, window, failure.clone())));
+    let window = Arc::new(Window::new(if sink_has_window { window } else { u64::MAX }, 0));
+    let input_rows = Arc::<OnceLock<u64>>::default();
+    let thread = SourceThread {
+        size: Arc::new(Mutex::new(source.size())),
+        source,
+        done: DoneRows::default(),
+        rows: sender,
+        window: window.clone(),
+        input_rows: input_rows.clone(),
+        failure: failure.clone(),
+        notes: Arc::default(),
+    };
+    source_thread::start(thread).expect("a thread");
+    Reading { rows, window, failure, input_rows }
+}
+
+fn pattern(rows: u64) -> String {
+    format!("http://host/[1-{rows}]")
+}
+
+impl Reading {
+    /// What a worker that has nothing to do is told.
+    fn recv(&self, max: usize) -> Result<Vec<u64>, NoRows> {
+        let received = runtime().expect("an event loop").block_on(async {
+            tokio::time::timeout(PATIENCE, self.rows.recv(max)).await.expect("a worker is told what happens")
+        });
+        received.map(|rows| ordinals(&rows))
+    }
+
+    /// All rows that come by themselves, until the source can't go on.
+    fn all_until(&self, end: NoRows) -> Vec<u64> {
+        let mut all = Vec::new();
+        loop {
+            match self.recv(MAX_BATCH_ROWS) {
+                Ok(rows) => all.extend(rows),
+                Err(why) => {
+                    assert_eq!(end, why);
+                    return all;
+                }
+            }
+        }
+    }
+
+    /// Draws so many rows, and passes them over.
+    fn pass_over(&self, count: usize) -> Vec<u64> {
+        let mut drawn = Vec::new();
+        while drawn.len() < count {
+            drawn.extend(self.recv(count - drawn.len()).expect("rows"));
+        }
+        self.rows.pass_over(&drawn);
+        drawn
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.rows.stop();
+        self.window.close();
+    }
+}
+
+fn ordinals(rows: &[Row]) -> Vec<u64> {
+    rows.iter().map(|row| row.ordinal).collect()
+}
+
+fn eventually(what: &str, is_so: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "not so: {what}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn rows_come_again_while_the_source_waits_for_the_window_that_waits_for_them() {
+    let reading = read(&pattern(10), 4, true);
+    assert_eq!(vec![0, 1, 2], reading.pass_over(3));
+    assert_eq!(vec![3], reading.all_until(NoRows::Stalled));
+    assert_eq!((true, (Some(0), 3)), (reading.rows.frontier_stalled(), reading.rows.passed_over()));
+
+    reading.rows.read_again(1);
+    assert_eq!(vec![1, 2], reading.all_until(NoRows::Stalled), "row 0 is still passed over, and the window full");
+    assert_eq!((Some(0), 1), reading.rows.passed_over());
+    let read_again = reading.rows.reading_again();
+    assert_eq!((false, true), (read_again.active, read_again.ended_at.is_some()));
+
+    reading.rows.read_again(0);
+    assert_eq!(Ok(vec![0]), reading.recv(10));
+    reading.window.advance(10);
+    assert_eq!((4..10).collect::<Vec<_>>(), reading.all_until(NoRows::Ended));
+    assert_eq!(Some(&10), reading.input_rows.get());
+}
+
+#[test]
+fn rows_that_are_passed_over_at_the_end_of_the_input_come_again_and_only_then_it_has_ended() {
+    let reading = read(&pattern(5), 100, true);
+    assert_eq!(vec![0, 1, 2, 3, 4], reading.pass_over(5));
+    assert_eq!(Err(NoRows::Stalled), reading.recv(1));
+    assert_eq!(Err(NoRows::Empty), reading.rows.try_recv(1), "nothing has ended");
+    for from in [0, 3] {
+        reading.rows.read_again(from);
+        let drawn = reading.all_until(if from == 0 { NoRows::Ended } else { NoRows::Stalled });
+        assert_eq!((from..5).collect::<Vec<_>>(), drawn);
+        // A worker may still have them when another was told of the end.
+        reading.rows.pass_over(&drawn);
+    }
+    reading.rows.read_again(0);
+    assert_eq!(vec![0, 1, 2, 3, 4], reading.all_until(NoRows::Ended));
+}
+
+#[test]
+fn without_a_window_the_source_is_held_back_by_the_first_row_that_was_passed_over() {
+    let reading = read(&pattern(100_000), 100, false);
+    reading.pass_over(1);
+    let last = reading.all_until(NoRows::Stalled).pop().expect("rows");
+    assert!((100..100 + QUEUED).contains(&last), "{last}");
+    assert!(reading.rows.frontier_stalled());
+    reading.rows.read_again(0);
+    let rest = reading.all_until(NoRows::Ended);
+    assert_eq!((0, last + 1, 99_999), (rest[0], rest[1], rest[rest.len() - 1]));
+}
+
+#[test]
+fn enough_leaves_what_was_not_read_passed_over_and_the_source_goes_on() {
+    let count = 3 * QUEUED;
+    let reading = read(&pattern(2 * count), 2 * count, true);
+    reading.pass_over(count as usize);
+    reading.rows.read_again(0);
+    let again = reading.recv(10).expect("rows");
+    reading.rows.enough();
+    eventually("it ends", || !reading.rows.reading_again().active);
+    let mut rest = reading.all_until(NoRows::Stalled);
+    let (_, left) = reading.rows.passed_over();
+    assert!((count - QUEUED - 10..count).contains(&left), "{left}");
+    // From where it was left, without a row missing, although some had been read and not handed on.
+    reading.rows.read_again(0);
+    rest.extend(again);
+    rest.extend(reading.all_until(NoRows::Ended));
+    rest.sort_unstable();
+    assert_eq!((0..2 * count).collect::<Vec<_>>(), rest);
+}
+
+#[test]
+fn a_stop_ends_all_of_it_at_once() {
+    for asked in [false, true] {
+        let reading = read(&pattern(100), 10, true);
+        reading.pass_over(10);
+        if asked {
+            reading.rows.read_again(0);
+        }
+        reading.rows.stop();
+        reading.window.close();
+        assert_eq!(Err(NoRows::Ended), reading.recv(1));
+        let (window, failure) = (reading.window.clone(), reading.failure.clone());
+        drop(reading);
+        eventually("the source's thread has ended", || Arc::strong_count(&window) == 1);
+        eventually("the other one, too", || Arc::strong_count(&failure) == 1);
+    }
+}
+
+#[test]
+fn the_file_that_was_opened_is_read_again_whatever_its_name_leads_to_and_was_added() {
+    for extension in ["txt", "csv"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(format!("urls.{extension}"));
+        let text: String = "url\n".chars().chain((0..5).flat_map(|_| "http://host/\n".chars())).collect();
+        fs::write(&path, text.strip_prefix(if extension == "txt" { "url\n" } else { "" }).expect("a header"))
+            .expect("written");
+        let reading = read(path.to_str().expect("text"), 100, true);
+        reading.pass_over(5);
+        let mut file = fs::OpenOptions::new().append(true).open(&path).expect("the file");
+        std::io::Write::write_all(&mut file, b"http://added/\n").expect("appended");
+        fs::rename(&path, directory.path().join("moved")).expect("moved");
+        fs::write(&path, "url\nhttp://another/\n").expect("written");
+        reading.rows.read_again(0);
+        assert_eq!(vec![0, 1, 2, 3, 4], reading.all_until(NoRows::Ended), "{extension}");
+        assert_eq!(None, reading.failure.get());
+    }
+}
+
+#[test]
+fn a_file_that_was_changed_meanwhile_ends_the_run_as_it_does_when_it_is_read_first() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("urls.txt");
+    fs::write(&path, "http://host/1\nhttp://host/2\n").expect("written");
+    let reading = read(path.to_str().expect("text"), 100, true);
+    reading.pass_over(2);
+    assert_eq!(Err(NoRows::Stalled), reading.recv(1));
+    fs::write(&path, "http://host/3\nhttp://host/4\nhttp://host/5\n").expect("written");
+    reading.rows.read_again(0);
+    assert_eq!(Err(NoRows::Ended), reading.recv(1), "the run ends");
+    let failure = reading.failure.get().expect("it failed").to_string();
+    assert!(failure.contains("urls.txt: changed while it was read"), "{failure}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn every_row_is_drawn_until_it_is_done_and_by_one_at_a_time_and_it_ends(
+        count in 0_u64..6000,
+        size in 1_u64..6000,
+        sink_has_window in any::<bool>(),
+        takes in proptest::collection::vec(1_usize..200, 1..8),
+        picks in proptest::collection::vec(any::<Index>(), 1..400),
+    ) {
+        let reading = read(&pattern(count + 1), size, sink_has_window);
+        let count = count + 1;
+        let (mut takes, mut picks) = (takes.iter().cycle(), picks.iter());
+        // When nothing is left of them, all is done that comes.
+        let mut pick = |of: usize| picks.next().map_or(of - 1, |index| index.index(of));
+        let (mut in_hand, mut done, mut passed) = (Vec::<u64>::new(), BTreeSet::new(), vec![0_u8; count as usize]);
+        let mut watermark = 0;
+        loop {
+            let max = *takes.next().expect("without end");
+            // Waits only where nothing is in hand: the window may wait for that.
+            let drawn = if in_hand.is_empty() {
+                reading.recv(max)
+            } else {
+                reading.rows.try_recv(max).map(|rows| ordinals(&rows))
+            };
+            match drawn {
+                Ok(drawn) => {
+                    for row in &drawn {
+                        prop_assert!(!done.contains(row) && !in_hand.contains(row), "row {row} came twice");
+                        prop_assert!(!sink_has_window || *row < watermark + size, "row {row} is beyond the window");
+                    }
+                    in_hand.extend(drawn);
+                }
+                Err(NoRows::Ended) if in_hand.is_empty() => break,
+                Err(NoRows::Stalled) => {
+                    let (first, left) = reading.rows.passed_over();
+                    prop_assert!(left > 0 && reading.rows.frontier_stalled());
+                    reading.rows.read_again(first.expect("one was passed over"));
+                }
+                Err(_) => {}
+            }
+            match pick(8) {
+                0 => reading.rows.read_again(pick(count as usize) as u64),
+                1 => reading.rows.enough(),
+                2..=4 => {
+                    let mut left: Vec<u64> = in_hand.split_off(pick(in_hand.len() + 1));
+                    // Each a few times at most, so that there is an end.
+                    in_hand.extend(left.extract_if(.., |row| passed[*row as usize] == 3));
+                    for row in &left {
+                        passed[*row as usize] += 1;
+                    }
+                    reading.rows.pass_over(&left);
+                }
+                _ => {
+                    let kept = in_hand.split_off(pick(in_hand.len() + 1));
+                    done.extend(std::mem::replace(&mut in_hand, kept));
+                    watermark += (watermark..count).take_while(|row| done.contains(row)).count() as u64;
+                    reading.window.advance(watermark);
+                }
+            }
+            if let (Some(first), _) = reading.rows.passed_over() {
+                prop_assert!(first < count);
+            }
+        }
+        prop_assert_eq!((0..count).collect::<BTreeSet<_>>(), done);
+        prop_assert_eq!(None, reading.failure.get());
+        prop_assert_eq!(Some(&count), reading.input_rows.get());
+    }
+}

@@ -1,0 +1,403 @@
+//! The gate against a model of servers, workers and an input that is read again, on a virtual clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::limits::{HostConcurrency, LimitBy, PerHost};
+
+fn rules() -> Rules {
+    Rules { limits: Limits::default(), retrying: Retrying::default(), concurrency: 100 }
+}
+
+fn end(status: u16) -> AttemptEnd {
+    AttemptEnd { status: Some(status), error: None, is_lasting: false }
+}
+
+fn asked(row: &Row, started: Instant) -> Asked {
+    Asked { before: row.before(), started, may_repeat: true, was_told_when: false }
+}
+
+fn ms(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+/// What a driver does with a gate, one attempt after another.
+struct Driver {
+    gate: Gate,
+    /// When all attempts begin.
+    began: Instant,
+    now: Instant,
+}
+
+impl Driver {
+    fn new(rules: Rules) -> Self {
+        let now = Instant::now();
+        Self { gate: Gate::new(rules, true, 7, now), began: now, now }
+    }
+
+    fn offer(&mut self, ordinal: u64, host: &str) {
+        self.gate.offer(Row::new(ordinal, format!("http://{host}/{ordinal}")), Some(host), self.now);
+    }
+
+    fn started(&mut self) -> Vec<(Row, Option<HostIndex>)> {
+        std::iter::from_fn(|| match self.gate.next(self.now) {
+            Turn::Start(row, host) => Some((row, host)),
+            _ => None,
+        })
+        .collect()
+    }
+
+    fn ordinals(&mut self) -> Vec<u64> {
+        self.started().into_iter().map(|(row, _)| row.ordinal).collect()
+    }
+
+    fn end(&mut self, (row, host): (Row, Option<HostIndex>), end: AttemptEnd, told: Option<Duration>) -> Fate {
+        let ended = Ended { end, asked: asked(&row, self.began), told };
+        let fate = self.gate.ended(host, || None, &ended, self.now);
+        if let Fate::Again(due) = fate {
+            self.gate.put_back(row, self.now, host, None, due, self.now);
+        }
+        fate
+    }
+}
+
+#[test]
+fn rows_of_a_host_that_is_held_back_wait_and_the_others_pass() {
+    let limits =
+        Limits { concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() }, ..Limits::default() };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    for (ordinal, host) in [(0, "a"), (1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "b")] {
+        driver.offer(ordinal, host);
+    }
+    let mut first = driver.started();
+    assert_eq!(vec![0, 3], first.iter().map(|(row, _)| row.ordinal).collect::<Vec<_>>());
+    driver.end(first.pop().expect("two"), end(200), None);
+    assert_eq!(vec![5], driver.ordinals());
+    driver.end(first.pop().expect("two"), end(200), None);
+    assert_eq!(vec![1], driver.ordinals());
+}
+
+#[test]
+fn a_host_that_asks_for_a_pause_is_left_alone_until_then_and_the_row_waits_without_a_place() {
+    let mut driver = Driver::new(rules());
+    (0..6).for_each(|ordinal| driver.offer(ordinal, "a"));
+    driver.offer(6, "b");
+    let mut started = driver.started();
+    assert_eq!(7, started.len());
+    let first = started.remove(0);
+    assert!(matches!(driver.end(first, end(429), Some(ms(2000))), Fate::Again(_)));
+    (7..10).for_each(|ordinal| driver.offer(ordinal, "a"));
+    driver.offer(10, "b");
+    assert_eq!(vec![10], driver.ordinals());
+    driver.now += ms(1999);
+    assert_eq!(Vec::<u64>::new(), driver.ordinals());
+    driver.now += ms(2000) / 20;
+    // What was in flight before says nothing of how it is now.
+    started.into_iter().for_each(|row| assert_eq!(Fate::Final, driver.end(row, end(200), None)));
+    assert_eq!(vec![0], driver.ordinals());
+}
+
+#[test]
+fn the_rows_of_a_host_that_refuses_everything_for_too_long_fail_and_the_others_go_on() {
+    let mut driver = Driver::new(rules());
+    (0..100).for_each(|ordinal| driver.offer(ordinal, "dead"));
+    let refused = AttemptEnd { status: None, error: Some(ErrorKind::Connect), is_lasting: false };
+    let start = driver.now;
+    let (mut attempts, mut down) = (0, 0);
+    while driver.now < start + Duration::from_secs(3600) {
+        match driver.gate.next(driver.now) {
+            Turn::Start(row, host) => {
+                attempts += 1;
+                driver.end((row, host), refused, None);
+            }
+            Turn::Fail(_, failure) => {
+                assert_eq!(ErrorKind::HostDown, failure.kind);
+                assert!(driver.now >= start + Retrying::default().host_down_after);
+                down += 1;
+            }
+            Turn::Held(Some(until)) => driver.now = until,
+            Turn::Held(None) => break,
+        }
+    }
+    assert!(driver.gate.is_empty());
+    assert!((20..80).contains(&attempts) && (60..=100).contains(&down), "{attempts} attempts, {down} down");
+}
+
+#[test]
+fn a_pause_that_is_too_long_ends_the_rows_of_its_host() {
+    let mut driver = Driver::new(rules());
+    (0..3).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let mut started = driver.started();
+    (3..5).for_each(|ordinal| driver.offer(ordinal, "a"));
+    driver.end(started.remove(0), end(503), Some(Duration::from_secs(7200)));
+    let failed = |turn| matches!(turn, Turn::Fail(_, Failure { kind: ErrorKind::HostDown, .. }));
+    for _ in 0..3 {
+        assert!(failed(driver.gate.next(driver.now)));
+    }
+    driver.offer(5, "a");
+    assert!(failed(driver.gate.next(driver.now)));
+    assert!(matches!(driver.gate.next(driver.now), Turn::Held(_)));
+}
+
+#[test]
+fn nobody_keeps_account_where_nothing_is_limited_and_all_hosts_are_well() {
+    let mut driver = Driver::new(rules());
+    assert!(!driver.gate.is_needed());
+    driver.gate.ended(None, || Some("a".into()), &Ended { end: end(503), asked: asked(&Row::new(0, ""), driver.now), told: None }, driver.now);
+    driver.gate.put_back(Row::new(0, ""), driver.now, None, Some("a"), driver.now, driver.now);
+    assert!(driver.gate.is_needed());
+    let started = driver.started().remove(0);
+    assert_eq!(1, started.0.attempts_before());
+    driver.end(started, end(200), None);
+    assert!(!driver.gate.is_needed());
+}
+
+#[test]
+fn a_row_that_is_cancelled_while_it_waits_fails_at_once() {
+    let limits = Limits { rate: Some("1/s".parse().expect("a rate")), ..Limits::default() };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    (0..3).for_each(|ordinal| driver.offer(ordinal, "a"));
+    assert_eq!(vec![0], driver.ordinals());
+    assert!(driver.gate.cancel(2, driver.now));
+    assert!(!driver.gate.cancel(0, driver.now));
+    let Turn::Fail(row, failure) = driver.gate.next(driver.now) else { panic!("it fails") };
+    assert_eq!((2, ErrorKind::Cancelled), (row.ordinal, failure.kind));
+}
+
+/// What a server does with a request.
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    Ok,
+    Status(u16),
+    Pause(u64),
+    Closed,
+}
+
+fn answer() -> impl Strategy<Value = Answer> {
+    prop_oneof![
+        8 => Just(Answer::Ok),
+        1 => prop::sample::select(vec![404, 429, 500, 503]).prop_map(Answer::Status),
+        1 => (0_u64..5000).prop_map(Answer::Pause),
+        1 => Just(Answer::Closed),
+    ]
+}
+
+#[derive(Debug, Clone)]
+struct Scene {
+    rows: u64,
+    hosts: u64,
+    /// Rows of a host stand together.
+    is_sorted: bool,
+    can_pass_over: bool,
+    rate: Option<u32>,
+    rate_per_host: Option<u32>,
+    concurrency_per_host: Option<u32>,
+    cost_rate: Option<u32>,
+    places: usize,
+    room: usize,
+    answers: Vec<Answer>,
+    latencies_ms: Vec<u64>,
+}
+
+fn scene() -> impl Strategy<Value = Scene> {
+    let limits = (
+        proptest::option::of(1_u32..500),
+        proptest::option::of(1_u32..200),
+        proptest::option::of(1_u32..4),
+        proptest::option::of(50_u32..2000),
+    );
+    let shape = (1_u64..300, 1_u64..12, any::<bool>(), any::<bool>(), 1_usize..20, 4_usize..60);
+    (shape, limits, prop::collection::vec(answer(), 1..40), prop::collection::vec(1_u64..300, 1..10)).prop_map(
+        |((rows, hosts, is_sorted, can_pass_over, places, room), limits, answers, latencies_ms)| Scene {
+            rows,
+            hosts,
+            is_sorted,
+            can_pass_over,
+            rate: limits.0,
+            rate_per_host: limits.1,
+            concurrency_per_host: limits.2,
+            cost_rate: limits.3,
+            places,
+            room,
+            answers,
+            latencies_ms,
+        },
+    )
+}
+
+fn per_second(count: Option<u32>) -> Option<crate::model::limits::Rate> {
+    count.map(|count| format!("{count}/s").parse().expect("a rate"))
+}
+
+impl Scene {
+    fn rules(&self) -> Rules {
+        let limits = Limits {
+            rate: per_second(self.rate),
+            rate_per_host: PerHost { each: per_second(self.rate_per_host), named: Vec::new() },
+            burst: None,
+            concurrency_per_host: PerHost {
+                each: self.concurrency_per_host.map(HostConcurrency::Fixed),
+                named: Vec::new(),
+            },
+            limit_by: LimitBy::Name,
+            cost: per_second(self.cost_rate)
+                .map(|rate| crate::model::limits::CostLimit { rate, of: CostOf::Column("cost".into()) }),
+        };
+        Rules { limits, ..rules() }
+    }
+
+    fn host_of(&self, ordinal: u64) -> String {
+        let host = if self.is_sorted { ordinal * self.hosts / self.rows } else { ordinal % self.hosts };
+        format!("h{host}")
+    }
+
+    fn row(&self, ordinal: u64) -> Row {
+        let mut row = Row::new(ordinal, format!("http://{}/{ordinal}", self.host_of(ordinal)));
+        row.extra.get_or_insert_default().cost = Some(1 + ordinal % 7);
+        row
+    }
+}
+
+/// Most that went beyond `rate` in any stretch, of times in order.
+fn most_beyond(rate: u32, sent: &[(Instant, u64)]) -> f64 {
+    let Some((first, _)) = sent.first() else { return 0.0 };
+    let (mut sum, mut low, mut most) = (0.0, f64::MAX, 0.0);
+    for (at, cost) in sent {
+        let paid = (*at - *first).as_secs_f64() * f64::from(rate);
+        low = f64::min(low, sum - paid);
+        sum += *cost as f64;
+        most = f64::max(most, sum - paid - low);
+    }
+    most
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Every row ends once, and meanwhile no limit is exceeded, no pause is broken, nothing is held without bound, and rows of a
+    /// host start in their order unless they are retries or were passed over.
+    #[test]
+    fn no_row_is_lost_and_no_limit_exceeded(scene in scene()) {
+        let start = Instant::now();
+        let bounds = (scene.room, usize::MAX, 64);
+        let mut gate = Gate::bounded(scene.rules(), scene.can_pass_over, 7, start, bounds);
+        let mut now = start;
+        let mut unread: BTreeSet<u64> = (0..scene.rows).collect();
+        let mut passed_over = BTreeSet::new();
+        let mut reading_again = false;
+        let mut in_flight: BTreeMap<(Instant, u64), (Row, Option<HostIndex>, Instant)> = BTreeMap::new();
+        let mut by_host: BTreeMap<String, u32> = BTreeMap::new();
+        let mut paused: BTreeMap<String, Instant> = BTreeMap::new();
+        let (mut sent, mut sent_to, mut costs) = (Vec::new(), BTreeMap::<String, Vec<(Instant, u64)>>::new(), Vec::new());
+        let mut ended = BTreeSet::new();
+        let mut attempts = 0_usize;
+        let mut steps = 0;
+        while ended.len() < scene.rows as usize {
+            steps += 1;
+            prop_assert!(steps < 200_000, "{} of {} ended", ended.len(), scene.rows);
+            while in_flight.len() < scene.places {
+                match gate.next(now) {
+                    Turn::Start(row, host) => {
+                        let name = scene.host_of(row.ordinal);
+                        prop_assert!(paused.get(&name).is_none_or(|until| now >= *until), "{name} is paused");
+                        let count = by_host.entry(name.clone()).or_default();
+                        *count += 1;
+                        prop_assert!(scene.concurrency_per_host.is_none_or(|limit| *count <= limit));
+                        prop_assert!(row.attempts_before() <= 3);
+                        let when = gate.send(host, now);
+                        sent.push((when, 1));
+                        sent_to.entry(name).or_default().push((when, 1));
+                        costs.push((now, 1 + row.ordinal % 7));
+                        let latency = ms(scene.latencies_ms[attempts % scene.latencies_ms.len()]);
+                        attempts += 1;
+                        in_flight.insert((when + latency, row.ordinal), (row, host, when));
+                    }
+                    Turn::Fail(row, _) => prop_assert!(ended.insert(row.ordinal)),
+                    Turn::Held(_) if gate.wants_rows() && !gate.is_full_of_hosts(now) => {
+                        let again = if reading_again { passed_over.pop_first() } else { None };
+                        let Some(ordinal) = again.or_else(|| unread.pop_first()) else {
+                            if passed_over.is_empty() || reading_again || !(gate.is_hungry() || gate.is_half_empty()) { break }
+                            gate.reads_again();
+                            reading_again = true;
+                            continue;
+                        };
+                        gate.offer(scene.row(ordinal), Some(&scene.host_of(ordinal)), now);
+                        let given_up = gate.take_passed_over();
+                        // What is read and passed over again ends the reading.
+                        reading_again &= !given_up.contains(&ordinal);
+                        prop_assert!(scene.can_pass_over || given_up.is_empty());
+                        passed_over.extend(given_up);
+                    }
+                    Turn::Held(_) => break,
+                }
+                passed_over.extend(gate.take_passed_over());
+            }
+            reading_again = false;
+            let until = match gate.next(now) {
+                Turn::Held(until) if in_flight.len() < scene.places => until,
+                Turn::Held(_) => None,
+                Turn::Start(row, host) => {
+                    // There is no place for it: as if it had been given up.
+                    gate.abandoned(host.expect("all rows have hosts"), now);
+                    prop_assert!(!ended.contains(&row.ordinal));
+                    if row.before().is_some() {
+                        gate.put_back(row, now, host, None, now, now);
+                    } else {
+                        passed_over.insert(row.ordinal);
+                    }
+                    None
+                }
+                Turn::Fail(row, _) => {
+                    prop_assert!(ended.insert(row.ordinal));
+                    continue;
+                }
+            };
+            let next_end = in_flight.first_key_value().map(|((at, _), _)| *at);
+            let Some(at) = next_end.into_iter().chain(until).min() else {
+                if passed_over.is_empty() && unread.is_empty() { prop_assert!(ended.len() == scene.rows as usize, "it stands still"); }
+                now += ms(1);
+                continue;
+            };
+            now = now.max(at);
+            while let Some(first) = in_flight.first_entry().filter(|entry| entry.key().0 <= now) {
+                let (row, host, began) = first.remove();
+                let name = scene.host_of(row.ordinal);
+                *by_host.get_mut(&name).expect("it was started") -= 1;
+                let (end, told) = match scene.answers[(row.ordinal as usize + attempts) % scene.answers.len()] {
+                    Answer::Ok => (end(200), None),
+                    Answer::Status(status) => (end(status), None),
+                    Answer::Pause(time) => (end(429), Some(ms(time))),
+                    Answer::Closed => (AttemptEnd { status: None, error: Some(ErrorKind::Closed), is_lasting: false }, None),
+                };
+                if let Some(time) = told {
+                    let until = paused.entry(name).or_insert(now);
+                    *until = (*until).max(now + time);
+                }
+                let asked = Asked { before: row.before(), started: began, may_repeat: true, was_told_when: told.is_some() };
+                match gate.ended(host, || None, &Ended { end, asked, told }, now) {
+                    Fate::Again(due) => {
+                        gate.put_back(row, began, host, None, due, now);
+                        passed_over.extend(gate.take_passed_over());
+                    }
+                    _ => prop_assert!(ended.insert(row.ordinal), "it ended twice"),
+                }
+            }
+            prop_assert!(gate.look_ahead.rows() <= scene.room + scene.places + 1);
+        }
+        sent.sort();
+        if let Some(rate) = scene.rate {
+            prop_assert!(most_beyond(rate, &sent) <= 1.0_f64.max(f64::from(rate) / 100.0) + 1e-3);
+        }
+        if let Some(rate) = scene.rate_per_host {
+            for sent in sent_to.values_mut() {
+                sent.sort();
+                prop_assert!(most_beyond(rate, sent) <= 1.0_f64.max(f64::from(rate) / 100.0) + 1e-3);
+            }
+        }
+        if let Some(rate) = scene.cost_rate {
+            prop_assert!(most_beyond(rate, &costs) <= 7.0_f64.max(f64::from(rate) / 100.0) + 1e-3);
+        }
+    }
+}
