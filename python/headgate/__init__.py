@@ -61,8 +61,9 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _ending  _replace  _files
         _foreign  _secret_flags  _shells
         _option_flags
-        _fetch_flags  _retry_flags
+        _fetch_flags  _retry_flags  _changes
         fetch  plan  retry  serve  show  status
+        set  pause  unpause
         completion  demo
 
     __main__                                     the command, as `python -m headgate`

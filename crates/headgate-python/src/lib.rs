@@ -17,11 +17,12 @@ use pyo3::prelude::*;
 mod _headgate {
     use headgate_engine::job::job_options;
     use headgate_engine::model::error::ErrorKind;
+    use headgate_engine::model::live::SETTABLE;
     use headgate_engine::model::message::OptionName;
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::directory::{job_rows, job_status};
+    use super::directory::{job_rows, job_set, job_status};
     #[pymodule_export]
     use super::limits::{mistake_in, mistake_in_host};
     #[pymodule_export]
@@ -44,6 +45,7 @@ mod _headgate {
         let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| (kind.name(), kind.description())).collect();
         module.add("ERROR_KINDS", kinds)?;
         module.add("OPTION_NAMES", OptionName::ALL.iter().map(|option| option.name()).collect::<Vec<_>>())?;
+        module.add("SETTABLE_OPTIONS", SETTABLE.map(OptionName::name).to_vec())?;
         module.add("JOB_OPTIONS", job_options().map(OptionName::name).collect::<Vec<_>>())
     }
 }

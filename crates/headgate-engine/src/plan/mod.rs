@@ -11,6 +11,7 @@ mod sample;
 mod size;
 
 use std::fs;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -26,7 +27,9 @@ use crate::engine::machine;
 use crate::http::dial::tls::TlsConfigs;
 use crate::http::idempotency_key::KeySalt;
 use crate::http::request::Defaults;
+use crate::job::control::ControlFiles;
 use crate::job::look::{Found, look};
+use crate::job::storage::Disk;
 use crate::job::{DoneRows, no_rows_for};
 use crate::message;
 use crate::model::error::JobError;
@@ -34,6 +37,7 @@ use crate::model::limits::LimitBy;
 use crate::model::message::Message;
 use crate::model::options::{Format, JobOptions, Output, SourceOptions};
 use crate::run::checks::{check, check_ports, note_window};
+use crate::run::live::in_force;
 use crate::run::user_in_input::taken_out;
 use crate::source;
 
@@ -102,7 +106,9 @@ pub struct Machine {
 /// As [`Run::job`](crate::run::Run::job) with these options. `Usage`: the input can't be read twice.
 pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobError> {
     check(options)?;
-    let options = &*taken_out(options)?;
+    let mut options = taken_out(options)?.into_owned();
+    let set_notes = take_what_was_set(&mut options)?;
+    let options = &options;
     let JobOptions { source: asked, sink, request, run, .. } = options;
     refuse_pipe(&asked.input)?;
     // The first rows alone would hide how many there are.
@@ -141,6 +147,9 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let files = machine::raise_open_files()?;
     files.check(needed, 0, threads)?;
     notes.extend([check_ports(options, needed)?, note_window(run)].into_iter().flatten());
+    if matches!(found, Found::Resumed { is_over: false, .. }) {
+        notes.extend(set_notes);
+    }
     if matches!(found, Found::Resumed { is_touched: true, .. }) {
         notes.push("the input was touched since: its rows are compared before the first request".into());
     }
@@ -182,6 +191,18 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         notes,
         size,
     })
+}
+
+/// What was set of the job while it ran holds on, unless it starts over.
+fn take_what_was_set(options: &mut JobOptions) -> Result<Vec<Message>, JobError> {
+    let JobOptions { sink, run, .. } = options;
+    let Output::Directory(path) = &sink.output else { return Ok(Vec::new()) };
+    if sink.fresh || sink.format == Format::None {
+        return Ok(Vec::new());
+    }
+    let (live, notes) = in_force(&ControlFiles::new(path, Arc::new(Disk)), run)?;
+    live.put_into(run);
+    Ok(notes)
 }
 
 impl DirectoryUse {

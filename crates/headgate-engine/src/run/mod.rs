@@ -7,6 +7,7 @@ mod handle;
 mod job;
 mod job_state;
 mod launch;
+pub(crate) mod live;
 mod plan;
 mod sink_thread;
 mod source_thread;

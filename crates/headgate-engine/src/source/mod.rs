@@ -13,6 +13,7 @@ mod columns;
 pub mod compared;
 mod compressed;
 pub mod content;
+mod cost;
 mod delimited;
 mod encrypted;
 pub mod fingerprint;
