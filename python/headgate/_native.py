@@ -14,6 +14,7 @@ from headgate._headgate import (
     job_status,
     mistake_in,
     mistake_in_host,
+    plan,
     preview,
 )
 
@@ -28,6 +29,7 @@ __all__ = [
     "job_status",
     "mistake_in",
     "mistake_in_host",
+    "plan",
     "preview",
 ]
 

@@ -5,6 +5,7 @@ mod error;
 mod json;
 mod limits;
 mod options;
+mod plan;
 mod preview;
 mod rows;
 mod run;
@@ -26,6 +27,8 @@ mod _headgate {
     use super::limits::{mistake_in, mistake_in_host};
     #[pymodule_export]
     use super::options::{give_back_large_blocks, options_as_read};
+    #[pymodule_export]
+    use super::plan::plan;
     #[pymodule_export]
     use super::preview::preview;
     #[pymodule_export]

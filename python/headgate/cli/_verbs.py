@@ -4,6 +4,7 @@ from typing import Final
 
 VERBS: Final = {
     "fetch": "make one request for each row of the input",
+    "plan": "show what a job would do, and how long it would take, without sending anything",
     "status": "show how far a job has got",
     "retry": "repeat the requests of failed rows",
     "set": "change options of a running job",

@@ -10,7 +10,7 @@ from headgate._message import Mention, Message, as_keyword, spelled
 from headgate._option import OptionSet
 from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import ANY_HOST, FORMATS, LIMIT_BY, NONE, STANDARD_STREAM
-from headgate.jobs._options import FETCH, RETRY, SET
+from headgate.jobs._options import FETCH, PLAN, RETRY, SET
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +109,8 @@ def _refused(name: str, value: object, rule: Check) -> Iterator[tuple[str, Messa
 class FetchOptions(WorkOptions):
     """One job, as the engine is told of it."""
 
-    options = FETCH
+    options: ClassVar[OptionSet[Any]] = FETCH
+    needs_output: ClassVar = True
 
     def __init__(self, *, input: str, output: str | None = None, **given: Any) -> None:  # noqa: A002, ANN401 - as in `fetch`
         if given.get("format") is None:
@@ -122,10 +123,23 @@ class FetchOptions(WorkOptions):
         yield from _refused("input", self.input, text)
         if self.format == "none" and self.output is not None:
             yield "output", ("keeps nothing with the format none: leave one of them out",)
-        elif self.format in FORMATS and self.format != "none" and not self.output:
+        elif self.format in FORMATS and self.format != "none" and not self.output and self.needs_output:
             yield "output", ("is missing: name a directory for the results, or - for NDJSON on standard output",)
         elif self.format == "parquet" and self.output == STANDARD_STREAM:
             yield "format", ("parquet can't go to standard output: use ndjson, or name a directory",)
+        yield from super()._mistakes()
+
+
+class PlanOptions(FetchOptions):
+    """A job that is looked at before it begins: it may have no output yet."""
+
+    options = PLAN
+    needs_output = False
+
+    def _mistakes(self) -> Iterator[tuple[str, Message]]:
+        if self.assume_latency_s is not None and self.probe is not None:
+            both = ("and ", Mention("probe"), " both say how long an answer takes: leave one of them out")
+            yield "assume_latency_s", both
         yield from super()._mistakes()
 
 

@@ -14,6 +14,7 @@ from headgate.jobs._input_options import InputOptions
 from headgate.jobs._limit_options import ConcurrencyOption, LimitOptions
 from headgate.jobs._option_entry import JobOption
 from headgate.jobs._output_options import OutputOptions, PartOptions
+from headgate.jobs._plan_options import LatencyOptions
 from headgate.jobs._rate_options import RateOptions, SettableRateOptions
 from headgate.jobs._request_options import AskOptions, SendOptions
 from headgate.jobs._retry_options import RetryingOptions, SettableRetryingOptions
@@ -79,6 +80,10 @@ class StartKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, Progre
     """The options of `headgate.start`."""
 
 
+class PlanKeywords(FetchKeywords, LatencyOptions, total=False):
+    """The options of `headgate.plan`."""
+
+
 class RetryKeywords(OnlyOption, WorkOptions, ProgressOption, total=False):
     """The options of `headgate.Job.retry`."""
 
@@ -89,5 +94,6 @@ class SetKeywords(ConcurrencyOption, SettableRateOptions, SettableRetryingOption
 
 FETCH: Final = OptionSet(FetchKeywords, of="fetch")
 START: Final = OptionSet(StartKeywords, of="start")
+PLAN: Final = OptionSet(PlanKeywords, of="plan")
 RETRY: Final = OptionSet(RetryKeywords, of="retry")
 SET: Final = OptionSet(SetKeywords, of="set")

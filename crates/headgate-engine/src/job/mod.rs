@@ -12,6 +12,7 @@ mod directory;
 mod done_rows;
 mod lock;
 mod log;
+pub mod look;
 mod manifest;
 mod open;
 mod part_format;

@@ -36,18 +36,37 @@ impl SetBefore {
         if fresh {
             files.remove().map_err(unusable)?;
         }
-        let (mut control, mut notes) = match files.read() {
-            Ok(control) => (control, Vec::new()),
-            Err(Trouble::Damaged(message)) => (Control::default(), vec![message]),
-            Err(Trouble::Newer(message)) => return Err(JobError::output(message)),
-        };
-        let is_given = |name: &String| run.given.iter().any(|given| given.name() == name);
+        let (mut control, mut notes) = set_in(&files)?;
+        let is_given = |name: &String| is_given(run, name);
         if control.set.keys().any(is_given) {
             control = files.change(|control| control.set.retain(|name, _| !is_given(name))).map_err(unusable)?;
         }
         notes.extend(note(&control));
         Ok(Self { files: Some(files), control, notes })
     }
+}
+
+/// What of a run would be in force with what was set of its job, and notes on that. Nothing is changed.
+///
+/// # Errors
+/// `Output`: a newer headgate has set it. `Usage`: what was set does not go with what is asked.
+pub(crate) fn in_force(files: &ControlFiles, run: &RunOptions) -> Result<(Live, Vec<Message>), JobError> {
+    let (mut control, mut notes) = set_in(files)?;
+    control.set.retain(|name, _| !is_given(run, name));
+    notes.extend(note(&control));
+    Ok((with(&Live::new(run), &control)?, notes))
+}
+
+fn set_in(files: &ControlFiles) -> Result<(Control, Vec<Message>), JobError> {
+    match files.read() {
+        Ok(control) => Ok((control, Vec::new())),
+        Err(Trouble::Damaged(message)) => Ok((Control::default(), vec![message])),
+        Err(Trouble::Newer(message)) => Err(JobError::output(message)),
+    }
+}
+
+fn is_given(run: &RunOptions, name: &str) -> bool {
+    run.given.iter().any(|given| given.name() == name)
 }
 
 /// That what an earlier run was told holds on.

@@ -41,7 +41,7 @@ use arrow_schema::Fields;
 use self::again::Again;
 use self::content::{Content, Tracked, Unread};
 use self::fingerprint::Fingerprint;
-pub(crate) use self::form::scheme_of;
+pub(crate) use self::form::{is_compressed, scheme_of};
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::row::RowBatch;
