@@ -16,8 +16,9 @@ class BoundBy:
     """What holds a job back.
 
     Attributes:
-        kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `decoding`,
-            `memory`, `names` or `nothing`
+        kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `decoding`, `memory`,
+            `names`; a limit: `rate`, `cost`, `host_rate`, `host_concurrency`; a host: `pause` (it asked for one),
+            `refusing`; `retries`, `failures` (most rows fail), `paused` or `nothing`.
         text: One sentence, for people: figures, and the option to turn.
     """
 
@@ -187,6 +188,12 @@ class Summary:
         output: The directory of the results; `-` for standard output; empty if they were not kept.
         interrupted: Whether it was stopped before the end of its input.
         reader_gone: Whether it was stopped because whoever read standard output went away.
+        retries: Attempts after which their rows were asked again, by kind of error, or by status as `status:503`.
+        not_repeated: Rows that failed and were not asked again, because the server may have acted on them and could
+            not tell a second request from the first.
+        lost_s: Seconds in which no row could be started though there was room, by what kept them: `rate`, `cost`,
+            `host_rate`, `host_concurrency`, `pause`, `refusing`, `backoff`, `budget`, `look_ahead`, `paused`.
+        pauses: How often hosts asked to be left alone, by name; `others` beyond the first 20.
         stopped_by: Why the job stopped itself, if it did, because too many rows failed.
         notes: What the user should know besides.
         failure: Why it ended before its input did, if it did.
@@ -213,6 +220,10 @@ class Summary:
     rows_known: int | None = None
     abandoned: int = 0
     reader_gone: bool = False
+    retries: dict[str, int] = field(default_factory=dict)
+    not_repeated: int = 0
+    lost_s: dict[str, float] = field(default_factory=dict)
+    pauses: dict[str, int] = field(default_factory=dict)
     stopped_by: str | None = None
     job: JobFigures | None = None
 

@@ -2,13 +2,16 @@
 //! attempts that end are told there. Where nothing is limited and no host is in trouble, nobody comes here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use tokio::task::spawn_local;
 
 use crate::engine::lanes::PlaceIndex;
 use crate::engine::share::Share;
+use crate::http::target;
 use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::limits::{Limits, RetryOn, Retrying};
@@ -21,6 +24,8 @@ use crate::schedule::retry::{Asked, AttemptEnd, Fate};
 use crate::stats::held::Held;
 use crate::schedule::{MAX_CHUNK_ROWS, Next, Schedule};
 
+/// Names that a worker looks up at once.
+const MAX_LOOK_UPS: usize = 64;
 /// Chunks of rows drawn at a time at the most, before others of the worker have their turn.
 const MAX_DRAWS: usize = 16;
 /// Reading rows again takes a fifth of the time at the most, as long as something else goes on.
@@ -129,7 +134,7 @@ impl Drop for Idle<'_> {
 
 impl Share {
     /// What is to be done at this time.
-    pub(super) fn next_at(&self, now: Instant) -> Next {
+    pub(super) fn next_at(self: &Rc<Self>, now: Instant) -> Next {
         let mut schedule = self.schedule.borrow_mut();
         if !self.shared.gate.is_needed() || schedule.is_draining() {
             return schedule.next(now);
@@ -137,7 +142,7 @@ impl Share {
         self.next_through_gate(&mut schedule, now)
     }
 
-    fn next_through_gate(&self, schedule: &mut Schedule, now: Instant) -> Next {
+    fn next_through_gate(self: &Rc<Self>, schedule: &mut Schedule, now: Instant) -> Next {
         let mut gate = self.shared.gate.lock();
         for row in schedule.take_drawn() {
             self.offer(&mut gate, row, now);
@@ -169,8 +174,33 @@ impl Share {
             }
         };
         self.give_up_rows(&mut gate);
+        self.look_up_names(&gate);
         self.shared.gate.look_after(&gate);
         next
+    }
+
+    /// Finds the addresses of hosts, where these are what is limited.
+    fn look_up_names(self: &Rc<Self>, gate: &Gate) {
+        if gate.has_names_to_look_up() && self.looking_up.get() < MAX_LOOK_UPS {
+            self.looking_up.update(|count| count + 1);
+            spawn_local(self.clone().look_up());
+        }
+    }
+
+    async fn look_up(self: Rc<Self>) {
+        while let Some((name, url)) = self.shared.gate.change(Gate::name_to_look_up) {
+            let by = Instant::now() + self.shared.limits.connect_timeout;
+            let address = match target::parse(&url) {
+                Ok(target) => self.client.address_of(&target.origin, by).await,
+                Err(_) => None,
+            };
+            self.shared.gate.change(|gate| {
+                gate.found_address(&name, address, Instant::now());
+                self.give_up_rows(gate);
+            });
+            self.wake();
+        }
+        self.looking_up.update(|count| count - 1);
     }
 
     /// Keeps to what was set meanwhile.

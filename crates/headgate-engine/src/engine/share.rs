@@ -54,6 +54,8 @@ pub(super) struct Share {
     /// Nobody takes outcomes any more.
     nothing_is_kept: Cell<bool>,
     alarm: Alarm,
+    /// Tasks that look up names for the gate.
+    pub(super) looking_up: Cell<usize>,
     /// Its part of what the run has in flight.
     pub(super) part: Part,
 }
@@ -100,6 +102,7 @@ impl Share {
             changed: Notify::new(),
             nothing_is_kept: Cell::new(false),
             alarm: Alarm::new(),
+            looking_up: Cell::new(0),
             part,
         })
     }
@@ -196,7 +199,7 @@ impl Share {
     }
 
     /// What is to be done now: what a lane left, or what the schedule says.
-    fn next(&self) -> Next {
+    fn next(self: &Rc<Self>) -> Next {
         let left_over = self.left_over.borrow_mut().pop();
         left_over.unwrap_or_else(|| self.next_at(Instant::now()))
     }
@@ -270,7 +273,7 @@ impl Share {
 
     /// What a lane is to do that has nothing to do, and as of when. It draws rows itself if there are any, and so needs
     /// nobody's help.
-    fn next_of_lane(&self) -> (Next, Instant) {
+    fn next_of_lane(self: &Rc<Self>) -> (Next, Instant) {
         let now = Instant::now();
         loop {
             let next = self.next_at(now);

@@ -6,6 +6,7 @@
 //! from there ([`Client::open`], [`Client::finish`]).
 
 use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -23,6 +24,7 @@ use crate::http::h1::transfer::Outgoing;
 use crate::http::pool::{Lease, Pool, Route};
 use crate::model::error::Failure;
 use crate::model::message::OptionName;
+use crate::model::origin::Origin;
 
 /// What bounds the attempts of a run.
 #[derive(Debug, Clone)]
@@ -90,6 +92,12 @@ impl LaneState {
 }
 
 impl Client {
+    /// The address that is preferred for a host, if one is found until `by`.
+    pub async fn address_of(&self, origin: &Origin, by: Instant) -> Option<IpAddr> {
+        let found = self.connector.resolver.resolve(origin, by).await;
+        found.ok().and_then(|addresses| addresses.first().map(SocketAddr::ip))
+    }
+
     pub fn new(connector: Arc<Connector>, decoders: Arc<DecoderPool>) -> Self {
         let scratch = Scratch::new(Decoder::new(decoders));
         Self { connector, pool: Rc::new(RefCell::new(Pool::new(0))), scratch }

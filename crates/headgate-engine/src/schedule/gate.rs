@@ -11,10 +11,12 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use super::addresses::Addresses;
 use super::adaptive::{Sample, SampleResult};
 use super::health::{Allowed, Health};
 use super::host::{Concurrency, Host, Parked, Standing};
@@ -24,7 +26,7 @@ use super::pace::{Meter, Pace};
 use super::retry::{Asked, AttemptEnd, Fate, fate};
 use super::waits::{Hold, Lost, Waits};
 use crate::model::error::{ErrorKind, Failure};
-use crate::model::limits::{CostOf, Limits, Retrying};
+use crate::model::limits::{CostOf, LimitBy, Limits, Retrying};
 use crate::model::message::OptionName;
 use crate::model::row::{Before, Row};
 
@@ -93,6 +95,8 @@ pub struct Gate {
     rate: Option<Pace>,
     cost: Option<Meter>,
     hosts: Hosts,
+    /// Where hosts are addresses.
+    addresses: Addresses,
     /// Hosts of which a row may start, by the turn of that row.
     ready: BTreeSet<(u64, HostIndex)>,
     timers: BTreeSet<(Instant, HostIndex)>,
@@ -136,6 +140,7 @@ impl Gate {
             rules,
             rng: Rng::with_seed(seed),
             hosts: Hosts::new(max_hosts),
+            addresses: Addresses::default(),
             ready: BTreeSet::new(),
             timers: BTreeSet::new(),
             hostless: VecDeque::new(),
@@ -165,7 +170,7 @@ impl Gate {
             || self.in_trouble > 0
             || self.is_paused
             || self.is_stopped
-            || self.passed_over > 0
+            || self.has_ever_passed_over
             || !self.is_empty()
             || !self.look_ahead.remembers_nothing()
     }
@@ -188,9 +193,9 @@ impl Gate {
         self.hungry > 0 && !self.is_paused && !self.is_stopped
     }
 
-    /// Whether rows were passed over, as far as is known here.
+    /// Whether any row was ever passed over.
     pub fn has_passed_over(&self) -> bool {
-        self.passed_over > 0 || self.has_ever_passed_over
+        self.has_ever_passed_over
     }
 
     /// Whether there is room for many more rows.
@@ -225,6 +230,39 @@ impl Gate {
             self.hostless.push_back(row);
             return;
         };
+        if self.rules.limits.limit_by != LimitBy::Address {
+            self.admit(row, name, is_new, now);
+        } else if let Some(key) = self.addresses.key(name).map(Box::<str>::from) {
+            self.admit(row, &key, is_new, now);
+        } else if self.look_ahead.is_full() && self.look_ahead.can_pass_over() {
+            self.look_ahead.give_up(&row);
+            self.has_ever_passed_over = true;
+        } else {
+            self.look_ahead.enters(&row);
+            self.addresses.wait(name, row);
+        }
+    }
+
+    /// The next name whose address is to be found, and a URL that leads there: [`Gate::found_address`] has to follow.
+    pub fn name_to_look_up(&mut self) -> Option<(Box<str>, Box<str>)> {
+        self.addresses.ask()
+    }
+
+    /// Whether there is such a name.
+    pub fn has_names_to_look_up(&self) -> bool {
+        self.addresses.has_unasked()
+    }
+
+    /// The address of a name was found; `None`: there is none.
+    pub fn found_address(&mut self, name: &str, address: Option<IpAddr>, now: Instant) {
+        let key = address.map_or_else(|| name.into(), |address| address.to_string());
+        for row in self.addresses.found(name, address) {
+            self.look_ahead.leaves(&row);
+            self.admit(row, &key, true, now);
+        }
+    }
+
+    fn admit(&mut self, row: Row, name: &str, is_new: bool, now: Instant) {
         let index = self.host(name, now);
         let host = self.hosts.at(index);
         if !is_new && host.passed_over > 0 {
@@ -497,6 +535,11 @@ impl Gate {
 
     /// Cancels a row that waits here: it fails next. Whether there is one.
     pub fn cancel(&mut self, ordinal: u64, now: Instant) -> bool {
+        if let Some(row) = self.addresses.remove(ordinal) {
+            self.look_ahead.leaves(&row);
+            self.fail(row, cancelled());
+            return true;
+        }
         for index in self.hosts.indices() {
             let Some(host) = self.hosts.get(index) else { continue };
             let parked = host.parked.iter().position(|parked| parked.row.ordinal == ordinal);
@@ -517,6 +560,9 @@ impl Gate {
         self.is_stopped = true;
         self.hostless.clear();
         self.failing.clear();
+        for row in self.addresses.drain() {
+            self.look_ahead.leaves(&row);
+        }
         for index in self.hosts.indices() {
             let Some(host) = self.hosts.get(index) else { continue };
             let parked = std::mem::take(&mut host.parked).into_iter().map(|parked| parked.row);

@@ -8,6 +8,7 @@
 //! What bounds it: as many rows are in flight as there are places, and at most one chunk more has been drawn.
 
 pub mod adaptive;
+mod addresses;
 pub mod asked_to_wait;
 mod budget;
 pub mod gate;

@@ -6,6 +6,7 @@ mod addresses;
 mod bodies;
 mod bounds;
 mod changing_input;
+mod considerate;
 mod endings;
 mod engine;
 mod engine_faults;

@@ -1,0 +1,199 @@
+//! Hosts that can't be asked as fast as we can ask, or not now: limits are kept, pauses are obeyed, what failed is asked
+//! again, and others go on meanwhile.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use headgate_engine::model::limits::{HostConcurrency, LimitBy, PerHost, Retrying, StopWhenFailed};
+use headgate_engine::stats::bottleneck::BoundKind;
+use headgate_engine::stats::report::Summary;
+
+use crate::harness::{ResultRow, Rig};
+use crate::scripted::{Scripted, read_head, response};
+
+/// What a server was asked, and when.
+type Log = Arc<Mutex<Vec<(Instant, String)>>>;
+
+const UNAVAILABLE: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
+
+/// Answers each path as `answer` says, which is told how often it was asked before.
+fn server(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> (Scripted, Log) {
+    let log = Log::default();
+    let seen = log.clone();
+    let server = Scripted::start(move |mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            let before = {
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                let before = seen.iter().filter(|(_, other)| *other == path).count();
+                seen.push((Instant::now(), path.clone()));
+                before
+            };
+            if stream.write_all(answer(&path, before).as_bytes()).is_err() {
+                break;
+            }
+        }
+    });
+    (server, log)
+}
+
+fn seen(log: &Log) -> Vec<(Instant, String)> {
+    log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn paths(log: &Log) -> Vec<String> {
+    seen(log).into_iter().map(|(_, path)| path).collect()
+}
+
+fn quick() -> Retrying {
+    Retrying { delay: Duration::from_millis(5), ..Retrying::default() }
+}
+
+fn run(rig: &Rig) -> (Vec<ResultRow>, Summary) {
+    let (rows, summary) = rig.run();
+    assert!(summary.failure.is_none(), "{:?}", summary.failure);
+    (rows, summary)
+}
+
+#[test]
+fn a_row_that_fails_is_asked_again_and_its_result_is_of_the_last_attempt() {
+    let (server, _) = server(|path, before| match (path, before) {
+        ("/1", 0..=1) | ("/2", _) => UNAVAILABLE.into(),
+        _ => response(&before.to_string()),
+    });
+    let mut rig = Rig::new(server.url("/[0-3]"));
+    rig.options.run.retrying = quick();
+    let (rows, summary) = run(&rig);
+    let ends: Vec<_> = rows.iter().map(|row| (row.status, row.attempts)).collect();
+    assert_eq!(vec![(Some(200), 1), (Some(200), 3), (Some(503), 4), (Some(200), 1)], ends);
+    assert_eq!(BTreeMap::from([("status:503".into(), 5)]), summary.retries);
+    assert_eq!((3, 1), (summary.answered, summary.failed));
+}
+
+#[test]
+fn a_row_that_waits_for_its_retry_leaves_its_place_to_others() {
+    let (server, log) = server(|path, before| if (path, before) == ("/0", 0) { UNAVAILABLE.into() } else { response("") });
+    let mut rig = Rig::new(server.url("/[0-20]")).one_by_one();
+    rig.options.run.retrying = Retrying { delay: Duration::from_secs(2), ..Retrying::default() };
+    run(&rig);
+    let paths = paths(&log);
+    assert_eq!((22, "/0", "/1"), (paths.len(), &*paths[0], &*paths[1]));
+}
+
+#[test]
+fn what_a_server_may_have_acted_on_is_not_sent_twice_unless_it_can_tell_or_that_was_asked_for() {
+    let (server, log) = server(|_, before| if before == 0 { "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".into() } else { response("") });
+    let post = |path: &str| {
+        let mut rig = Rig::new(server.url(path)).method("POST");
+        rig.options.run.retrying = quick();
+        rig
+    };
+    let (rows, summary) = run(&post("/plain"));
+    assert_eq!((Some(500), 1, 1), (rows[0].status, rows[0].attempts, summary.not_repeated));
+    let mut with_key = post("/key");
+    with_key.options.request.headers.push(("idempotency-key".into(), "k".into()));
+    let mut minted = post("/minted");
+    minted.options.run.retrying.idempotency_key = true;
+    let mut harmless = post("/unsafe");
+    harmless.options.run.retrying.also_unsafe = true;
+    for rig in [with_key, minted, harmless] {
+        let (rows, summary) = run(&rig);
+        assert_eq!((Some(200), 2, 0), (rows[0].status, rows[0].attempts, summary.not_repeated));
+    }
+    assert_eq!(1, paths(&log).iter().filter(|path| *path == "/plain").count());
+}
+
+#[test]
+fn a_host_is_not_asked_before_the_time_it_said_and_the_bottleneck_says_so() {
+    const PAUSE: Duration = Duration::from_secs(2);
+    let (busy, log) = server(|path, before| match (path, before) {
+        ("/3", 0) => "HTTP/1.1 429 Slow down\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n".into(),
+        _ => response(""),
+    });
+    let (other, other_log) = server(|_, _| response(""));
+    let urls = (0..60).flat_map(|number| [busy.url(&format!("/{number}")), other.url(&format!("/{number}"))]);
+    let mut rig = Rig::urls(urls).concurrency(2, 1);
+    rig.options.run.retrying = quick();
+    // The two servers differ in their ports.
+    rig.options.run.limits.limit_by = LimitBy::Origin;
+    let (rows, summary) = run(&rig);
+    assert!(rows.iter().all(|row| row.status == Some(200)));
+    let log = seen(&log);
+    let told = log.iter().find(|(_, path)| path == "/3").expect("it was asked").0;
+    let first_after = log.iter().map(|(at, _)| *at).find(|at| *at > told + Duration::from_millis(500)).expect("again");
+    assert!(first_after >= told + PAUSE, "{:?}", first_after - told);
+    // One at most was on its way; the other host had all of its rows meanwhile.
+    assert!(log.iter().filter(|(at, _)| *at > told && *at < told + PAUSE).count() <= 1);
+    assert!(seen(&other_log).iter().all(|(at, _)| *at < told + PAUSE));
+    assert_eq!(BoundKind::Pause, summary.bound_by.kind, "{}", summary.bound_by.text);
+    assert_eq!(1, summary.pauses.values().sum::<u64>());
+}
+
+#[test]
+fn no_host_has_more_in_flight_than_its_limit() {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, peak) = (now.clone(), most.clone());
+    let (server, _) = server(move |_, _| {
+        peak.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        std::thread::yield_now();
+        counted.fetch_sub(1, Ordering::SeqCst);
+        response("")
+    });
+    let mut rig = Rig::new(server.url("/[0-299]")).concurrency(32, 2);
+    rig.options.run.limits.concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(3)), named: Vec::new() };
+    let (rows, _) = run(&rig);
+    assert_eq!((300, true), (rows.len(), most.load(Ordering::SeqCst) <= 3));
+}
+
+#[test]
+fn a_rate_is_never_exceeded_and_named_as_what_holds_the_job_back() {
+    let (server, log) = server(|_, _| response(""));
+    let mut rig = Rig::new(server.url("/[0-49]")).concurrency(32, 2);
+    rig.options.run.limits.rate = Some("50/s".parse().expect("a rate"));
+    let before = Instant::now();
+    let (_, summary) = run(&rig);
+    // The first may go at once.
+    let last = seen(&log).last().expect("it was asked").0;
+    assert!(last - before >= Duration::from_millis(49 * 20), "{:?}", last - before);
+    assert_eq!(BoundKind::Rate, summary.bound_by.kind, "{}", summary.bound_by.text);
+    assert!(summary.bound_by.text.to_string().contains("the rate of 50/s"), "{}", summary.bound_by.text);
+}
+
+#[test]
+fn a_job_that_can_not_succeed_stops_itself_and_goes_on_when_the_cause_is_gone() {
+    let is_mended = Arc::new(AtomicUsize::new(0));
+    let mended = is_mended.clone();
+    let (server, _) = server(move |_, _| match mended.load(Ordering::SeqCst) {
+        0 => "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".into(),
+        _ => response(""),
+    });
+    let mut rig = Rig::new(server.url("/[1-3000]"));
+    rig.options.run.stop_when_failed = StopWhenFailed::default();
+    rig.options.request.fail_on = "4xx,5xx".parse().expect("statuses");
+    let (_, summary) = run(&rig);
+    let why = summary.stopped_by.expect("it stopped itself").to_string();
+    assert!(why.starts_with("the first 1,000 rows all failed with status:401; the first: row "), "{why}");
+    assert!((1000..1100).contains(&summary.rows), "{}", summary.rows);
+    assert_eq!(BoundKind::Failures, summary.bound_by.kind, "{}", summary.bound_by.text);
+    is_mended.store(1, Ordering::SeqCst);
+    let before = summary.rows;
+    let (rows, summary) = run(&rig);
+    assert_eq!((3000 - before, None, 3000), (summary.answered, summary.stopped_by, rows.len() as u64));
+}
+
+#[test]
+fn the_rows_of_a_host_that_refuses_everything_end_as_host_down() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    let mut rig = Rig::new(format!("http://127.0.0.1:{port}/[1-200]"));
+    rig.options.run.retrying = Retrying { host_down_after: Duration::from_millis(1), ..quick() };
+    let (rows, summary) = run(&rig);
+    assert_eq!((200, 200), (rows.len(), summary.failed));
+    let down = rows.iter().filter(|row| row.kind() == Some("host_down")).count();
+    assert!(down >= 100, "{:?}", summary.errors);
+    assert!(rows.iter().all(|row| matches!(row.kind(), Some("host_down" | "connect"))));
+}
