@@ -1,11 +1,12 @@
 //! What a response says about when its host may be asked again.
 //!
 //! `Retry-After` (RFC 9110 section 10.2.3) counts where it speaks of this host and of now: 413, 429, 503 and redirects.
-//! There it takes precedence, even if it says "at once". Otherwise the fields that tell of a quota count, in all spellings
-//! that are common: `RateLimit` (draft-ietf-httpapi-ratelimit-headers, `rate_limit.rs`), `RateLimit-Remaining` and
-//! `-Reset` of its older drafts, `X-RateLimit-*`, `X-Rate-Limit-*`, and a quota each for requests and tokens as language
-//! models have them. They ask to wait only where nothing remains, or where the request was refused (429, 503) and it is
-//! not said how much remains. Of several quotas that are used up, the one that lasts longest counts.
+//! There it takes precedence, even if it says "at once". Otherwise the fields that tell of a quota count, in all
+//! spellings that are common: `RateLimit` (draft-ietf-httpapi-ratelimit-headers, `rate_limit.rs`),
+//! `RateLimit-Remaining` and `-Reset` of its older drafts, `X-RateLimit-*`, `X-Rate-Limit-*`, and a quota each for
+//! requests and tokens as language models have them. They ask to wait only where nothing remains, or where the request
+//! was refused (429, 503) and it is not said how much remains. Of several quotas that are used up, the one that lasts
+//! longest counts.
 //!
 //! Times are relative to the response's own `Date`, so that it doesn't matter if a server's clock is wrong.
 //!
