@@ -12,11 +12,14 @@
 //!
 //! Every response passes here. One that says nothing costs a comparison of each name's first letter and length.
 
+mod quota;
 mod rate_limit;
 #[cfg(test)]
 mod tests;
 
 use std::time::{Duration, UNIX_EPOCH};
+
+use quota::Quota;
 
 use crate::model::headers::HeadersRef;
 
@@ -112,19 +115,6 @@ impl Field {
             _ => return None,
         };
         name.eq_ignore_ascii_case(known).then_some(field)
-    }
-}
-
-/// What is known of one quota.
-#[derive(Debug, Clone, Copy, Default)]
-struct Quota {
-    is_used_up: Option<bool>,
-    reset_ms: Option<u64>,
-}
-
-impl Quota {
-    fn wait_ms(self, is_refused: bool) -> Option<u64> {
-        self.reset_ms.filter(|_| self.is_used_up.unwrap_or(is_refused))
     }
 }
 

@@ -5,7 +5,7 @@
 //! Both are structured fields (RFC 9651), of which as much is read as these two need; lists within lists are not among
 //! it. A field that is malformed is to be ignored as a whole.
 
-use super::Quota;
+use super::quota::Quota;
 
 /// More digits than a structured field's integer has are malformed, so that none overflows.
 const MAX_DIGITS: usize = 15;
