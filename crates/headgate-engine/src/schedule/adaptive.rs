@@ -1,32 +1,34 @@
 //! How many attempts at one host are in flight at once where that is left to us: as many as give the most answers a
 //! second, and no more.
 //!
-//! **The rule** is a hill climb on goodput, by experiments. The limit holds for a round, then a fifth more or less is tried
-//! for a round, and the two are compared. By Little's law throughput is what is in flight divided by latency, so that a step
-//! comes as throughput as far as latency does not follow it. More is kept if at least a quarter of the step came as
-//! throughput; less is kept if no more than a quarter was lost. Refusals (429, 503, timeouts, resets) count as lost, several
-//! times, so that a limit at which some are refused isn't worth it. A share of refusals that is the same with more and with
-//! less changes nothing: it isn't there because of load.
+//! **The rule** is a hill climb on goodput, by experiments. The limit holds for a round, then a fifth more or less is
+//! tried for a round, and the two are compared. By Little's law throughput is what is in flight divided by latency, so
+//! that a step comes as throughput as far as latency does not follow it. More is kept if at least a quarter of the step
+//! came as throughput; less is kept if no more than a quarter was lost. Refusals (429, 503, timeouts, resets) count as
+//! lost, several times, so that a limit at which some are refused isn't worth it. A share of refusals that is the same
+//! with more and with less changes nothing: it isn't there because of load.
 //!
 //! - *Start*: as long as the limit is reached and latency stays, each answer makes room for two more.
-//! - *Hold*, and then *more*: steps get longer as long as they are worth it, and finally it is started again from there.
-//! - *Less* is tried if latency rose since it was calm. If it rose much, as much less as Little's law says (throughput times
-//!   calm latency, and some headroom). What calm is, is measured anew by each of these trials: it comes from less load than
-//!   the limit allows, so that a lasting load doesn't pass for calm, and if latency didn't fall with load, then the server
-//!   has changed, and the limit stays.
-//! - *A cut*: refusals that are more than usual take back the step that brought them or, without one, a tenth (three tenths
-//!   if most are refused). This happens at most once in a round trip, unless most are refused, and attempts from before the
-//!   last cut don't count. The limit then stays below, goes half of the way up to where it was cut by and by (binary
-//!   search), and goes beyond only once in a while.
+//! - *Hold*, and then *more*: steps get longer as long as they are worth it, and finally it is started again from
+//!   there.
+//! - *Less* is tried if latency rose since it was calm. If it rose much, as much less as Little's law says (throughput
+//!   times calm latency, and some headroom). What calm is, is measured anew by each of these trials: it comes from less
+//!   load than the limit allows, so that a lasting load doesn't pass for calm, and if latency didn't fall with load,
+//!   then the server has changed, and the limit stays.
+//! - *A cut*: refusals that are more than usual take back the step that brought them or, without one, a tenth (three
+//!   tenths if most are refused). This happens at most once in a round trip, unless most are refused, and attempts from
+//!   before the last cut don't count. The limit then stays below, goes half of the way up to where it was cut by and by
+//!   (binary search), and goes beyond only once in a while.
 //!
-//! **Prior art.** Slow start and one cut in a round trip: TCP (RFC 5681). Binary search below the last loss: BIC (Xu, Harfoush,
-//! Rhee, INFOCOM 2004). Experiments with more and less that are compared by a utility: PCC (Dong et al., NSDI 2015) and PCC
-//! Vivace (NSDI 2018). Latency against calm latency: TCP Vegas, and Gradient of Netflix's concurrency-limits, whose
-//! baseline is measured under load and drifts (issues 134 and 165 there); hence the trials. Each attempt counts, below
-//! retries, and only answers have a latency: Vector's adaptive request concurrency.
+//! **Prior art.** Slow start and one cut in a round trip: TCP (RFC 5681). Binary search below the last loss: BIC (Xu,
+//! Harfoush, Rhee, INFOCOM 2004). Experiments with more and less that are compared by a utility: PCC (Dong et al., NSDI
+//! 2015) and PCC Vivace (NSDI 2018). Latency against calm latency: TCP Vegas, and Gradient of Netflix's
+//! concurrency-limits, whose baseline is measured under load and drifts with it (its issue 165, pull request 134);
+//! hence the trials. Each attempt counts, below retries, and only answers have a latency: Vector's adaptive request
+//! concurrency.
 //!
-//! **Differs from TCP** in starting with three for one instead of two: with answers of 1 s, it would take 9 s instead of 6 to
-//! get 5,000 in flight from 10.
+//! **Differs from TCP** in starting with three for one instead of two: with answers of 1 s, it would take 9 s instead
+//! of 6 to get 5,000 in flight from 10.
 //!
 //! **Cost.** A logarithm and some additions for each answer; no allocation; less than 256 bytes for each host.
 //!
@@ -386,7 +388,7 @@ impl Ceiling {
         let near = self.limit / NEAR_CEILING;
         let answers = ANSWERS_BELOW_CEILING.min(self.limit.saturating_mul(ANSWERS_EACH_BELOW_CEILING));
         if self.rounds >= ROUNDS_BELOW_CEILING && self.answers >= answers {
-            return self.limit.max(held + 1).saturating_add(near);
+            return self.limit.max(held.saturating_add(1)).saturating_add(near);
         }
         let half = self.limit.saturating_sub(held) / 2;
         if half > near { held + half } else { held }

@@ -1,21 +1,25 @@
 //! What a response says about when its host may be asked again.
 //!
 //! `Retry-After` (RFC 9110 section 10.2.3) counts where it speaks of this host and of now: 413, 429, 503 and redirects.
-//! There it takes precedence, even if it says "at once". Otherwise the fields that tell of a quota count, in all spellings
-//! that are common: `RateLimit` (draft-ietf-httpapi-ratelimit-headers, `rate_limit.rs`), `RateLimit-Remaining` and
-//! `-Reset` of its older drafts, `X-RateLimit-*`, `X-Rate-Limit-*`, and a quota each for requests and tokens as language
-//! models have them. They ask to wait only where nothing remains, or where the request was refused (429, 503) and it is
-//! not said how much remains. Of several quotas that are used up, the one that lasts longest counts.
+//! There it takes precedence, even if it says "at once". Otherwise the fields that tell of a quota count, in all
+//! spellings that are common: `RateLimit` (draft-ietf-httpapi-ratelimit-headers, `rate_limit.rs`),
+//! `RateLimit-Remaining` and `-Reset` of its older drafts, `X-RateLimit-*`, `X-Rate-Limit-*`, and a quota each for
+//! requests and tokens as language models have them. They ask to wait only where nothing remains, or where the request
+//! was refused (429, 503) and it is not said how much remains. Of several quotas that are used up, the one that lasts
+//! longest counts.
 //!
 //! Times are relative to the response's own `Date`, so that it doesn't matter if a server's clock is wrong.
 //!
 //! Every response passes here. One that says nothing costs a comparison of each name's first letter and length.
 
+mod quota;
 mod rate_limit;
 #[cfg(test)]
 mod tests;
 
 use std::time::{Duration, UNIX_EPOCH};
+
+use quota::Quota;
 
 use crate::model::headers::HeadersRef;
 
@@ -111,19 +115,6 @@ impl Field {
             _ => return None,
         };
         name.eq_ignore_ascii_case(known).then_some(field)
-    }
-}
-
-/// What is known of one quota.
-#[derive(Debug, Clone, Copy, Default)]
-struct Quota {
-    is_used_up: Option<bool>,
-    reset_ms: Option<u64>,
-}
-
-impl Quota {
-    fn wait_ms(self, is_refused: bool) -> Option<u64> {
-        self.reset_ms.filter(|_| self.is_used_up.unwrap_or(is_refused))
     }
 }
 

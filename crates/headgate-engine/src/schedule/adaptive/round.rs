@@ -30,16 +30,16 @@ impl Recent {
         self.mean_s
     }
 
-    /// How long it takes until a change of the limit shows. Nearly all attempts have ended by then, the slow ones too, so
-    /// that those that end afterwards are a fair mixture of both.
+    /// How long it takes until a change of the limit shows. Nearly all attempts have ended by then, the slow ones too,
+    /// so that those that end afterwards are a fair mixture of both.
     pub fn settling(&self) -> Duration {
         let variance = (self.squares - self.mean_s * self.mean_s).max(0.0);
         Duration::try_from_secs_f64(self.mean_s + 2.0 * variance.sqrt()).unwrap_or_default()
     }
 }
 
-/// The logarithms of latencies are added up: a server with too much to do multiplies all of them, so that their mean shows
-/// this alike for quick and slow requests, and one that is ten times slower than the others does not drown it.
+/// The logarithms of latencies are added up: a server with too much to do multiplies all of them, so that their mean
+/// shows this alike for quick and slow requests, and one that is ten times slower than the others does not drown it.
 #[derive(Debug)]
 pub struct Round {
     settled: Instant,

@@ -106,10 +106,10 @@ fn it_stays_where_the_best_limit_is_when_the_server_itself_gets_slower_or_quicke
 #[test]
 fn a_lasting_load_does_not_pass_for_calm() {
     for beyond in KINDS {
-        let server = server(beyond, 50, MS_50);
+        let server = server(beyond, 20, MS_50);
         let mut simulation = Simulation::new(server, 4);
-        simulation.run(300);
-        let seconds = simulation.run(300);
+        simulation.run(200);
+        let seconds = simulation.run(100);
         at_least(0.9, goodput(seconds, &server), &format!("{beyond:?}"));
         at_most(1.3, limit(seconds, &server), &format!("{beyond:?}"));
     }

@@ -1,10 +1,11 @@
-//! The field `RateLimit`: a list of quotas (`"default";r=50;t=30, "daily";r=0;t=3600`, draft-ietf-httpapi-ratelimit-headers
-//! since version 8) or, as version 7 has it, a dictionary of one (`limit=100, remaining=0, reset=5`).
+//! The field `RateLimit`: a list of quotas (`"default";r=50;t=30, "daily";r=0;t=3600`,
+//! draft-ietf-httpapi-ratelimit-headers since version 8) or, as version 7 has it, a dictionary of one (`limit=100,
+//! remaining=0, reset=5`).
 //!
-//! Both are structured fields (RFC 9651), of which as much is read as these two need; lists within lists are not among it.
-//! A field that is malformed is to be ignored as a whole.
+//! Both are structured fields (RFC 9651), of which as much is read as these two need; lists within lists are not among
+//! it. A field that is malformed is to be ignored as a whole.
 
-use super::Quota;
+use super::quota::Quota;
 
 /// More digits than a structured field's integer has are malformed, so that none overflows.
 const MAX_DIGITS: usize = 15;
