@@ -35,12 +35,11 @@ use crate::model::options::{DEFAULT_USER_AGENT, JobOptions, Output, SourceOption
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 use crate::parts::read::read_part;
-use crate::source::again::Again;
 use crate::source::compared::{Beyond, Compared};
 use crate::source::content::{Content, Unread};
 use crate::source::fingerprint::Fingerprint;
 use crate::source::selected::Selected;
-use crate::source::{self, Source};
+use crate::source::{self, Again, Source};
 
 pub use self::only::Only;
 use self::rounds::{Round, Rounds};

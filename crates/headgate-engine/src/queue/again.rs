@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::rows::{Shared, State};
+use super::shared::{Shared, State};
 use crate::model::row::RowBatch;
 
 /// It blocks. Dropping it says that no row can be read again.

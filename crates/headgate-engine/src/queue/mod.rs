@@ -3,4 +3,5 @@
 pub mod again;
 mod passed;
 pub mod rows;
+mod shared;
 pub mod window;

@@ -7,23 +7,15 @@
 //! the source reads them again when that is asked for. The source waits meanwhile, wherever it stands; so nobody needs to
 //! interrupt it. It is never further than a window beyond the first row that was passed over, but for what was queued.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use tokio::sync::Notify;
-
 use super::again::AgainSender;
-use super::passed::Passed;
 pub use super::passed::ReadingAgain;
-use crate::model::row::{MAX_BATCH_ROWS, Row, RowBatch};
-
-/// Rows that may wait.
-const MAX_ROWS: usize = 4 * MAX_BATCH_ROWS;
-/// Bytes that may wait; one batch may always, however large.
-const MAX_BYTES: usize = 16 * 1024 * 1024;
+use super::shared::{Frontier, Shared, State};
+use crate::model::row::{Row, RowBatch};
 
 /// How rows that were passed over are read again.
 pub struct PassingOver {
@@ -39,107 +31,6 @@ impl fmt::Debug for PassingOver {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Shared {
-    state: Mutex<State>,
-    /// `None`: rows can't be passed over.
-    window: Option<u64>,
-    /// For the source, and whoever reads again: half of the queue is free, that began or ended, or nobody wants rows any more.
-    room: Condvar,
-    /// For the workers: there are rows, or there will be none.
-    available: Notify,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct State {
-    rows: VecDeque<Row>,
-    bytes: usize,
-    pub(super) source_waits: bool,
-    frontier: Frontier,
-    /// No more will come, or nobody wants more.
-    pub(super) closed: bool,
-    pub(super) passed: Passed,
-    start_again: Option<PassingOver>,
-    /// A worker is to learn that only reading again brings rows.
-    stalled_is_news: bool,
-}
-
-/// How far the source is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Frontier {
-    #[default]
-    Reads,
-    /// It can't go on before rows are done that were drawn.
-    Stands,
-    /// It has no more. What was passed over may still be read again.
-    AtEnd,
-}
-
-impl State {
-    pub(super) fn has_room(&self, rows: usize, bytes: usize) -> bool {
-        self.rows.is_empty() || self.rows.len() + rows <= MAX_ROWS && self.bytes + bytes <= MAX_BYTES
-    }
-
-    pub(super) fn is_half_empty(&self) -> bool {
-        self.rows.len() <= MAX_ROWS / 2 && self.bytes <= MAX_BYTES / 2
-    }
-
-    /// No row is here, and none will come.
-    fn has_ended(&self) -> bool {
-        let none_will_come =
-            self.closed || self.frontier == Frontier::AtEnd && self.passed.is_empty() && !self.passed.is_read();
-        none_will_come && self.rows.is_empty()
-    }
-
-    fn only_reading_again_helps(&self) -> bool {
-        self.frontier != Frontier::Reads && !self.passed.is_empty() && !self.passed.is_read()
-    }
-
-    /// To be called where that may have come true. Who waits is to be woken.
-    pub(super) fn tell_if_stalled(&mut self) {
-        self.stalled_is_news = self.only_reading_again_helps();
-    }
-
-    /// Queues those of the rows that were passed over, which have so many bytes.
-    pub(super) fn queue_passed(&mut self, rows: &mut RowBatch, bytes: usize) {
-        self.rows.extend(self.passed.take(rows));
-        self.bytes += bytes;
-    }
-}
-
-impl Shared {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Until there is room, or something else has changed.
-    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.room.wait(state).unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn wake_workers(&self) {
-        self.available.notify_waiters();
-    }
-
-    pub(super) fn wake_all(&self) {
-        self.room.notify_all();
-        self.available.notify_waiters();
-    }
-
-    pub(super) fn close(&self) {
-        self.state().closed = true;
-        self.wake_all();
-    }
-
-    /// Whether the source is to wait with rows up to this one, whatever room there is.
-    fn holds_back(&self, state: &mut State, last: u64) -> bool {
-        let window = self.window.unwrap_or(u64::MAX);
-        let too_far = state.passed.first().is_some_and(|first| last >= first.saturating_add(window));
-        state.frontier = if too_far { Frontier::Stands } else { Frontier::Reads };
-        too_far || state.passed.is_read()
-    }
-}
-
 /// The source's end: it blocks. Dropping it says that there are no more rows.
 #[derive(Debug)]
 pub struct RowSender {
@@ -150,6 +41,8 @@ pub struct RowSender {
 #[derive(Debug, Clone)]
 pub struct RowReceiver {
     shared: Arc<Shared>,
+    /// `None`: it was done, or is not possible.
+    start_again: Arc<Mutex<Option<PassingOver>>>,
 }
 
 /// Why there is no row.
@@ -165,11 +58,9 @@ pub enum NoRows {
 
 /// `passing_over`: `None` where the input can't be read again.
 pub fn row_queue(passing_over: Option<PassingOver>) -> (RowSender, RowReceiver) {
-    let window = passing_over.as_ref().map(|passing_over| passing_over.window);
-    let state = State { start_again: passing_over, ..State::default() };
-    let shared = Shared { state: Mutex::new(state), window, room: Condvar::new(), available: Notify::new() };
-    let shared = Arc::new(shared);
-    (RowSender { shared: shared.clone() }, RowReceiver { shared })
+    let shared = Arc::new(Shared::new(passing_over.as_ref().map(|passing_over| passing_over.window)));
+    let start_again = Arc::new(Mutex::new(passing_over));
+    (RowSender { shared: shared.clone() }, RowReceiver { shared, start_again })
 }
 
 impl RowSender {
@@ -239,7 +130,8 @@ impl Drop for RowSender {
 impl RowReceiver {
     /// Up to `max` rows, when there are any. Cancel safe.
     ///
-    /// [`NoRows::Stalled`] is told to one worker each time that it becomes so, or rows are passed over while it is so.
+    /// [`NoRows::Stalled`] is told to one worker each time that it becomes so, or rows are passed over while it is so; perhaps
+    /// also when the source is just about to go on.
     pub async fn recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
         loop {
             // `Notified` counts from its creation: rows that come between the look and the wait are not missed.
@@ -296,15 +188,13 @@ impl RowReceiver {
     /// Has the rows that were passed over read again, from this ordinal on in their order, before the source reads on. Nothing
     /// if that goes on already.
     pub fn read_again(&self, from: u64) {
-        let mut state = self.shared.state();
-        if state.closed || !state.passed.ask(from) {
+        if !self.shared.ask(from) {
             return;
         }
-        let start = state.start_again.take();
-        drop(state);
-        match start {
-            Some(PassingOver { start, .. }) => start(AgainSender::new(self.shared.clone())),
-            None => self.shared.room.notify_all(),
+        self.shared.room.notify_all();
+        let start = self.start_again.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(PassingOver { start, .. }) = start {
+            start(AgainSender::new(self.shared.clone()));
         }
     }
 
@@ -382,6 +272,8 @@ impl RowReceiver {
         state.closed = true;
         drop(state);
         self.shared.close();
+        // It holds the input open, and this one may live on.
+        drop(self.start_again.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 

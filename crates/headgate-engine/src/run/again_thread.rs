@@ -10,8 +10,7 @@ use crate::model::message::OptionName;
 use crate::model::row::{MAX_BATCH_ROWS, RowBatch};
 use crate::queue::again::AgainSender;
 use crate::queue::rows::PassingOver;
-use crate::source::Source;
-use crate::source::again::Again;
+use crate::source::{Again, Source};
 
 /// Rows skipped before somebody is asked whether to go on.
 const SKIP_STEP: u64 = 1_000_000;
@@ -61,7 +60,7 @@ impl AgainThread<'_> {
                     None => Input { source: self.again.open()?, read: RowBatch::new(), next: 0 },
                 };
                 let input = self.input.insert(input);
-                from = if input.read_to(wanted, self.rows, self.again.name())? && self.rows.send(&mut input.read) {
+                from = if input.read_to(wanted, self.rows, &self.again.name)? && self.rows.send(&mut input.read) {
                     input.next
                 } else {
                     wanted

@@ -4,10 +4,9 @@ use std::ops::Range;
 
 use arrow_schema::Fields;
 
-use super::again::Again;
 use super::content::{Content, Passing, Tracked, Unread};
 use super::fingerprint::Fingerprint;
-use super::{Source, refusal};
+use super::{Again, Source, refusal};
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};

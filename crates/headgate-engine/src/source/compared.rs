@@ -6,12 +6,11 @@
 use arrow_schema::Fields;
 use serde::{Deserialize, Serialize};
 
-use super::again::Again;
 use super::compressed::Compression;
 use super::content::{Content, Unread};
 use super::fingerprint::Fingerprint;
 use super::form::Form;
-use super::{Source, open, refusal};
+use super::{Again, Source, open, refusal};
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::options::SourceOptions;

@@ -10,12 +10,11 @@ pub(super) fn set_cost(row: &mut Row, place: Place, column: &str, text: &[u8]) {
     if text.is_empty() {
         return;
     }
-    match parse(text) {
-        Some(cost) => row.extra.get_or_insert_default().cost = Some(cost),
-        None => {
-            let reason = Reason::new(format!("the column {column:?} has no cost: a cost is a number, and not below 0"));
-            add_defect(row, place, reason.with(shown(text)));
-        }
+    if let Some(cost) = parse(text) {
+        row.extra.get_or_insert_default().cost = Some(cost);
+    } else {
+        let reason = Reason::new(format!("the column {column:?} has no cost: a cost is a number, and not below 0"));
+        add_defect(row, place, reason.with(shown(text)));
     }
 }
 

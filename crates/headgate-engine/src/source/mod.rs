@@ -5,7 +5,6 @@
 //! row after another (`batches::Rows`); cutting them into batches, `head` and the order of rows and errors
 //! are the same for all and live in `batches`.
 
-pub mod again;
 mod batches;
 mod cells;
 mod chunk;
@@ -36,9 +35,11 @@ mod stored;
 mod text;
 mod whole_lines;
 
+use std::fmt;
+use std::sync::Arc;
+
 use arrow_schema::Fields;
 
-use self::again::Again;
 use self::content::{Content, Tracked, Unread};
 use self::fingerprint::Fingerprint;
 pub(crate) use self::form::{is_compressed, scheme_of};
@@ -51,6 +52,33 @@ use crate::model::source_size::SourceSize;
 const READ_BYTES: usize = 256 * 1024;
 /// A line of NDJSON or a record of CSV longer than this is a defect of its row.
 const MAX_RECORD_BYTES: usize = 16 * 1024 * 1024;
+
+/// An input that is open, to be read once more beside whoever reads it: the same file, even if its name now leads to another,
+/// and no more of it than there was when it was opened.
+#[derive(Clone)]
+pub struct Again {
+    /// The input, for messages.
+    pub name: String,
+    open: Arc<OpenAgain>,
+}
+
+type OpenAgain = dyn Fn() -> Result<Box<dyn Source>, JobError> + Send + Sync;
+
+impl Again {
+    /// Its rows from the first one on.
+    ///
+    /// # Errors
+    /// `Input`: it can't be read any more, or was changed.
+    pub fn open(&self) -> Result<Box<dyn Source>, JobError> {
+        (self.open)()
+    }
+}
+
+impl fmt::Debug for Again {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Again").field("name", &self.name).finish_non_exhaustive()
+    }
+}
 
 /// A stream of rows in ordinals 0, 1, 2, …
 pub trait Source: Send {

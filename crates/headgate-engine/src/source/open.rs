@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use super::Source;
-use super::again::Again;
 use super::batches::Batches;
 use super::delimited::Delimited;
 use super::form::Form;
@@ -14,6 +12,7 @@ use super::opened::Opened;
 use super::parquet::Parquet;
 use super::pattern::Pattern;
 use super::text::Text;
+use super::{Again, Source};
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
@@ -52,16 +51,16 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
 }
 
 /// The source of an input that is open, from its beginning. `None`: it is no file.
-pub(super) fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
+fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
     let (keep, head) = (keep::names(options)?, options.head);
     let Some(opened) = opened else {
         return Ok(if Form::of(&options.input)? == Form::Stdin {
             Batches::boxed(Text::live("standard input", std::io::stdin()), head, None)
         } else {
-            Batches::boxed(Pattern::parse(&options.input)?, head, Some(Again::new(options, None)))
+            Batches::boxed(Pattern::parse(&options.input)?, head, Some(again(options, None)))
         });
     };
-    let again = opened.ends().is_some().then(|| Again::new(options, Some(opened.clone())));
+    let again = opened.ends().is_some().then(|| again(options, Some(opened.clone())));
     Ok(match opened.form {
         Form::Delimited(delimiter, _) => {
             let input = Input::open(opened)?;
@@ -71,4 +70,9 @@ pub(super) fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Res
         Form::Parquet => Batches::boxed(Parquet::open(opened, options, &keep)?, head, again),
         Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), head, again),
     })
+}
+
+fn again(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Again {
+    let (name, options) = (options.input.clone(), options.clone());
+    Again { name, open: Arc::new(move || begin(&options, opened.clone())) }
 }

@@ -211,3 +211,25 @@ impl Read for OpenedReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_reads_at_one_place_does_not_move_another() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("urls.parquet");
+        std::fs::write(&path, "0123456789").expect("written");
+        let opened = Opened::open(path.to_str().expect("text"), Form::Parquet).expect("a file");
+        let file = OpenedFile(Arc::new(opened));
+        let mut readers = [0, 4].map(|start| file.get_read(start).expect("a reader"));
+        assert_eq!(b"89"[..], file.get_bytes(8, 2).expect("bytes"));
+        for (expected, reader) in ["0123456789", "456789"].into_iter().zip(&mut readers) {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).expect("bytes");
+            assert_eq!(expected, text);
+        }
+        assert!(file.get_bytes(9, 2).is_err(), "there is one byte less");
+    }
+}

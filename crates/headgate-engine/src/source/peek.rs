@@ -7,10 +7,9 @@ use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
-use crate::source::Source;
-use crate::source::again::Again;
 use crate::source::batches::passed;
 use crate::source::fingerprint::Fingerprint;
+use crate::source::{Again, Source};
 
 pub struct Peeked {
     source: Box<dyn Source>,

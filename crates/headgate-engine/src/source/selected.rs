@@ -5,10 +5,9 @@ use std::vec::IntoIter;
 
 use arrow_schema::Fields;
 
-use super::Source;
-use super::again::Again;
 use super::batches::passed;
 use super::fingerprint::Fingerprint;
+use super::{Again, Source};
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::row::{MAX_BATCH_ROWS, Row, RowBatch};

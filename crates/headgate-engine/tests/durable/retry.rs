@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headgate_engine::job::RunningJob;
-use headgate_engine::job::retry::{Only, RetryOptions};
+use headgate_engine::job::retry::{Only, OpenRetry, Retry, RetryOptions};
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::job::storage::Storage;
 use headgate_engine::model::error::{JobError, JobErrorKind};
-use headgate_engine::model::options::{EngineOptions, Format, JobOptions, RunOptions};
+use headgate_engine::model::options::{EngineOptions, Format, JobOptions, RunOptions, SourceOptions};
 use headgate_engine::parts::read::PartRows;
 use headgate_engine::run::Run;
 use headgate_engine::sink::Ending;
@@ -336,4 +336,35 @@ fn a_part_of_failed_rows_stays_one_that_a_retry_can_hold_however_few_of_them_are
     let rows: Vec<usize> = rows.collect();
     assert_eq!((2, 290_000), (server.statistics().requests, rows.iter().sum()));
     assert!(rows.iter().all(|rows| *rows < 262_144 + 1024), "{rows:?}");
+}
+
+#[test]
+fn the_rows_of_a_retry_can_be_read_again_while_its_source_waits_for_them() {
+    let finished = Finished::new(Format::Ndjson);
+    let options = RetryOptions { output: finished.bench.out(), ..RetryOptions::default() };
+    let Retry { mut source, .. } = OpenRetry::open(options, Recorder::new()).unwrap();
+    let mut handed_on = Vec::new();
+    loop {
+        let batch = source.next_batch().unwrap().expect("it does not end before they are done");
+        if batch.is_empty() {
+            break;
+        }
+        handed_on.extend(batch);
+    }
+    let mut again = source.again().expect("a file").open().unwrap();
+    for row in handed_on {
+        again.skip_to(row.ordinal).unwrap();
+        assert_eq!(Some(&row), again.next_batch().unwrap().unwrap().first());
+        again = source.again().expect("a file").open().unwrap();
+    }
+}
+
+#[test]
+fn a_retry_may_have_costs_where_the_job_had_none() {
+    let finished = Finished::new(Format::Ndjson);
+    let source = SourceOptions { cost_column: Some("tokens".into()), ..SourceOptions::default() };
+    let job = JobOptions { source, ..JobOptions::default() };
+    let options = RetryOptions { output: finished.bench.out(), job, ..RetryOptions::default() };
+    let error = OpenRetry::open(options, Recorder::new()).err().expect("it is asked for");
+    assert!(error.to_string().contains("there are no costs in a list of URLs"), "{error}");
 }

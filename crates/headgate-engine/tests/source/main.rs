@@ -1,5 +1,6 @@
 //! What a user may give as input, and what rows or which message they get for it.
 
+mod again;
 mod changing;
 mod compared;
 mod compressed;

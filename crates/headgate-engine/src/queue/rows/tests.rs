@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::row::RowExtra;
+use crate::model::row::{MAX_BATCH_ROWS, RowExtra};
+use crate::queue::shared::{MAX_BYTES, MAX_ROWS};
 
 fn heavy(ordinal: u64) -> Row {
     let extra = RowExtra { body: Some(vec![0; 10 << 20].into()), ..RowExtra::default() };
