@@ -171,6 +171,23 @@ def test_the_time_follows_from_the_narrowest_limit(
     assert found["seconds"] == (seconds and pytest.approx(seconds))
 
 
+def test_costs_are_those_of_the_column(tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("url,tokens\n" + "".join(f"http://a.example/{row},{row % 20}\n" for row in range(1000)))
+    found = plan(source, "--rate-cost", "9500/m", "--cost-column", "tokens")
+    # A row costs 9.5 on average, so that 1,000 of them are a minute's worth.
+    assert [("rate_cost", 158.0)] == [(each["option"], each["limit"] // 1) for each in found["ceilings"]]
+    assert found["seconds"] == pytest.approx(60)
+
+
+def test_where_addresses_count_names_stand_for_them(tmp_path: Path) -> None:
+    source = tmp_path / "urls.txt"
+    source.write_text("http://a.example/\nhttp://b.example/\n")
+    found = plan(source, "--limit-by", "address", "--rate-per-host", "1/s")
+    assert (2, "address") == (found["different_hosts"], found["hosts_by"])
+    assert ["names are counted as hosts here: their addresses are not looked up"] == found["notes"]
+
+
 def test_the_sentence_names_the_limit_and_the_time() -> None:
     found = plan("http://127.0.0.1/[1-50000000]", "--rate", "100/s")
     assert (

@@ -154,6 +154,10 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         notes.push("the input was touched since: its rows are compared before the first request".into());
     }
 
+    if run.limits.limit_by == LimitBy::Address {
+        notes.push("names are counted as hosts here: their addresses are not looked up".into());
+    }
+
     let work = Work { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
     let latency = latency_s.map(|seconds| Latency { seconds, in_flight: needed });
     let ceilings = ceilings(run, &work, latency);
