@@ -124,3 +124,12 @@ def test_limits_are_held_against_none_and_none_against_the_version_before() -> N
     assert [("0.99", True), ("0.81", False)] == [(target.shown, target.met) for target in found.targets]
     alone = cost.answer([each for each in trials if each.client != "before, none"])
     assert [None, pytest.approx(80 / 99)] == [target.measured for target in alone.targets]
+
+
+def test_trials_in_which_something_else_had_the_cores_are_said_to_prove_nothing() -> None:
+    def found(*cpu_s: float) -> str:
+        trials = [trial(f"{cost.NONE}, none", 1, 99, cell="one host", wall_s=1.0, cpu_s=each) for each in cpu_s]
+        return cost.answer(trials).text
+
+    assert "**In 1 of 2 trials neither core was busy" in found(0.9, 0.3)
+    assert "neither core was busy" not in found(0.9, 0.9)
