@@ -38,7 +38,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _option_entry                            what is known of each
         _input_options  _request_options         their entries, by what they are about
         _limit_options  _rate_options
-        _retry_options  _output_options
+        _retry_options  _output_options  _plan_options
         _options                                 all entries of a job, and of a retry
         _job_options                             all of them, as the engine is told
         _arguments                               what Python gives as options
@@ -51,7 +51,9 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _report  _report_status                  what is said of a finished one, and of one that was looked at
         _run                                     one run of a job
         _background                              one that nobody waits for
-        _fetch  _job  _server                    the faces of the engine
+        _curl  _planned                          what a job would do, and its requests for curl
+        _report_plan                             what is said of that
+        _fetch  _job  _plan  _server             the faces of the engine
 
     cli/                                         one file for each verb
         _verbs  _wrapping  _exit_codes
@@ -59,8 +61,9 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _ending  _replace  _files
         _foreign  _secret_flags  _shells
         _option_flags
-        _fetch_flags  _retry_flags
-        fetch  retry  serve  show  status
+        _fetch_flags  _retry_flags  _changes
+        fetch  plan  retry  serve  show  status
+        set  pause  unpause
         completion  demo
 
     __main__                                     the command, as `python -m headgate`
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
     from headgate.jobs._background import Run
     from headgate.jobs._fetch import fetch, start
     from headgate.jobs._job import Job, RowStream
+    from headgate.jobs._plan import Plan, plan
     from headgate.jobs._status import JobRun, JobStatus
     from headgate.limits._concurrency_limit import ConcurrencyLimit, ConcurrencyStatistics
     from headgate.limits._rate import Rate, RateStatistics
@@ -113,6 +117,7 @@ __all__ = [
     "JobStatus",
     "MapIterator",
     "OutputError",
+    "Plan",
     "Rate",
     "RateStatistics",
     "Retry",
@@ -136,6 +141,7 @@ __all__ = [
     "gather",
     "limited_as_completed",
     "map",
+    "plan",
     "start",
 ]
 
@@ -155,6 +161,7 @@ _HOME_OF = {
     "JobStatus": "jobs._status",
     "MapIterator": "tasks._map_iterator",
     "OutputError": "_errors",
+    "Plan": "jobs._plan",
     "Rate": "limits._rate",
     "RateStatistics": "limits._rate",
     "Retry": "limits._retry",
@@ -178,6 +185,7 @@ _HOME_OF = {
     "gather": "tasks._gather",
     "limited_as_completed": "tasks._as_completed",
     "map": "tasks._map",
+    "plan": "jobs._plan",
     "start": "jobs._fetch",
 }
 

@@ -10,9 +10,11 @@ from headgate._headgate import (
     Server,
     give_back_large_blocks,
     job_rows,
+    job_set,
     job_status,
     mistake_in,
     mistake_in_host,
+    plan,
     preview,
 )
 
@@ -23,9 +25,11 @@ __all__ = [
     "Server",
     "give_back_large_blocks",
     "job_rows",
+    "job_set",
     "job_status",
     "mistake_in",
     "mistake_in_host",
+    "plan",
     "preview",
 ]
 

@@ -105,6 +105,8 @@ STATUS: dict[str, Any] = {
     "started_at": "2026-11-20T20:19:33.069189Z",
     "committed_at": "2026-11-20T21:00:05.161937Z",
     "note": None,
+    "set": {},
+    "paused": False,
     "run_count": 2,
     "runs": [
         {

@@ -18,6 +18,7 @@ class Origin:
         statuses: The status for each path that is not answered with 200.
         held: Paths that are answered only once `released` is set.
         requests: Method, path, the header `X-Token` and body of each request.
+        keys: The header `Idempotency-Key` of each request, by its path.
     """
 
     def __init__(self, url: str, body: bytes) -> None:
@@ -26,6 +27,7 @@ class Origin:
         self.statuses: dict[str, int] = {}
         self.held: set[str] = set()
         self.released = threading.Event()
+        self.keys: dict[str, list[str | None]] = {}
         self.requests: list[tuple[str, str, str | None, bytes]] = []
 
 
@@ -39,6 +41,7 @@ def changing(body: bytes = b"hello", *, first: Callable[[], object] | None = Non
             sent = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             if first is not None and once.acquire(blocking=False):
                 first()
+            origin.keys.setdefault(self.path, []).append(self.headers.get("Idempotency-Key"))
             origin.requests.append((self.command, self.path, self.headers.get("X-Token"), sent))
             if self.path in origin.held:
                 origin.released.wait()

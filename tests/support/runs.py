@@ -15,6 +15,15 @@ class NotingRun:
     def abort(self) -> None:
         self.calls.append("abort")
 
+    def set(self, settings: dict[str, str]) -> None:
+        self.calls.append(f"set {settings}")
+
+    def pause(self) -> None:
+        self.calls.append("pause")
+
+    def unpause(self) -> None:
+        self.calls.append("unpause")
+
     def snapshot(self) -> str:
         return snapshot_json()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,15 @@ class FakeJob:
             self.at_look = nothing
             self._figures |= {"interrupted": True}
             self._has_ended.set()
+
+    def set(self, settings: dict[str, str]) -> None:
+        self.calls.append(f"set {settings}")
+
+    def pause(self) -> None:
+        self.calls.append("pause")
+
+    def unpause(self) -> None:
+        self.calls.append("unpause")
 
     def snapshot(self) -> str:
         return snapshot_json()
@@ -102,6 +112,37 @@ def test_a_run_that_its_program_stops_gives_its_summary() -> None:
     run = run_of(FakeJob())
     run.stop()
     assert run.wait().interrupted
+
+
+def test_options_of_a_run_can_be_set_while_it_runs() -> None:
+    job = FakeJob()
+    run = run_of(job)
+    run.set(rate="50/s", concurrency=200, rate_per_host={"a.example": "5/s", "*": "9/s"}, deadline_s=None)
+    run.pause()
+    run.unpause()
+    texts = {"rate": "50/s", "concurrency": "200", "rate_per_host": "a.example=5/s,9/s", "deadline_s": "none"}
+    assert [f"set {texts}", "pause", "unpause"] == job.calls
+
+
+@pytest.mark.parametrize(
+    ("expected", "options"),
+    [
+        ("rate '50' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s", {"rate": "50"}),
+        ("concurrency must be at least 1, not 0; retries must be an int, not str", {"concurrency": 0, "retries": "3"}),
+        ("name an option to set, such as rate='50/s'", {}),
+    ],
+)
+def test_what_cannot_be_set_is_refused_and_changes_nothing(expected: str, options: Any) -> None:
+    job = FakeJob()
+    with pytest.raises(headgate.UsageError) as raised:
+        run_of(job).set(**options)
+    assert expected == str(raised.value)
+    assert [] == job.calls
+
+
+def test_an_option_that_cannot_be_set_while_a_job_runs_is_no_argument() -> None:
+    with pytest.raises(TypeError, match=r"^set\(\) got an unexpected keyword argument 'retry_on'"):
+        run_of(FakeJob()).set(retry_on="429")  # type: ignore[call-arg] # that is the point
 
 
 def test_stopping_again_ends_it_now() -> None:

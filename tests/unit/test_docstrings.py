@@ -56,8 +56,8 @@ PRINTED: dict[str, list[str]] = {
     "gather": [],
     "map": ["page of "],
 }
-ELSEWHERE = {"fetch", "Job", "start", "__version__"}
-"""The first three are run against a server, two of them in the README's examples; the last one is no more than text."""
+ELSEWHERE = {"fetch", "Job", "plan", "start", "__version__"}
+"""The first four are run against a server, two of them in the README's examples; the last one is no more than text."""
 
 
 def example_of(thing: object) -> str | None:

@@ -16,7 +16,7 @@ PACKAGE = Path(headgate.__file__).parent
 ROOMS_USED_BY = {"": set[str](), "limits": set[str](), "tasks": {"limits"}, "jobs": set[str](), "cli": {"jobs"}}
 COMMAND = "__main__"
 """What starts the command line, and nothing else."""
-FACES = {"jobs/_run", "jobs/_job", "jobs/_server", "jobs/_option_rules"}
+FACES = {"jobs/_run", "jobs/_job", "jobs/_plan", "jobs/_server", "jobs/_option_rules"}
 """Who knows the engine: also what has it read the texts of options."""
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 import headgate
-from headgate._headgate import JOB_OPTIONS, OPTION_NAMES, options_as_read
+from headgate._headgate import JOB_OPTIONS, OPTION_NAMES, SETTABLE_OPTIONS, options_as_read
 from headgate._option import OptionSet
 from headgate.jobs._job_options import FetchOptions, RetryOptions
 from headgate.jobs._option_entry import JobOption
-from headgate.jobs._options import FETCH, RETRY
+from headgate.jobs._options import FETCH, RETRY, SET
 
 GOOD: dict[str, Any] = {"input": "urls.txt", "output": "results"}
 
@@ -206,6 +206,13 @@ def test_the_engine_reads_each_option_and_has_the_same_default(name: str) -> Non
 def test_the_engine_speaks_of_options_that_there_are() -> None:
     # The host is one of the local server, and what is shown is nothing that the engine knows.
     assert ALL.keys() - {"progress"} | {"input", "output", "host"} == set(OPTION_NAMES)
+
+
+def test_the_engine_knows_what_can_be_set_while_a_job_runs() -> None:
+    assert list(SET.entries) == sorted(SETTABLE_OPTIONS, key=list(SET.entries).index)
+    given = Given(given=("rate", "concurrency"))
+    assert options_as_read(given) != options_as_read(Given())
+    assert FetchOptions(**GOOD, rate="5/s", retry_on="429").given == ("rate",)
 
 
 def test_the_engine_keeps_with_a_job_what_makes_it_another_one() -> None:

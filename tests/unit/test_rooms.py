@@ -12,7 +12,7 @@ ENGINE = CRATES / "headgate-engine" / "src"
 # From the bottom up: a room may use those that stand before it. ARCHITECTURE.md shows the same order.
 ROOMS = (
     *("model", "columns", "queue", "schedule", "http", "stats", "parts", "source", "sink", "job", "preview"),
-    *("engine", "run"),
+    *("engine", "run", "plan"),
 )
 # Rooms that are told everything, the time as well, so that tables can test them, and what these may not even name.
 CLOCKS = ("std::time::Instant::now", "std::time::SystemTime::now", "fastrand")

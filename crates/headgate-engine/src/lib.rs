@@ -9,6 +9,7 @@ pub mod http;
 pub mod job;
 pub mod model;
 pub mod parts;
+pub mod plan;
 pub mod preview;
 pub mod queue;
 pub mod run;

@@ -1,8 +1,14 @@
 //! A job's directory, looked at: how far the job is, and its rows. Nothing is changed there.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
+use headgate_engine::job::control::Change;
+use headgate_engine::job::set::{self, Reply};
 use headgate_engine::job::status;
+use headgate_engine::job::storage::Disk;
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -16,6 +22,29 @@ pub fn job_status(py: Python<'_>, output: PathBuf, check_all: bool) -> PyResult<
     let status = if check_all { status::checked_status } else { status::status };
     let status = py.detach(|| status(&output)).map_err(|error| to_python(py, &error))?;
     to_json(py, &status)
+}
+
+/// How long a running job may take to say that it has taken a change: it looks twice a second.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Sets options of the job in a directory, or pauses it: `None` of `paused` leaves that as it is. What became of it, in a word,
+/// and why where it was refused.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands over what it made")]
+pub fn job_set(
+    py: Python<'_>,
+    output: PathBuf,
+    settings: BTreeMap<String, String>,
+    paused: Option<bool>,
+) -> PyResult<(&'static str, Option<String>)> {
+    let change = Change { paused, set: settings };
+    let reply = py.detach(|| set::send(&output, &change, PATIENCE, Arc::new(Disk)));
+    Ok(match reply.map_err(|error| to_python(py, &error))? {
+        Reply::Taken => ("taken", None),
+        Reply::Refused(why) => ("refused", Some(why)),
+        Reply::NextRun => ("next run", None),
+        Reply::NotYet => ("not yet", None),
+    })
 }
 
 /// The rows of the parts there are now: answered ones first.

@@ -5,6 +5,7 @@ mod error;
 mod json;
 mod limits;
 mod options;
+mod plan;
 mod preview;
 mod rows;
 mod run;
@@ -16,15 +17,18 @@ use pyo3::prelude::*;
 mod _headgate {
     use headgate_engine::job::job_options;
     use headgate_engine::model::error::ErrorKind;
+    use headgate_engine::model::live::SETTABLE;
     use headgate_engine::model::message::OptionName;
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use super::directory::{job_rows, job_status};
+    use super::directory::{job_rows, job_set, job_status};
     #[pymodule_export]
     use super::limits::{mistake_in, mistake_in_host};
     #[pymodule_export]
     use super::options::{give_back_large_blocks, options_as_read};
+    #[pymodule_export]
+    use super::plan::plan;
     #[pymodule_export]
     use super::preview::preview;
     #[pymodule_export]
@@ -41,6 +45,7 @@ mod _headgate {
         let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| (kind.name(), kind.description())).collect();
         module.add("ERROR_KINDS", kinds)?;
         module.add("OPTION_NAMES", OptionName::ALL.iter().map(|option| option.name()).collect::<Vec<_>>())?;
+        module.add("SETTABLE_OPTIONS", SETTABLE.map(OptionName::name).to_vec())?;
         module.add("JOB_OPTIONS", job_options().map(OptionName::name).collect::<Vec<_>>())
     }
 }

@@ -9,6 +9,7 @@ use headgate_engine::model::error::JobError;
 use headgate_engine::model::limits::{
     CostLimit, CostOf, HostConcurrency, LimitBy, Limits, PerHost, Rate, RetryOn, Retrying, StopWhenFailed,
 };
+use headgate_engine::model::live::SETTABLE;
 use headgate_engine::model::message::OptionName;
 use headgate_engine::model::options::RunOptions;
 use pyo3::prelude::*;
@@ -37,6 +38,15 @@ impl Asked<'_, '_> {
         self.read_as(OptionName::StopWhenFailed, stop_when_failed, |text: Option<String>| {
             parsed(OptionName::StopWhenFailed, text).map(Option::unwrap_or_default)
         })
+    }
+
+    /// Which of the options that can be set while a job runs were named.
+    pub fn read_given(&self, given: &mut Vec<OptionName>) -> PyResult<()> {
+        if let Some(names) = self.0.getattr_opt("given")? {
+            let names: Vec<String> = names.extract()?;
+            given.extend(SETTABLE.iter().filter(|option| names.iter().any(|name| name == option.name())));
+        }
+        Ok(())
     }
 
     fn read_retrying(&self, retrying: &mut Retrying) -> PyResult<()> {

@@ -61,7 +61,7 @@ pub fn options_as_read(options: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(format!("{:?} {:?}", fetch_options(options)?, retry_options(options)?))
 }
 
-pub struct Asked<'a, 'py>(&'a Bound<'py, PyAny>);
+pub struct Asked<'a, 'py>(pub &'a Bound<'py, PyAny>);
 
 impl Asked<'_, '_> {
     /// How the work is done: what a new job and a retry of one have in common.
@@ -72,6 +72,7 @@ impl Asked<'_, '_> {
         self.read_as(OptionName::Dns, &mut engine.dns, |dns: Option<String>| name_server(dns.as_deref()))?;
         self.read_seconds(OptionName::GraceS, &mut run.grace)?;
         self.read_limits(run)?;
+        self.read_given(&mut run.given)?;
         self.read_seconds(OptionName::TimeoutS, &mut request.timeout)?;
         self.read_seconds(OptionName::ConnectTimeoutS, &mut request.connect_timeout)?;
         self.read(OptionName::Headers, &mut request.headers)?;

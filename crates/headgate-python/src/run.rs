@@ -1,5 +1,6 @@
 //! `Run`: one run of a job. Its figures cross as JSON, under the names of `headgate_engine::stats::report`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use headgate_engine::run;
@@ -44,6 +45,19 @@ impl Run {
 
     fn abort(&self) {
         self.inner.abort();
+    }
+
+    /// Options by their names, with their values as text.
+    fn set(&self, py: Python<'_>, settings: BTreeMap<String, String>) -> PyResult<()> {
+        py.detach(|| self.inner.set(settings)).map_err(|error| to_python(py, &error))
+    }
+
+    fn pause(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.inner.pause()).map_err(|error| to_python(py, &error))
+    }
+
+    fn unpause(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.inner.unpause()).map_err(|error| to_python(py, &error))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<String> {

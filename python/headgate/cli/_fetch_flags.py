@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from headgate._option import OptionSet
 from headgate.cli import _foreign, _option_flags
 from headgate.cli._exit_codes import listing
 from headgate.cli._parser import Parser
@@ -66,15 +68,20 @@ def parser() -> Parser:
         examples=f"{_EXAMPLES}\n\n{listing(help_width())}",
         elsewhere=_foreign.what_it_is_here,
     )
-    made.group("input")
-    made.argument("input", "INPUT", "a file, - or a URL with ranges")
-    _option_flags.add(made, FETCH, "input")
-    for group in _option_flags.WORK_GROUPS:
-        made.group(group)
-        _option_flags.add(made, FETCH, group)
-    made.group("output")
-    made.value("output", "-o", "--output", metavar="OUT", text="a directory, or - for NDJSON on standard output")
-    _option_flags.add(made, FETCH, "output")
-    made.switch("yes", "-y", "--yes", text="do not ask whether to replace what --fresh replaces")
+    add_job(made, FETCH)
     _option_flags.add_progress(made)
     return made
+
+
+def add_job(made: Parser, options: OptionSet[Any]) -> None:
+    """Adds what says which job it is."""
+    made.group("input")
+    made.argument("input", "INPUT", "a file, - or a URL with ranges")
+    _option_flags.add(made, options, "input")
+    for group in _option_flags.WORK_GROUPS:
+        made.group(group)
+        _option_flags.add(made, options, group)
+    made.group("output")
+    made.value("output", "-o", "--output", metavar="OUT", text="a directory, or - for NDJSON on standard output")
+    _option_flags.add(made, options, "output")
+    made.switch("yes", "-y", "--yes", text="do not ask whether to replace what --fresh replaces")

@@ -5,7 +5,7 @@ from typing import Final
 
 from headgate._message import Mention
 from headgate.jobs._option_entry import JobOption
-from headgate.jobs._options import FETCH, RETRY
+from headgate.jobs._options import PLAN, RETRY
 
 _OUTPUT: Final = "-o"
 
@@ -17,7 +17,7 @@ def as_flag(mention: Mention) -> str:
 
 
 def _flag_of(name: str) -> str:
-    entry = FETCH.entries.get(name) or RETRY.entries.get(name)
+    entry = PLAN.entries.get(name) or RETRY.entries.get(name)
     if entry is not None and isinstance(entry.option, JobOption):
         return entry.option.flags_of(name)[-1]
     return _OUTPUT if name == "output" else f"--{name.replace('_', '-')}"

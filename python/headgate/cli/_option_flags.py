@@ -1,7 +1,7 @@
 """Flags that are made of the entries of options, and what verbs that run a job have in common besides."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
@@ -38,10 +38,11 @@ def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
             _secret_flags.add_from_environment(parser)
 
 
-def read(values: Values, options: OptionSet[Any], *, source: str = "") -> dict[str, Any]:
-    """What was typed of them; `source` may be what reads standard input already."""
+def read(values: Values, options: OptionSet[Any], *, source: str = "", without: Collection[str] = ()) -> dict[str, Any]:
+    """What was typed of them, `without` some; `source` may be what reads standard input already."""
     files = Files(values, taken_by="INPUT -" if source == STANDARD_STREAM else "")
-    given = {name: _read(values, options.entries[name], option, files) for name, option in typed(options).items()}
+    wanted = {name: option for name, option in typed(options).items() if name not in without}
+    given = {name: _read(values, options.entries[name], option, files) for name, option in wanted.items()}
     return {name: value for name, value in given.items() if value is not None}
 
 

@@ -225,6 +225,10 @@ class Values:
         """Whether the flag was typed, whatever its value."""
         return self._typed[dest] is not None
 
+    def is_typed(self, dest: str, text: str) -> bool:
+        """Whether the flag was typed with this value alone."""
+        return self._typed[dest] in (text, [text])
+
     def texts(self, dest: str) -> list[str]:
         """Each value of a flag that repeats."""
         texts: list[str] = self._typed[dest] or []

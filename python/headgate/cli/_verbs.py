@@ -4,8 +4,12 @@ from typing import Final
 
 VERBS: Final = {
     "fetch": "make one request for each row of the input",
+    "plan": "show what a job would do, and how long it would take, without sending anything",
     "status": "show how far a job has got",
     "retry": "repeat the requests of failed rows",
+    "set": "change options of a running job",
+    "pause": "have a running job start nothing more for now",
+    "unpause": "have it go on",
     "show": "print the first rows of results",
     "serve": "run a local server to test against, with delays and faults",
     "demo": "fetch 100,000 URLs from a local server",

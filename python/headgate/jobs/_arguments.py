@@ -12,8 +12,9 @@ from headgate._errors import UsageError
 from headgate._message import Mention
 from headgate._option import OptionSet
 from headgate.jobs import _secret_file
-from headgate.jobs._job_options import JobOptions, Mistake
+from headgate.jobs._job_options import JobOptions, Mistake, SetOptions
 from headgate.jobs._option_entry import ANY_HOST, GivenAs, JobOption
+from headgate.jobs._options import SET
 
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 _WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
@@ -217,3 +218,18 @@ class Arguments:
             self.wrong(option, str(error))
             return None
         return value.encode()
+
+
+def settings_of(output: str | None, given: Mapping[str, Any]) -> SetOptions:
+    """What was given to be set.
+
+    Raises:
+        UsageError: An option can't be set to that, or none is given.
+        TypeError: There is no such option.
+    """
+    arguments = Arguments()
+    asked = SetOptions(output=output, **arguments.read(SET, given))
+    arguments.check(asked)
+    if not given:
+        raise UsageError(("name an option to set, such as ", Mention("rate", "50/s")))
+    return asked

@@ -8,13 +8,15 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from math import inf
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 from headgate._checks import SECONDS, check, number
 from headgate._summary import Snapshot, Summary
+from headgate.jobs._arguments import settings_of
 from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import FetchOptions
+from headgate.jobs._options import SetKeywords
 from headgate.jobs._process import POLL_S, RUNS, RunningJob
 from headgate.jobs._run import result_of, with_notes
 from headgate.jobs._signals import Signals
@@ -80,6 +82,33 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         else:
             self._job.stop()
         self._is_stopped = True
+
+    def set(self, **options: Unpack[SetKeywords]) -> None:
+        """Changes options of the job while it runs; which ones, `help(headgate.Job.set)` says.
+
+        Raises:
+            UsageError: An option can't be set to that, or the run has ended. The run continues as before.
+            OutputError: The directory of the job can't be written to.
+        """
+        self._job.set(settings_of(self.output, options).texts())
+
+    def pause(self) -> None:
+        """Starts nothing more until `unpause`; what is in flight goes on.
+
+        Raises:
+            UsageError: The run has ended.
+            OutputError: As `set`.
+        """
+        self._job.pause()
+
+    def unpause(self) -> None:
+        """Goes on after `pause`.
+
+        Raises:
+            UsageError: The run has ended.
+            OutputError: As `set`.
+        """
+        self._job.unpause()
 
     def wait(self, timeout_s: float | None = None) -> Summary:
         """Waits for the end. Ctrl-C ends the wait, not the run, unless this happens in its `with` block.

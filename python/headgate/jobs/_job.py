@@ -2,22 +2,26 @@
 
 import os
 from pathlib import Path
-from typing import Self, Unpack
+from typing import Final, Self, Unpack
 
-from headgate._errors import OutputError, UsageError
+from headgate._errors import OutputError, UsageError, error_of_engine
 from headgate._message import Mention
-from headgate._native import RowStream, job_rows, job_status, preview
+from headgate._native import RowStream, job_rows, job_set, job_status, preview
 from headgate._summary import Summary
-from headgate.jobs._arguments import Arguments
+from headgate.jobs._arguments import Arguments, settings_of
 from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._display import display_for
-from headgate.jobs._job_options import RetryOptions
+from headgate.jobs._job_options import RetryOptions, SetOptions
 from headgate.jobs._option_entry import StrPath
-from headgate.jobs._options import RETRY, RetryKeywords
+from headgate.jobs._options import RETRY, RetryKeywords, SetKeywords
 from headgate.jobs._run import run_or_raise
 from headgate.jobs._status import JobStatus
 
 __all__ = ["Job", "RowStream", "preview", "status_of"]
+
+TAKEN: Final = "taken"
+NEXT_RUN: Final = "next run"
+NOT_YET: Final = "not yet"
 
 
 class Job:
@@ -99,6 +103,52 @@ class Job:
         """
         return job_rows(self.output)
 
+    def set(self, **options: Unpack[SetKeywords]) -> bool:
+        """Changes options of the job while it runs, in this process or another.
+
+            headgate.Job.open("results").set(rate="50/s", concurrency=200)
+
+        What is set holds until the job ends, also in later runs of it, unless a later run is given the option itself.
+        `None` takes a limit away.
+
+        These can be set, as for `headgate.fetch`: `concurrency`, `concurrency_per_host`, `rate`, `rate_per_host`,
+        `burst`, `rate_cost`, `retries`, `retry_delay_s`, `retry_max_delay_s`, `deadline_s`, `max_retry_after_s`,
+        `host_down_after_s` and `stop_when_failed`.
+
+        Returns:
+            Whether a running job has taken it; if not, it holds as soon as one looks, or from the next run.
+
+        Raises:
+            UsageError: An option can't be set to that, the running job can't keep to it and goes on as before, or the
+                job is finished.
+            OutputError: There is no job any more, it is damaged, or its directory can't be written to.
+        """
+        return set_in(settings_of(self.output, options)) == TAKEN
+
+    def pause(self) -> bool:
+        """Has the job start nothing more until `unpause`; what is in flight goes on.
+
+        Returns:
+            Whether a running job has taken it; if not, it holds as soon as one looks, or from the next run.
+
+        Raises:
+            UsageError: The job is finished.
+            OutputError: As `set`.
+        """
+        return pause_in(self.output, paused=True) == TAKEN
+
+    def unpause(self) -> bool:
+        """Has the job go on after `pause`.
+
+        Returns:
+            As `pause`.
+
+        Raises:
+            UsageError: The job is finished.
+            OutputError: As `set`.
+        """
+        return pause_in(self.output, paused=False) == TAKEN
+
     @RETRY.shown_by
     def retry(self, **options: Unpack[RetryKeywords]) -> Summary:
         """Makes the requests of failed rows again and replaces their results.
@@ -134,6 +184,31 @@ class Job:
         asked = RetryOptions(output=self.output, **given.read(RETRY, options))
         given.check(asked)
         return run_or_raise(asked, display_for(show=asked.progress))
+
+
+def set_in(options: SetOptions) -> str:
+    """Sets options of the job in a directory; what became of it: `TAKEN`, `NEXT_RUN` or `NOT_YET`.
+
+    Raises:
+        HeadgateError: As `Job.set`.
+    """
+    return _sent(job_set(options.output, options.texts(), None))
+
+
+def pause_in(output: str, *, paused: bool) -> str:
+    """Pauses the job in a directory, or has it go on; as `set_in`.
+
+    Raises:
+        HeadgateError: As `Job.pause`.
+    """
+    return _sent(job_set(output, {}, paused))
+
+
+def _sent(reply: tuple[str, str | None]) -> str:
+    became, why = reply
+    if why is not None:
+        raise error_of_engine(why)
+    return became
 
 
 def status_of(output: str, *, check_all: bool) -> JobStatus:

@@ -9,8 +9,8 @@ from headgate._checks import Check, text
 from headgate._message import Mention, Message, as_keyword, spelled
 from headgate._option import OptionSet
 from headgate.jobs import _option_rules as rules
-from headgate.jobs._option_entry import ANY_HOST, FORMATS, LIMIT_BY, STANDARD_STREAM
-from headgate.jobs._options import FETCH, RETRY
+from headgate.jobs._option_entry import ANY_HOST, FORMATS, LIMIT_BY, NONE, STANDARD_STREAM
+from headgate.jobs._options import FETCH, PLAN, RETRY, SET
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +42,7 @@ class JobOptions:
             ...
 
     def __init__(self, given: Mapping[str, Any], **places: str | None) -> None:
-        vars(self).update(places, **self.options.complete(given))
+        vars(self).update(places, **self.options.complete(given), given=tuple(filter(given.__contains__, SET.entries)))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise FrozenInstanceError(f"can't assign to {name!r}")
@@ -62,6 +62,18 @@ class JobOptions:
     def _mistakes(self) -> Iterator[tuple[str, Message]]:
         for name, entry in self.options.entries.items():
             yield from _refused(name, getattr(self, name), entry.check)
+
+
+class WorkOptions(JobOptions):
+    """What a new job and a retry have in common.
+
+    Attributes:
+        given: Those that were given, of those that can be set while a job runs: what an earlier run was told of them
+            holds no more.
+    """
+
+    def _mistakes(self) -> Iterator[tuple[str, Message]]:
+        yield from super()._mistakes()
         yield from self._hosts_refused()
         yield from self._cost_refused()
 
@@ -94,10 +106,11 @@ def _refused(name: str, value: object, rule: Check) -> Iterator[tuple[str, Messa
         yield name, (str(error),)
 
 
-class FetchOptions(JobOptions):
+class FetchOptions(WorkOptions):
     """One job, as the engine is told of it."""
 
-    options = FETCH
+    options: ClassVar[OptionSet[Any]] = FETCH
+    needs_output: ClassVar = True
 
     def __init__(self, *, input: str, output: str | None = None, **given: Any) -> None:  # noqa: A002, ANN401 - as in `fetch`
         if given.get("format") is None:
@@ -110,14 +123,27 @@ class FetchOptions(JobOptions):
         yield from _refused("input", self.input, text)
         if self.format == "none" and self.output is not None:
             yield "output", ("keeps nothing with the format none: leave one of them out",)
-        elif self.format in FORMATS and self.format != "none" and not self.output:
+        elif self.format in FORMATS and self.format != "none" and not self.output and self.needs_output:
             yield "output", ("is missing: name a directory for the results, or - for NDJSON on standard output",)
         elif self.format == "parquet" and self.output == STANDARD_STREAM:
             yield "format", ("parquet can't go to standard output: use ndjson, or name a directory",)
         yield from super()._mistakes()
 
 
-class RetryOptions(JobOptions):
+class PlanOptions(FetchOptions):
+    """A job that is looked at before it begins: it may have no output yet."""
+
+    options = PLAN
+    needs_output = False
+
+    def _mistakes(self) -> Iterator[tuple[str, Message]]:
+        if self.assume_latency_s is not None and self.probe is not None:
+            both = ("and ", Mention("probe"), " both say how long an answer takes: leave one of them out")
+            yield "assume_latency_s", both
+        yield from super()._mistakes()
+
+
+class RetryOptions(WorkOptions):
     """Which failed rows of a job to ask again, as the engine is told of it."""
 
     options = RETRY
@@ -131,3 +157,27 @@ class RetryOptions(JobOptions):
         elif self.output == STANDARD_STREAM:
             yield "output", ("must be the directory of a job: what went to standard output is not remembered",)
         yield from super()._mistakes()
+
+
+class SetOptions(JobOptions):
+    """What is to be set of a job that runs: the options that were given, and no others."""
+
+    options = SET
+
+    def __init__(self, *, output: str | None, **given: Any) -> None:  # noqa: ANN401 - as above
+        SET.complete(given)
+        vars(self).update(output=output, values=given)
+
+    def texts(self) -> dict[str, str]:
+        """Each as the engine stores it."""
+        return {name: _as_text(value) for name, value in self.values.items()}
+
+    def _mistakes(self) -> Iterator[tuple[str, Message]]:
+        for name, value in self.values.items():
+            yield from _refused(name, value, SET.entries[name].check)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(limit if host == ANY_HOST else f"{host}={limit}" for host, limit in value) or NONE
+    return NONE if value is None else str(value)

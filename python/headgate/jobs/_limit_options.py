@@ -6,8 +6,8 @@ from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import BYTES, SECONDS, JobOption
 
 
-class LimitOptions(TypedDict, total=False):
-    """What limits the work; a retry has these options, too."""
+class ConcurrencyOption(TypedDict, total=False):
+    """How much is in flight; it can be set while a job runs."""
 
     concurrency: Annotated[
         int,
@@ -20,6 +20,11 @@ class LimitOptions(TypedDict, total=False):
             metavar="N",
         ),
     ]
+
+
+class LimitOptions(ConcurrencyOption, total=False):
+    """What limits the work; a retry has these options, too."""
+
     threads: Annotated[
         int | None,
         JobOption(

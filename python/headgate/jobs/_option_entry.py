@@ -35,6 +35,9 @@ GivenAs: TypeAlias = Literal[
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 LIMIT_BY: Final[tuple[LimitBy, ...]] = get_args(LimitBy)
 STANDARD_STREAM: Final = "-"
+NONE: Final = "none"
+"""Stands for no limit, where one is taken back."""
+
 ANY_HOST: Final = "*"
 """Stands for the hosts that are not named, where others are."""
 

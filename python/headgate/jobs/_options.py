@@ -11,12 +11,13 @@ from headgate._checks import switch
 from headgate._option import OptionSet
 from headgate.jobs import _option_rules as rules
 from headgate.jobs._input_options import InputOptions
-from headgate.jobs._limit_options import LimitOptions
+from headgate.jobs._limit_options import ConcurrencyOption, LimitOptions
 from headgate.jobs._option_entry import JobOption
 from headgate.jobs._output_options import OutputOptions, PartOptions
-from headgate.jobs._rate_options import RateOptions
+from headgate.jobs._plan_options import LatencyOptions
+from headgate.jobs._rate_options import RateOptions, SettableRateOptions
 from headgate.jobs._request_options import AskOptions, SendOptions
-from headgate.jobs._retry_options import RetryingOptions
+from headgate.jobs._retry_options import RetryingOptions, SettableRetryingOptions
 
 
 class WorkOptions(SendOptions, LimitOptions, RateOptions, RetryingOptions, PartOptions, total=False):
@@ -79,10 +80,20 @@ class StartKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, Progre
     """The options of `headgate.start`."""
 
 
+class PlanKeywords(FetchKeywords, LatencyOptions, total=False):
+    """The options of `headgate.plan`."""
+
+
 class RetryKeywords(OnlyOption, WorkOptions, ProgressOption, total=False):
     """The options of `headgate.Job.retry`."""
 
 
+class SetKeywords(ConcurrencyOption, SettableRateOptions, SettableRetryingOptions, total=False):
+    """What can be set of a job while it runs."""
+
+
 FETCH: Final = OptionSet(FetchKeywords, of="fetch")
 START: Final = OptionSet(StartKeywords, of="start")
+PLAN: Final = OptionSet(PlanKeywords, of="plan")
 RETRY: Final = OptionSet(RetryKeywords, of="retry")
+SET: Final = OptionSet(SetKeywords, of="set")

@@ -27,6 +27,15 @@ class RunningJob(Protocol):
     def abort(self) -> None:
         """Ends now."""
 
+    def set(self, settings: dict[str, str]) -> None:
+        """Changes options, by their names, to these values as text."""
+
+    def pause(self) -> None:
+        """Starts nothing more for now."""
+
+    def unpause(self) -> None:
+        """Goes on."""
+
     def snapshot(self) -> str:
         """How far it is, as JSON."""
 

@@ -8,8 +8,8 @@ from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import CostOf, JobOption, LimitBy
 
 
-class RateOptions(TypedDict, total=False):
-    """How much, and how fast; a retry has these options, too."""
+class SettableRateOptions(TypedDict, total=False):
+    """How much, and how fast; these can be set while a job runs."""
 
     concurrency_per_host: Annotated[
         int | str | Mapping[str, int | str] | None,
@@ -70,19 +70,6 @@ class RateOptions(TypedDict, total=False):
             metavar="N",
         ),
     ]
-    limit_by: Annotated[
-        LimitBy,
-        JobOption(
-            help=(
-                "What counts as one host: a `name`, whatever the scheme and port; an `origin`, which is a scheme, a"
-                " name and a port; or an `address`, whatever the names that lead there."
-            ),
-            default="name",
-            group="rates",
-            metavar="WHAT",
-            typed="what counts as one host: name, origin or address",
-        ),
-    ]
     rate_cost: Annotated[
         str | None,
         JobOption(
@@ -96,6 +83,24 @@ class RateOptions(TypedDict, total=False):
             group="rates",
             metavar="N/TIME",
             typed="most cost in a time, such as 150000/m; each row needs a cost for it",
+        ),
+    ]
+
+
+class RateOptions(SettableRateOptions, total=False):
+    """The same with what hosts and costs are; a retry has these options, too."""
+
+    limit_by: Annotated[
+        LimitBy,
+        JobOption(
+            help=(
+                "What counts as one host: a `name`, whatever the scheme and port; an `origin`, which is a scheme, a"
+                " name and a port; or an `address`, whatever the names that lead there."
+            ),
+            default="name",
+            group="rates",
+            metavar="WHAT",
+            typed="what counts as one host: name, origin or address",
         ),
     ]
     cost_column: Annotated[

@@ -28,7 +28,8 @@ def _headline(status: JobStatus) -> str:
 
 def _state(status: JobStatus) -> str:
     if status.running:
-        return "running now" if status.pid is None else f"running now (pid {status.pid})"
+        doing = "paused" if status.paused else "running now"
+        return doing if status.pid is None else f"{doing} (pid {status.pid})"
     if status.finished:
         return "finished"
     if status.rows == status.done:
@@ -49,6 +50,10 @@ def _facts(status: JobStatus) -> Iterator[Fact]:
         them = "it" if status.parts_to_place == 1 else "them"
         yield "not in place", f"{files}: other readers don't see {them} before the job is run again"
     yield "started", _format.moment(status.started_at)
+    if status.set:
+        yield "set", status.set_as_text()
+    if status.paused and not status.running:
+        yield "paused", "it will start nothing before `headgate unpause`"
     if status.note is not None:
         yield "note", status.note
 

@@ -8,8 +8,8 @@ from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import SECONDS, JobOption
 
 
-class RetryingOptions(TypedDict, total=False):
-    """What happens after a failure; a retry has these options, too."""
+class SettableRetryingOptions(TypedDict, total=False):
+    """How often and how long; these can be set while a job runs."""
 
     retries: Annotated[
         int,
@@ -23,22 +23,6 @@ class RetryingOptions(TypedDict, total=False):
             check=rules.retries,
             group="retries",
             metavar="N",
-        ),
-    ]
-    retry_on: Annotated[
-        str | Iterable[str | int],
-        JobOption(
-            help=(
-                "Which failures are worth another attempt: kinds of errors, statuses and classes, as in"
-                ' `"connect,timeout,429,5xx"` or `["connect", 429]`; `"none"` or `()`: no failure is. `timeout`'
-                " includes `connect_timeout`."
-            ),
-            default="connect,resolve,closed,timeout,408,425,429,500,502,503,504",
-            check=rules.failures,
-            given_as="failures",
-            group="retries",
-            metavar="FAILURES",
-            typed="failures that are worth another attempt, or none",
         ),
     ]
     retry_delay_s: Annotated[
@@ -76,29 +60,6 @@ class RetryingOptions(TypedDict, total=False):
             check=rules.time,
             group="retries",
             metavar="SECONDS",
-        ),
-    ]
-    retry_unsafe: Annotated[
-        bool,
-        JobOption(
-            help="Also repeat requests that may have an effect twice, such as a `POST` that was not answered.",
-            default=False,
-            check=switch,
-            group="retries",
-        ),
-    ]
-    idempotency_key: Annotated[
-        bool,
-        JobOption(
-            help=(
-                "Send an `Idempotency-Key` with each row that has none: a UUID that stays the same over attempts and"
-                " runs, by which a server can tell that it was asked before. Such rows are repeated whatever their"
-                " method."
-            ),
-            default=False,
-            check=switch,
-            group="retries",
-            typed="send an Idempotency-Key with each row, the same for all attempts, and repeat any method",
         ),
     ]
     max_retry_after_s: Annotated[
@@ -142,5 +103,49 @@ class RetryingOptions(TypedDict, total=False):
             group="retries",
             metavar="SHARE",
             typed="stop the job when such a share of rows has failed, as 50%, or so many, as 1000, or never",
+        ),
+    ]
+
+
+class RetryingOptions(SettableRetryingOptions, total=False):
+    """The same with what is repeated; a retry has these options, too."""
+
+    retry_on: Annotated[
+        str | Iterable[str | int],
+        JobOption(
+            help=(
+                "Which failures are worth another attempt: kinds of errors, statuses and classes, as in"
+                ' `"connect,timeout,429,5xx"` or `["connect", 429]`; `"none"` or `()`: no failure is. `timeout`'
+                " includes `connect_timeout`."
+            ),
+            default="connect,resolve,closed,timeout,408,425,429,500,502,503,504",
+            check=rules.failures,
+            given_as="failures",
+            group="retries",
+            metavar="FAILURES",
+            typed="failures that are worth another attempt, or none",
+        ),
+    ]
+    retry_unsafe: Annotated[
+        bool,
+        JobOption(
+            help="Also repeat requests that may have an effect twice, such as a `POST` that was not answered.",
+            default=False,
+            check=switch,
+            group="retries",
+        ),
+    ]
+    idempotency_key: Annotated[
+        bool,
+        JobOption(
+            help=(
+                "Send an `Idempotency-Key` with each row that has none: a UUID that stays the same over attempts and"
+                " runs, by which a server can tell that it was asked before. Such rows are repeated whatever their"
+                " method."
+            ),
+            default=False,
+            check=switch,
+            group="retries",
+            typed="send an Idempotency-Key with each row, the same for all attempts, and repeat any method",
         ),
     ]

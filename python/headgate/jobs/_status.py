@@ -61,6 +61,8 @@ class JobStatus:
         started_at: When it was begun, in UTC.
         committed_at: When results were last committed, in UTC; `None`: not yet.
         note: Something about its directory to know of, such as a damaged commit by which nothing is lost.
+        set: Options that were set while it ran and hold until it ends, each with its value as text.
+        paused: Whether it starts nothing until it is told to go on.
         run_count: Runs that committed results.
         runs: The last 32 of them, oldest first.
     """
@@ -84,6 +86,8 @@ class JobStatus:
     started_at: datetime
     committed_at: datetime | None
     note: str | None
+    set: dict[str, str]
+    paused: bool
     run_count: int
     runs: tuple[JobRun, ...]
 
@@ -105,7 +109,7 @@ class JobStatus:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        state = "running" if self.running else "finished" if self.finished else "stopped"
+        state = "paused" if self.paused else "running" if self.running else "finished" if self.finished else "stopped"
         known = "" if self.rows is None else f" of {_format.count(self.rows)}"
         return table(f"{_format.count(self.done)}{known} rows done, {state}", self._facts())
 
@@ -117,8 +121,14 @@ class JobStatus:
         yield "begun", _format.moment(self.started_at)
         if self.committed_at is not None:
             yield "last commit", _format.moment(self.committed_at)
+        if self.set:
+            yield "set", self.set_as_text()
         if self.note is not None:
             yield "note", self.note
+
+    def set_as_text(self) -> str:
+        """What was set, in one line."""
+        return ", ".join(f"{name}={value}" for name, value in self.set.items())
 
     def to_json(self) -> str:
         """What `headgate status --json` prints; times are texts as in RFC 3339."""

@@ -61,7 +61,7 @@ impl Share {
     pub(super) async fn attempt(&self, place: PlaceIndex, started: Instant, state: &mut LaneState) -> bool {
         state.deadline.set(started + self.attempt_time(place, started));
         let mut on_new_connection = false;
-        let mut may_send = !self.shared.limits_sending;
+        let mut may_send = !self.shared.gate.counts_sends();
         loop {
             let begin = poll_fn(|cx| Poll::Ready(self.begin(place, started, on_new_connection, may_send, state, cx)));
             let ended = match begin.await {
@@ -80,7 +80,7 @@ impl Share {
                         Finished::Recorded { is_full } => return is_full,
                         Finished::Later => return false,
                         Finished::Again(site) => {
-                            may_send = !self.shared.limits_sending;
+                            may_send = !self.shared.gate.counts_sends();
                             site
                         }
                     }
@@ -368,6 +368,7 @@ impl Share {
     fn count(&self, outcome: OutcomeRef<'_>) -> bool {
         let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
         self.stats().figures.record(outcome, failed);
+        self.give_up_if_it_has_to(outcome, failed);
         failed
     }
 }

@@ -1,7 +1,7 @@
 //! What a worker does where something is held back: its rows come from the gate that all workers of the run share, and
 //! attempts that end are told there. Where nothing is limited and no host is in trouble, nobody comes here.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,14 @@ use crate::engine::lanes::PlaceIndex;
 use crate::engine::share::Share;
 use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
-use crate::model::limits::Retrying;
+use crate::model::limits::{Limits, RetryOn, Retrying};
+use crate::model::live::Live;
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
 use crate::schedule::asked_to_wait::asked_to_wait;
-use crate::schedule::gate::{Ended, Gate, GateFigures, Turn};
+use crate::schedule::gate::{Ended, Gate, GateFigures, Rules, Turn};
 use crate::schedule::retry::{Asked, AttemptEnd, Fate};
+use crate::stats::held::Held;
 use crate::schedule::{MAX_CHUNK_ROWS, Next, Schedule};
 
 /// Chunks of rows drawn at a time at the most, before others of the worker have their turn.
@@ -34,19 +36,40 @@ pub struct SharedGate {
     pub(super) changed: Notify,
     /// Workers that have places and nothing to start.
     idle: AtomicUsize,
-    /// What is worth another attempt, as it was when the run began.
-    retrying: Retrying,
+    /// Each request that is sent is counted by a rate.
+    counts_sends: AtomicBool,
+    /// In nanoseconds; 0: rows have no deadline.
+    deadline: AtomicU64,
+    /// What is worth another attempt: it never changes.
+    on: RetryOn,
 }
 
 impl SharedGate {
     pub fn new(gate: Gate) -> Self {
         Self {
             is_needed: AtomicBool::new(gate.is_needed()),
-            retrying: gate.rules().retrying.clone(),
+            counts_sends: AtomicBool::new(gate.rules().limits.has_rates()),
+            deadline: AtomicU64::new(deadline_ns(&gate.rules().retrying)),
+            on: gate.rules().retrying.on.clone(),
             gate: Mutex::new(gate),
             changed: Notify::new(),
             idle: AtomicUsize::new(0),
         }
+    }
+
+    /// Other rules hold from now on.
+    pub(super) fn set(&self, rules: Rules, is_paused: bool, now: Instant) {
+        self.counts_sends.store(rules.limits.has_rates(), Ordering::Relaxed);
+        self.deadline.store(deadline_ns(&rules.retrying), Ordering::Relaxed);
+        self.change(|gate| {
+            gate.set(rules, now);
+            gate.pause(is_paused);
+        });
+    }
+
+    /// Whether each request that is sent is counted by a rate.
+    pub(super) fn counts_sends(&self) -> bool {
+        self.counts_sends.load(Ordering::Relaxed)
     }
 
     pub(super) fn is_needed(&self) -> bool {
@@ -61,10 +84,6 @@ impl SharedGate {
         changed
     }
 
-    pub fn figures(&self, now: Instant) -> GateFigures {
-        if self.is_needed() { self.lock().figures(now) } else { GateFigures::default() }
-    }
-
     fn lock(&self) -> MutexGuard<'_, Gate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,6 +94,20 @@ impl SharedGate {
             // Whoever waits for rows of the gate, or for its end, looks again.
             self.changed.notify_waiters();
         }
+    }
+}
+
+fn deadline_ns(retrying: &Retrying) -> u64 {
+    retrying.deadline.map_or(0, |deadline| u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX).max(1))
+}
+
+impl Held for SharedGate {
+    fn figures(&self, now: Instant) -> GateFigures {
+        self.lock().figures(now)
+    }
+
+    fn limits(&self) -> Limits {
+        self.lock().rules().limits.clone()
     }
 }
 
@@ -138,6 +171,28 @@ impl Share {
         self.give_up_rows(&mut gate);
         self.shared.gate.look_after(&gate);
         next
+    }
+
+    /// Keeps to what was set meanwhile.
+    pub(super) fn keep_to(&self, live: &Live) {
+        let now = Instant::now();
+        let rules = Rules {
+            limits: live.limits.clone(),
+            retrying: live.retrying.clone(),
+            concurrency: u32::try_from(live.concurrency).unwrap_or(u32::MAX),
+        };
+        self.shared.gate.set(rules, live.paused, now);
+        self.shared.give_up.set(live.stop_when_failed);
+        let mut schedule = self.schedule.borrow_mut();
+        let places = self.part.of(live.concurrency);
+        self.client.pool.borrow_mut().allow_more(places.saturating_sub(schedule.places()));
+        schedule.set_places(places);
+        if places == 0 {
+            // Others start what was drawn here.
+            self.shared.gate.change(|gate| schedule.take_drawn().into_iter().for_each(|row| self.offer(gate, row, now)));
+        }
+        drop(schedule);
+        self.wake();
     }
 
     /// Draws rows for the gate, under its lock, so that they come there in their order.
@@ -204,9 +259,6 @@ impl Share {
 
     /// When the request at `place` may be sent; `None`: now. To be asked once for each time that it is sent.
     pub(super) fn send_at(&self, place: PlaceIndex, now: Instant) -> Option<Instant> {
-        if !self.shared.limits_sending {
-            return None;
-        }
         let when = self.shared.gate.lock().send(self.lanes.host(place), now);
         (when > now).then_some(when)
     }
@@ -226,7 +278,7 @@ impl Share {
         });
         let told = told.map(|told| told.for_).filter(|time| !time.is_zero());
         let gate = &self.shared.gate;
-        let says_nothing = told.is_none() && !end.is_refusal() && !end.is_worth_another(&gate.retrying);
+        let says_nothing = told.is_none() && !end.is_refusal() && !end.is_worth_another(&gate.on);
         if host.is_none() && says_nothing && !gate.is_needed() {
             return false;
         }
@@ -262,7 +314,11 @@ impl Share {
     /// The time that an attempt has: no more than what is left to its row.
     pub(super) fn attempt_time(&self, place: PlaceIndex, started: Instant) -> Duration {
         let timeout = self.shared.limits.timeout;
-        let Some(deadline) = self.shared.gate.retrying.deadline else { return timeout };
+        let deadline = self.shared.gate.deadline.load(Ordering::Relaxed);
+        if deadline == 0 {
+            return timeout;
+        }
+        let deadline = Duration::from_nanos(deadline);
         let first = self.lanes.look(place, |row| row.before().map_or(started, |before| before.first));
         timeout.min((first + deadline).saturating_duration_since(started))
     }

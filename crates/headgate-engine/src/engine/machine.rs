@@ -75,12 +75,21 @@ pub struct OpenFiles {
 }
 
 impl OpenFiles {
+    /// Files that are open while so many connections are, with those of other runs.
+    pub fn needed(self, concurrency: usize, workers: usize) -> u64 {
+        self.beside(0, workers) + concurrency as u64
+    }
+
+    fn beside(self, others: usize, workers: usize) -> u64 {
+        self.open + SPARE_FILES + WORKER_FILES * workers as u64 + others as u64
+    }
+
     /// Whether so many connections fit, beside those of other runs.
     ///
     /// # Errors
     /// `Usage`: they do not; what does, and how to raise the limit.
     pub fn check(self, concurrency: usize, others: usize, workers: usize) -> Result<(), JobError> {
-        let other = self.open + SPARE_FILES + WORKER_FILES * workers as u64 + others as u64;
+        let other = self.beside(others, workers);
         let fitting = self.limit.saturating_sub(other);
         if concurrency as u64 <= fitting {
             return Ok(());

@@ -5,6 +5,7 @@ mod attempt;
 pub mod failure;
 mod alarm;
 pub mod gated;
+pub mod giving_up;
 mod gathered;
 mod lanes;
 pub mod machine;
@@ -21,6 +22,7 @@ use std::time::Instant;
 use rustls::ClientConfig;
 
 use self::machine::OpenFiles;
+use self::share::Part;
 use self::shared::Shared;
 use self::worker::{Begin, Common, Order, RunNumber};
 use crate::http::decode::pool::Pool;
@@ -72,7 +74,8 @@ pub struct Work<'a> {
     pub tls: Arc<ClientConfig>,
     pub fail_on: &'a StatusSet,
     pub defaults: Defaults,
-    pub room: &'a Room,
+    /// Rows in flight; at least one.
+    pub concurrency: usize,
     pub limit_by: LimitBy,
 }
 
@@ -91,6 +94,26 @@ pub struct Assigned {
 pub struct Room {
     concurrency: Arc<AtomicUsize>,
     rows: usize,
+}
+
+impl Room {
+    /// Rows that may be in flight.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Makes room for another number of rows in flight.
+    ///
+    /// # Errors
+    /// `Usage`: this process may not have so many files open. The room is as it was.
+    pub fn resize(&mut self, rows: usize, engine: &Engine) -> Result<(), JobError> {
+        let others = self.concurrency.load(Ordering::Relaxed) - self.rows;
+        engine.inner.files.check(rows, others, engine.workers())?;
+        self.concurrency.fetch_add(rows, Ordering::Relaxed);
+        self.concurrency.fetch_sub(self.rows, Ordering::Relaxed);
+        self.rows = rows;
+        Ok(())
+    }
 }
 
 impl Drop for Room {
@@ -189,20 +212,20 @@ impl Engine {
     /// # Errors
     /// `Internal`: a worker has died.
     pub fn assign(&self, work: Work<'_>) -> Result<Assigned, JobError> {
-        let Work { shared, tls, fail_on, defaults, room, limit_by } = work;
-        let concurrency = room.rows;
+        let Work { shared, tls, fail_on, defaults, concurrency, limit_by } = work;
         let run = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let count = self.workers().min(concurrency);
         let mut assigned = Assigned { stats: Vec::new(), run, workers: Vec::new() };
         for index in 0..count {
+            let part = Part { index, count };
             let stats = Arc::new(Mutex::new(WorkerStats::new(Instant::now())));
             let begin = Begin {
                 shared: shared.clone(),
                 defaults: defaults.clone(),
                 fail_on: fail_on.clone(),
                 tls: tls.clone(),
-                // The shares add up to the concurrency exactly.
-                lanes: concurrency / count + usize::from(index < concurrency % count),
+                lanes: part.of(concurrency),
+                part,
                 stats: stats.clone(),
                 limit_by,
             };

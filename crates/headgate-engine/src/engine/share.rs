@@ -54,6 +54,22 @@ pub(super) struct Share {
     /// Nobody takes outcomes any more.
     nothing_is_kept: Cell<bool>,
     alarm: Alarm,
+    /// Its part of what the run has in flight.
+    pub(super) part: Part,
+}
+
+/// One of so many equal parts, but for what can't be divided.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) index: usize,
+    pub(super) count: usize,
+}
+
+impl Part {
+    /// The parts add up to the whole exactly.
+    pub(super) fn of(self, whole: usize) -> usize {
+        whole / self.count + usize::from(self.index < whole % self.count)
+    }
 }
 
 impl Share {
@@ -65,6 +81,7 @@ impl Share {
         preparer: Preparer,
         schedule: Schedule,
         stats: Arc<Mutex<WorkerStats>>,
+        part: Part,
     ) -> Result<Self, JobError> {
         let gathered =
             Gathered::new(shared.kept.as_ref(), shared.limits.response.memory.clone(), shared.outcomes.clone())?;
@@ -83,6 +100,7 @@ impl Share {
             changed: Notify::new(),
             nothing_is_kept: Cell::new(false),
             alarm: Alarm::new(),
+            part,
         })
     }
 
@@ -111,8 +129,13 @@ impl Share {
     /// Does what the schedule says, until it has ended.
     async fn drive(self: &Rc<Self>) {
         let mut phase = self.shared.phase.clone();
+        let mut live = self.shared.live.clone();
+        if live.borrow_and_update().paused {
+            self.shared.gate.change(|gate| gate.pause(true));
+        }
         // A run whose handle is gone works on to its end: nobody is left to stop it.
         let mut may_be_stopped = true;
+        let mut may_be_set = true;
         if let Phase::Draining { until } = *phase.borrow_and_update() {
             self.drain(until);
         }
@@ -154,6 +177,13 @@ impl Share {
                 rows = self.shared.rows.recv(wanted), if wanted > 0 => self.drawn(rows),
                 () = self.shared.rows.available(), if wants_any => {}
                 () = gate_changed => {}
+                changed = live.changed(), if may_be_set => match changed {
+                    Ok(()) => {
+                        let live = live.borrow_and_update().clone();
+                        self.keep_to(&live);
+                    }
+                    Err(_) => may_be_set = false,
+                },
                 () = self.changed.notified() => {}
                 changed = phase.changed(), if may_be_stopped => match (changed, *phase.borrow_and_update()) {
                     (Ok(()), Phase::Draining { until }) => self.drain(until),
@@ -172,7 +202,7 @@ impl Share {
     }
 
     /// No row is started any more.
-    fn drain(&self, until: Instant) {
+    pub(super) fn drain(&self, until: Instant) {
         // For all workers: what stops one, stops the run.
         self.shared.end_rows();
         self.schedule.borrow_mut().drain(until);

@@ -9,9 +9,11 @@ use tokio::sync::watch;
 use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
 use crate::engine::gated::SharedGate;
+use crate::engine::giving_up::SharedGiveUp;
 use crate::http::client::AttemptLimits;
 use crate::http::method::Methods;
 use crate::model::clock::Clock;
+use crate::model::live::Live;
 use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
 
@@ -36,12 +38,14 @@ pub struct Shared {
     pub window: Arc<Window>,
     pub outcomes: async_channel::Sender<OutcomeBatch>,
     pub phase: watch::Receiver<Phase>,
+    /// What of the run may change: how it is now.
+    pub live: watch::Receiver<Arc<Live>>,
     pub failure: Arc<FirstFailure>,
     /// The columns of the input that are carried into the results; `None`: nobody wants results.
     pub kept: Option<Fields>,
-    pub gate: SharedGate,
-    /// Each request that is sent is counted by a rate.
-    pub limits_sending: bool,
+    pub gate: Arc<SharedGate>,
+    /// Whether the run gives up.
+    pub give_up: SharedGiveUp,
 }
 
 impl Shared {

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_local;
 use tokio::time::MissedTickBehavior;
 
-use crate::engine::share::Share;
+use crate::engine::share::{Part, Share};
 use crate::engine::shared::Shared;
 use crate::http::client::Client;
 use crate::http::decode::pool::Pool;
@@ -45,6 +45,7 @@ pub(super) struct Begin {
     pub(super) fail_on: StatusSet,
     pub(super) tls: Arc<rustls::ClientConfig>,
     pub(super) lanes: usize,
+    pub(super) part: Part,
     pub(super) stats: Arc<Mutex<WorkerStats>>,
     pub(super) limit_by: LimitBy,
 }
@@ -123,13 +124,13 @@ impl Worker {
     }
 
     fn begin(self: &Rc<Self>, run: RunNumber, begin: Begin) {
-        let Begin { shared, defaults, fail_on, tls, lanes, stats, limit_by } = begin;
+        let Begin { shared, defaults, fail_on, tls, lanes, part, stats, limit_by } = begin;
         stats.lock().unwrap_or_else(PoisonError::into_inner).busy.start(self.metrics.clone());
         let own_stats = stats.clone();
         let sites = SiteMaker { pool: self.client.pool.clone(), hosts: self.hosts.clone(), tls, limit_by };
         let preparer = Preparer::new(defaults, sites);
         let schedule = Schedule::new(lanes, fail_on);
-        match Share::new(shared.clone(), self.client.clone(), preparer, schedule, stats) {
+        match Share::new(shared.clone(), self.client.clone(), preparer, schedule, stats, part) {
             Ok(share) => {
                 let share = Rc::new(share);
                 let registered = Registered { worker: self.clone(), run, stats: own_stats };

@@ -71,7 +71,9 @@ impl FromStr for KeySalt {
 
 fn digest(pieces: &[&[u8]]) -> [u8; SALT_BYTES] {
     let mut context = Context::new(&SHA256);
-    pieces.iter().for_each(|piece| context.update(piece));
+    for piece in pieces {
+        context.update(piece);
+    }
     let mut start = [0; SALT_BYTES];
     start.copy_from_slice(&context.finish().as_ref()[..SALT_BYTES]);
     start

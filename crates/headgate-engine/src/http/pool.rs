@@ -113,6 +113,11 @@ impl Pool {
         self.max_open = self.max_open.max(max_open);
     }
 
+    /// So many more may be open than before.
+    pub fn allow_more(&mut self, more: usize) {
+        self.max_open += more;
+    }
+
     /// The one route of this key; `host` is asked where the worker has not met it yet.
     pub fn route(&mut self, key: RouteKey, host: impl FnOnce(&Origin) -> Arc<Host>) -> Rc<Route> {
         if let Some(route) = self.routes.get(&key) {

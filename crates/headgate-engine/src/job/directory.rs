@@ -44,30 +44,12 @@ pub struct JobDirectory {
 impl JobDirectory {
     /// Takes the directory, which is made if it is not there. Nothing in it is changed.
     pub(super) fn claim(root: &Path, fresh: bool, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
-        if root.as_os_str().is_empty() {
-            return Err(JobError::usage(message!(
-                "the output directory has no name: give one with ",
-                OptionName::Output
-            )));
+        if !is_usable(root, fresh)? {
+            create_with_parents(root, storage.as_ref()).map_err(|error| {
+                let shown = root.display();
+                JobError::output(format!("can't create the directory {shown}: {}", cause(&error)))
+            })?;
         }
-        let shown = root.display();
-        match fs::metadata(root) {
-            Ok(metadata) if !metadata.is_dir() => {
-                return Err(JobError::output(message!(
-                    "{shown} is not a directory: choose another ",
-                    OptionName::Output
-                )));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                check_new(root)?;
-                create_with_parents(root, storage.as_ref()).map_err(|error| {
-                    JobError::output(format!("can't create the directory {shown}: {}", cause(&error)))
-                })?;
-            }
-            Err(error) => return Err(unusable(root, &error)),
-        }
-        refuse_foreign(root, fresh)?;
         let own = root.join(OWN_DIRECTORY);
         create_dir(&own).map_err(|error| unusable(root, &error))?;
         let lock = lock::acquire(&own.join("lock"))?;
@@ -244,6 +226,25 @@ fn stored_manifest(root: &Path) -> Result<Option<Manifest>, JobError> {
         Ok(bytes) => record::decode(&bytes).map(Some).map_err(|trouble| of_file(&path, trouble)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(JobError::output(format!("can't read {}: {}", path.display(), cause(&error)))),
+    }
+}
+
+/// Whether there is a directory that a job may have. If not, one may be made there.
+///
+/// # Errors
+/// `Usage`: no directory can be meant. `Output`: it is somebody else's, or no directory.
+pub(super) fn is_usable(root: &Path, fresh: bool) -> Result<bool, JobError> {
+    if root.as_os_str().is_empty() {
+        return Err(JobError::usage(message!("the output directory has no name: give one with ", OptionName::Output)));
+    }
+    match fs::metadata(root) {
+        Ok(metadata) if !metadata.is_dir() => {
+            let shown = root.display();
+            Err(JobError::output(message!("{shown} is not a directory: choose another ", OptionName::Output)))
+        }
+        Ok(_) => refuse_foreign(root, fresh).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => check_new(root).map(|()| false),
+        Err(error) => Err(unusable(root, &error)),
     }
 }
 

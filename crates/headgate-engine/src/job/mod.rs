@@ -2,14 +2,17 @@
 //!
 //! `storage` is the seam to the disk; `record`, `commit`, `parts`, `log`, `done_rows` and `manifest` are what is written down;
 //! `results` compares it with what is there; `directory` is the order in which that happens; `writer` and `sink` bring outcomes
-//! there; `retry` asks failed rows again; `status` looks.
+//! there; `retry` asks failed rows again; `control` is what was set of a job that
+//! runs, `set` sets it; `status` looks.
 
 mod asked_headers;
 mod commit;
+pub mod control;
 mod directory;
 mod done_rows;
 mod lock;
 mod log;
+pub mod look;
 mod manifest;
 mod open;
 mod part_format;
@@ -20,6 +23,7 @@ mod records;
 mod results;
 pub mod retry;
 mod salted_hash;
+pub mod set;
 mod sink;
 pub mod status;
 pub mod storage;

@@ -200,7 +200,12 @@ pub(super) fn done_rows_of(commit: &Commit) -> Result<DoneRows, JobError> {
     commit.done_rows().map_err(|error| JobError::internal(format!("a commit: {error}")))
 }
 
-fn check_resume(path: &Path, manifest: &Manifest, options: &JobOptions, input: &InputNow<'_>) -> Result<(), JobError> {
+pub(super) fn check_resume(
+    path: &Path,
+    manifest: &Manifest,
+    options: &JobOptions,
+    input: &InputNow<'_>,
+) -> Result<(), JobError> {
     let shown = path.display();
     if !options.sink.resume {
         return Err(JobError::output(message!(

@@ -170,7 +170,11 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     }
     let spec = &manifest.spec;
     let path = manifest.input.path.as_ref().map(|path| path.display().to_string());
-    job.source = SourceOptions { input: path.unwrap_or_else(|| manifest.input.name.clone()), ..spec.source.clone() };
+    job.source = SourceOptions {
+        input: path.unwrap_or_else(|| manifest.input.name.clone()),
+        cost_column: job.source.cost_column,
+        ..spec.source.clone()
+    };
     job.sink.output = Output::Directory(output.to_owned());
     job.sink.format = manifest.format();
     job.request.method.clone_from(&spec.method);

@@ -8,12 +8,15 @@ use arrow_schema::SchemaRef;
 use serde::Serialize;
 
 use super::commit::RunRecord;
+use super::control::{Control, ControlFiles};
 use super::directory::read_manifest;
 use super::lock::{self, Holder};
 use super::manifest::Manifest;
 use super::results::{Contents, OWN_DIRECTORY, ResultFile, Results};
+use super::storage::Disk;
 use crate::message;
 use crate::model::error::JobError;
+use crate::model::live::Settings;
 use crate::model::message::OptionName;
 use crate::parts::read::PartFile;
 
@@ -50,8 +53,18 @@ pub struct Status {
     /// Something about its directory that its user should know.
     pub note: Option<String>,
     /// Runs that made a commit, and the last of them.
+    #[serde(flatten)]
+    pub meanwhile: Meanwhile,
     pub run_count: u64,
     pub runs: Vec<RunRecord>,
+}
+
+/// What was set of a job while it ran, and holds until it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Meanwhile {
+    pub set: Settings,
+    /// It starts nothing until it is told to go on.
+    pub paused: bool,
 }
 
 /// Reads how far the job in a directory is, and whether its results are those that were committed: by their names and lengths
@@ -76,7 +89,11 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
     let holder = lock::look(&path.join(OWN_DIRECTORY).join("lock"));
     let manifest = manifest(path)?;
     let results = Results::look(path, contents)?;
-    let note = results.note();
+    let (control, trouble) = match ControlFiles::new(path, Arc::new(Disk)).read() {
+        Ok(control) => (control, None),
+        Err(trouble) => (Control::default(), Some(trouble.into_message().to_string())),
+    };
+    let note = results.note().or(trouble);
     let Results { newest: commit, files, .. } = results;
     Ok(Status {
         note,
@@ -101,9 +118,15 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         },
         started_at: manifest.started_at,
         committed_at: commit.runs.last().map(|run| run.committed_at.clone()),
+        meanwhile: Meanwhile { set: control.set, paused: control.paused },
         run_count: commit.earlier_runs + commit.runs.len() as u64,
         runs: commit.runs,
     })
+}
+
+/// Whether all rows of the job in a directory are done.
+pub(super) fn is_finished(path: &Path) -> Result<bool, JobError> {
+    Ok(Results::look(path, Contents::None)?.newest.finished)
 }
 
 /// The parts of a job, in the order of reading, and what they hold.

@@ -143,7 +143,7 @@ pub enum LimitBy {
 /// What a row costs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CostOf {
-    /// What this column of the input says.
+    /// What this column of the input says; 1 where it says nothing.
     Column(String),
     /// The bytes of its body.
     BodyBytes,

@@ -9,6 +9,7 @@ pub(crate) mod failed_by;
 pub(crate) mod grouped;
 pub mod headers;
 pub mod limits;
+pub mod live;
 pub mod memory;
 pub mod message;
 pub mod options;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::model::limits::{Limits, Retrying, StopWhenFailed};
+use crate::model::message::OptionName;
 use crate::model::status_set::StatusSet;
 
 pub const DEFAULT_CONCURRENCY: usize = 256;
@@ -55,6 +56,10 @@ pub struct SourceOptions {
     pub keep: Vec<String>,
     /// Read only so many rows.
     pub head: Option<u64>,
+    /// The column with what each row takes of a limit on costs: a number of 0 or more, rounded up; a row without a value takes
+    /// 1. `None`: there is none. It says how the work is done, and may change from run to run.
+    #[serde(skip)]
+    pub cost_column: Option<String>,
 }
 
 impl Default for SourceOptions {
@@ -67,6 +72,7 @@ impl Default for SourceOptions {
             body_column: "body".into(),
             keep: Vec::new(),
             head: None,
+            cost_column: None,
         }
     }
 }
@@ -175,6 +181,8 @@ pub struct RunOptions {
     pub limits: Limits,
     pub retrying: Retrying,
     pub stop_when_failed: StopWhenFailed,
+    /// The options that were named for this run: what an earlier one was told of them meanwhile holds no more.
+    pub given: Vec<OptionName>,
 }
 
 /// Who is asked for the addresses of names.
@@ -205,6 +213,16 @@ impl FromStr for Dns {
     }
 }
 
+impl RunOptions {
+    /// Each row is asked once, whatever comes of it.
+    #[must_use]
+    pub fn without_retries(mut self) -> Self {
+        self.retrying.retries = 0;
+        self.stop_when_failed = StopWhenFailed::Never;
+        self
+    }
+}
+
 impl Default for RunOptions {
     fn default() -> Self {
         Self {
@@ -214,6 +232,7 @@ impl Default for RunOptions {
             limits: Limits::default(),
             retrying: Retrying::default(),
             stop_when_failed: StopWhenFailed::default(),
+            given: Vec::new(),
         }
     }
 }

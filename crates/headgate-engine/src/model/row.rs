@@ -49,7 +49,8 @@ pub struct RowExtra {
     pub defect: Option<Reason>,
     /// Whoever asked for it wants it no more: it fails as `cancelled`.
     pub cancelled: bool,
-    /// What it takes of a limit on costs, where a column says so.
+    /// What it takes of a limit on costs, where a column says so. `None`: the column has no value, and it takes 1; or there is
+    /// no column.
     pub cost: Option<u64>,
     /// What became of it before, if it was asked before.
     pub before: Option<Before>,

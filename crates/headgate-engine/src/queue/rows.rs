@@ -335,6 +335,11 @@ impl RowReceiver {
         }
     }
 
+    /// Whether this holds of all rows that are queued.
+    pub fn all_queued(&self, holds: impl FnMut(&Row) -> bool) -> bool {
+        self.shared.state().rows.iter().all(holds)
+    }
+
     /// Whether no row will come, unless one that was drawn is passed over.
     pub fn has_ended(&self) -> bool {
         self.shared.state().has_ended()

@@ -11,7 +11,7 @@ use crate::model::options::{JobOptions, RequestOptions, RunOptions};
 /// The largest body that fits a column of a batch, with room for others beside it.
 const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
 
-pub(super) fn check(options: &JobOptions) -> Result<(), JobError> {
+pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
     check_run(&options.run)?;
     check_request(&options.request)
 }
@@ -51,7 +51,7 @@ pub(super) fn check_request(request: &RequestOptions) -> Result<(), JobError> {
 }
 
 /// A window that the requests in flight alone would fill.
-pub(super) fn note_window(run: &RunOptions) -> Option<Message> {
+pub(crate) fn note_window(run: &RunOptions) -> Option<Message> {
     let RunOptions { window, concurrency, .. } = run;
     (*window < *concurrency as u64).then(|| {
         message!(
@@ -64,7 +64,7 @@ pub(super) fn note_window(run: &RunOptions) -> Option<Message> {
 
 /// Whether the connections find local ports. A URL with ranges in its path alone goes to one address, and is refused if they do
 /// not; of other inputs nobody knows before they are read, and the user is told.
-pub(super) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Option<Message>, JobError> {
+pub(crate) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Option<Message>, JobError> {
     let Some(ports) = machine::local_ports() else { return Ok(None) };
     let authority = options.source.input.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
     match authority {

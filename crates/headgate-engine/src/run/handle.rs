@@ -4,10 +4,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::job_state::JobState;
+use super::live::LiveRun;
 use super::sink_thread::Done;
 use super::stop::Stop;
 use crate::engine::Assigned;
 use crate::engine::failure::FirstFailure;
+use crate::job::control::Change;
+use crate::model::error::JobError;
+use crate::model::live::Settings;
 use crate::model::message::Message;
 use crate::queue::rows::RowReceiver;
 use crate::stats::bottleneck::merging;
@@ -38,6 +42,10 @@ pub struct Run {
     /// Where results go, for a person.
     pub(super) output: String,
     pub(super) notes: Arc<Mutex<Vec<Message>>>,
+    /// Why it stopped itself, if it did.
+    pub(super) stopped_by: Arc<OnceLock<Message>>,
+    /// `None`: there was nothing to do.
+    pub(super) live: Option<Arc<LiveRun>>,
 }
 
 impl Run {
@@ -47,6 +55,37 @@ impl Run {
         if let Some(assigned) = &self.assigned {
             assigned.cancel(&self.rows, row);
         }
+    }
+
+    /// Sets options while it goes on, under their names, with their values as text (see [`Settings`]). What is set holds until
+    /// the job ends, also in later runs of it that do not name these options.
+    ///
+    /// # Errors
+    /// `Usage`: an option can't be set, or not to that; the run goes on as before. `Output`: the directory of the job can't be
+    /// written to.
+    pub fn set(&self, set: Settings) -> Result<(), JobError> {
+        self.change(&Change { paused: None, set })
+    }
+
+    /// Starts nothing more until [`Run::unpause`]; what is in flight goes on. It holds for later runs of the job, too.
+    ///
+    /// # Errors
+    /// `Output`: the directory of the job can't be written to.
+    pub fn pause(&self) -> Result<(), JobError> {
+        self.change(&Change { paused: Some(true), ..Change::default() })
+    }
+
+    /// Goes on after [`Run::pause`].
+    ///
+    /// # Errors
+    /// As [`Run::pause`].
+    pub fn unpause(&self) -> Result<(), JobError> {
+        self.change(&Change { paused: Some(false), ..Change::default() })
+    }
+
+    fn change(&self, change: &Change) -> Result<(), JobError> {
+        let live = self.live.as_ref().filter(|_| self.done.at().is_none());
+        live.ok_or_else(|| JobError::usage("the run has ended: there is nothing to change"))?.change(change)
     }
 
     /// Waits for the run to end, for `timeout` at the most. Whether it has ended. After [`Run::abort`] it has after a second,
@@ -87,6 +126,7 @@ impl Run {
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
         summary.output.clone_from(&self.output);
         summary.interrupted = interrupted;
+        summary.stopped_by = self.stopped_by.get().cloned();
         summary.reader_gone = self.reader_gone.get().is_some();
         summary.notes.clone_from(&self.notes.lock().unwrap_or_else(PoisonError::into_inner));
         summary.failure = self.failure.get().as_ref().map(Into::into);

@@ -6,12 +6,15 @@ use std::time::Duration;
 use super::checks::{check, check_ports, note_window};
 use super::handle::Run;
 use super::launch::{Launch, SINK_TICK};
+use super::live::{self, SetBefore};
 use super::plan::Plan;
 use super::user_in_input;
 use crate::engine::{Engine, machine};
+use crate::job::control::ControlFiles;
 use crate::job::retry::{OpenRetry, Retry, RetryOptions};
 use crate::job::storage::{Disk, Storage};
 use crate::model::error::JobError;
+use crate::model::live::Live;
 use crate::model::options::{EngineOptions, Format, JobOptions, Output};
 
 /// Where results are committed more often than that, the sink is not told of the time more often.
@@ -36,8 +39,8 @@ impl Run {
     pub fn job_with(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(options)?;
         let options = user_in_input::taken_out(options)?;
-        let plan = plan(&options, storage)?;
-        begin(&own_engine(&options)?, true, plan, &options)
+        let plan = plan(&options, storage.clone())?;
+        begin(None, plan, options.into_owned(), storage)
     }
 
     /// [`Run::job`] on an engine that is there. What `options` say of an engine is of no effect.
@@ -47,7 +50,8 @@ impl Run {
     pub fn job_on(engine: &Engine, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(options)?;
         let options = user_in_input::taken_out(options)?;
-        begin(engine, false, plan(&options, storage)?, &options)
+        let plan = plan(&options, storage.clone())?;
+        begin(Some(engine), plan, options.into_owned(), storage)
     }
 
     /// Asks rows again that a job gave up, and replaces their results.
@@ -64,8 +68,8 @@ impl Run {
     /// As [`Run::retry`].
     pub fn retry_with(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(&options.job)?;
-        let Retry { job, source, options } = OpenRetry::open(options, storage)?;
-        begin(&own_engine(&options)?, true, Plan::retrying(job, source), &options)
+        let Retry { job, source, options } = OpenRetry::open(options, storage.clone())?;
+        begin(None, Plan::retrying(job, source), options, storage)
     }
 }
 
@@ -77,18 +81,36 @@ fn plan(options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Plan, JobErro
 }
 
 /// An engine for one run: no more threads than rows in flight.
-fn own_engine(options: &JobOptions) -> Result<Engine, JobError> {
+fn own_engine_for(options: &JobOptions) -> Result<Engine, JobError> {
     let threads = options.engine.threads.unwrap_or_else(machine::cores).min(options.run.concurrency);
     Engine::start(&EngineOptions { threads: Some(threads), ..options.engine.clone() })
 }
 
-fn begin(engine: &Engine, own_engine: bool, plan: Plan, options: &JobOptions) -> Result<Run, JobError> {
+/// `engine`: one that is there already.
+fn begin(
+    engine: Option<&Engine>,
+    plan: Plan,
+    mut options: JobOptions,
+    storage: Arc<dyn Storage>,
+) -> Result<Run, JobError> {
     let Plan { source, size, kept, done, output } = plan;
+    let set_before = match &options.sink.output {
+        Output::Directory(path) if output.may_be_set() => {
+            SetBefore::read(ControlFiles::new(path, storage), &options.run, options.sink.fresh)?
+        }
+        _ => SetBefore::default(),
+    };
+    let asked = Live::new(&options.run);
+    live::with(&asked, &set_before.control)?.put_into(&mut options.run);
+    let own_engine = engine.is_none();
+    let engine = &engine.map_or_else(|| own_engine_for(&options), |engine| Ok(engine.clone()))?;
+    let options = &options;
     // More connections than rows are never open.
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
     let room = engine.reserve(needed)?;
     let notes = [check_ports(options, needed)?, note_window(&options.run)];
+    let set_notes = set_before.notes.clone();
     let launch = Launch {
         source,
         size,
@@ -105,9 +127,11 @@ fn begin(engine: &Engine, own_engine: bool, plan: Plan, options: &JobOptions) ->
         tick: SINK_TICK.min(options.sink.commit_every).max(SHORTEST_TICK),
         request: options.request.clone(),
         run: options.run.clone(),
+        asked,
+        set_before,
         key_salt: output.key_salt()?,
         own_engine,
-        notes: notes.into_iter().flatten().chain(output.notes()).collect(),
+        notes: notes.into_iter().flatten().chain(output.notes()).chain(set_notes).collect(),
     };
     launch.begin(engine, room, |window| output.begin(options, window))
 }

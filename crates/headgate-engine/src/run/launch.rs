@@ -8,11 +8,13 @@ use arrow_schema::Fields;
 use super::again_thread;
 use super::handle::Run;
 use super::job_state::JobState;
+use super::live::{LiveRun, SetBefore};
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
 use crate::engine::failure::FirstFailure;
 use crate::engine::gated::SharedGate;
+use crate::engine::giving_up::SharedGiveUp;
 use crate::engine::shared::Shared;
 use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
@@ -22,6 +24,7 @@ use crate::http::request::Defaults;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
 use crate::model::error::JobError;
+use crate::model::live::Live;
 use crate::model::message::Message;
 use crate::model::options::{RequestOptions, RunOptions};
 use crate::model::source_size::SourceSize;
@@ -53,7 +56,11 @@ pub(super) struct Launch {
     /// How often the sink is told that time passes.
     pub(super) tick: Duration,
     pub(super) request: RequestOptions,
+    /// As it begins.
     pub(super) run: RunOptions,
+    /// As it was asked for, without what was set before.
+    pub(super) asked: Live,
+    pub(super) set_before: SetBefore,
     /// What keys of rows follow from, if each is to have one.
     pub(super) key_salt: KeySalt,
     /// The engine is there for this run alone, and ends with it.
@@ -72,6 +79,16 @@ pub(super) enum Begun {
 }
 
 impl Launch {
+    fn setting(&self) -> Setting {
+        Setting {
+            concurrency: self.run.concurrency,
+            cores: machine::cores(),
+            input_is_pipe: self.input_is_pipe,
+            output_is_pipe: self.output_is_pipe,
+            rows_before: self.done.rows_done(),
+        }
+    }
+
     /// Starts the threads; `begin` begins to write, and is asked last of what can fail for a user's mistake.
     pub(super) fn begin(
         self,
@@ -84,13 +101,8 @@ impl Launch {
             defaults = defaults.with_keys(self.key_salt)?;
         }
         let tls = engine.tls(&self.request)?;
-        let setting = Setting {
-            concurrency: self.run.concurrency,
-            cores: machine::cores(),
-            input_is_pipe: self.input_is_pipe,
-            output_is_pipe: self.output_is_pipe,
-            rows_before: self.done.rows_done(),
-        };
+        let setting = self.setting();
+        let concurrency = room.rows();
         let failure = Arc::<FirstFailure>::default();
         let again = self.source.as_ref().and_then(|source| source.again());
         let passing_over = again.map(|again| again_thread::passing_over(again, self.run.window, failure.clone()));
@@ -103,10 +115,12 @@ impl Launch {
         let started = clock.started();
         let size = Arc::new(Mutex::new(self.size));
         let window = self.window;
-        let (assigned, state) = match begin(&window)? {
+        let mut held = None;
+        let stopped_by = Arc::<OnceLock<Message>>::default();
+        let (assigned, state, live) = match begin(&window)? {
             Begun::Finished(state) => {
                 done.set();
-                (None, Some(state))
+                (None, Some(state), None)
             }
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
@@ -120,7 +134,10 @@ impl Launch {
                     retrying: self.run.retrying.clone(),
                     concurrency: u32::try_from(self.run.concurrency).unwrap_or(u32::MAX),
                 };
-                let gate = SharedGate::new(Gate::new(rules, rows.can_pass_over(), fastrand::u64(..), started));
+                let gate = Arc::new(SharedGate::new(Gate::new(rules, rows.can_pass_over(), fastrand::u64(..), started)));
+                held = Some(gate.clone());
+                let live = LiveRun::new(self.asked, self.set_before, (engine.clone(), room), notes.clone())?;
+                let live = Arc::new(live);
                 let shared = Shared {
                     clock,
                     limits,
@@ -129,17 +146,18 @@ impl Launch {
                     rows: rows.clone(),
                     outcomes: outcome_sender,
                     phase,
+                    live: live.receiver(),
                     failure: failure.clone(),
                     window: window.clone(),
                     gate,
-                    limits_sending: self.run.limits.has_rates(),
+                    give_up: SharedGiveUp::new(self.run.stop_when_failed, stopped_by.clone()),
                 };
                 let assigned = engine.assign(Work {
                     shared: Arc::new(shared),
                     tls,
                     fail_on: &self.request.fail_on,
                     defaults,
-                    room: &room,
+                    concurrency,
                     limit_by: self.run.limits.limit_by,
                 })?;
                 let input_rows = Arc::<OnceLock<u64>>::default();
@@ -166,11 +184,12 @@ impl Launch {
                     failure: failure.clone(),
                     done: done.clone(),
                     reader_gone: reader_gone.clone(),
-                    _room: room,
+                    live: live.clone(),
+                    watched: state.as_ref().map(|state| state.watched.clone()),
                     engine: engine.clone(),
                     own_engine: self.own_engine,
                 })?;
-                (Some(assigned), state)
+                (Some(assigned), state, Some(live))
             }
         };
         let workers = assigned.as_ref().map(|assigned| assigned.stats.clone()).unwrap_or_default();
@@ -183,10 +202,12 @@ impl Launch {
             reader_gone,
             aborted: OnceLock::new(),
             assigned,
-            monitor: Mutex::new(Monitor::new(started, setting, workers, size, window)),
+            monitor: Mutex::new(Monitor::new(started, setting, workers, size, window, held.map(|held| held as _))),
+            stopped_by,
             state,
             output: self.output,
             notes,
+            live,
         })
     }
 }

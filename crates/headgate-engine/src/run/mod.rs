@@ -2,17 +2,18 @@
 //! them. A slow sink so holds back the workers, and those the source.
 
 mod again_thread;
-mod checks;
+pub(crate) mod checks;
 mod handle;
 mod job;
 mod job_state;
 mod launch;
+pub(crate) mod live;
 mod plan;
 mod sink_thread;
 mod source_thread;
 mod start;
 mod stop;
-mod user_in_input;
+pub(crate) mod user_in_input;
 
 pub use self::handle::Run;
 pub use self::start::Passage;

@@ -117,6 +117,15 @@ impl PlannedOutput {
         }
     }
 
+    /// Whether there is something to do that is remembered, and may be changed meanwhile.
+    pub(super) fn may_be_set(&self) -> bool {
+        match self {
+            Self::Passing(_) => false,
+            Self::Durable(job) => !job.is_over(),
+            Self::Retry(_) => true,
+        }
+    }
+
     /// What keys of rows follow from: stays the same as long as the job does, where one is remembered.
     ///
     /// # Errors

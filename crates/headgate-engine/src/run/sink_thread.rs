@@ -4,10 +4,12 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::live::LiveRun;
 use super::stop::Stop;
 use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
-use crate::engine::{Engine, Room, runtime, spawn};
+use crate::engine::{Engine, runtime, spawn};
+use crate::job::Watched;
 use crate::model::error::JobError;
 use crate::queue::window::Window;
 use crate::sink::{Ending, Sink};
@@ -75,8 +77,9 @@ pub(super) struct SinkThread {
     pub(super) done: Arc<Done>,
     /// Set if nobody takes what the sink writes any more.
     pub(super) reader_gone: Arc<OnceLock<()>>,
-    /// What the run takes of the engine, given back with its end.
-    pub(super) _room: Room,
+    pub(super) live: Arc<LiveRun>,
+    /// What the directory knows, if it is a run of a job.
+    pub(super) watched: Option<Arc<Watched>>,
     pub(super) engine: Engine,
     /// The engine ends with the run.
     pub(super) own_engine: bool,
@@ -114,6 +117,9 @@ impl Drop for Stopping {
         self.thread.outcomes.close();
         self.thread.window.close();
         self.thread.stop.end_rows();
+        // A retry that is stopped is not over, though its job was before it began.
+        let is_over = self.all_is_written && !self.thread.stop.was_asked_for();
+        self.thread.live.end(is_over && self.thread.watched.as_ref().is_none_or(|watched| watched.commit().finished));
         if !self.all_is_written {
             self.thread.stop.at(Instant::now());
         }
@@ -139,7 +145,10 @@ impl SinkThread {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
-                _ = ticks.tick() => self.sink.tick()?,
+                _ = ticks.tick() => {
+                    self.live.look(Instant::now());
+                    self.sink.tick()?;
+                }
             }
         }
     }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use super::checks::{check_request, check_run};
 use super::handle::Run;
 use super::launch::{Begun, Launch, SINK_TICK};
+use super::live::SetBefore;
 use crate::engine::Engine;
 use crate::http::idempotency_key::KeySalt;
 use crate::job::DoneRows;
 use crate::model::error::JobError;
+use crate::model::live::Live;
 use crate::model::options::{RequestOptions, RunOptions};
 use crate::queue::window::Window;
 use crate::sink::Sink;
@@ -36,6 +38,7 @@ impl Run {
         check_run(&run)?;
         check_request(&request)?;
         let room = engine.reserve(run.concurrency)?;
+        let asked = Live::new(&run);
         let launch = Launch {
             size: source.size(),
             kept: source.kept_fields(),
@@ -48,6 +51,8 @@ impl Run {
             tick: SINK_TICK,
             request,
             run,
+            asked,
+            set_before: SetBefore::default(),
             key_salt: KeySalt::random()?,
             own_engine: false,
             notes: Vec::new(),

@@ -15,7 +15,7 @@ const SCHEME_END: &str = "://";
 ///
 /// # Errors
 /// `Usage`: another option says who asks, too, or it is not one user for all rows.
-pub(super) fn taken_out(options: &JobOptions) -> Result<Cow<'_, JobOptions>, JobError> {
+pub(crate) fn taken_out(options: &JobOptions) -> Result<Cow<'_, JobOptions>, JobError> {
     let input = &options.source.input;
     // A set may begin with several. Otherwise those behind the first stand in its path or query, and are the server's.
     let urls = if input.starts_with('{') { usize::MAX } else { 1 };

@@ -434,7 +434,7 @@ impl Gate {
             *self.pauses.entry(count).or_default() += 1;
         }
         if ended.end.is_refusal() {
-            host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(now, &mut self.rng);
+            host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(ended.asked.before.is_none(), now, &mut self.rng);
         } else if ended.end.is_answer()
             && let Some(health) = &mut host.health
         {

@@ -94,11 +94,13 @@ impl Health {
         self.allowed = self.allowed.saturating_mul(2).min(WELL);
     }
 
-    pub fn failed(&mut self, now: Instant, rng: &mut Rng) {
+    /// An attempt has failed; `is_first`: of its row. What failed before and fails again says more of the row than of the
+    /// host: at the end of a job, nothing else may be left.
+    pub fn failed(&mut self, is_first: bool, now: Instant, rng: &mut Rng) {
         if self.failures == 0 {
             self.failing_since = now;
         }
-        self.failures = self.failures.saturating_add(1);
+        self.failures = self.failures.saturating_add(u32::from(is_first).max(u32::from(self.probe.is_some())));
         if self.failures < TRIP {
             return;
         }
@@ -169,10 +171,12 @@ mod tests {
     fn a_host_that_refuses_everything_is_probed_ever_more_rarely_until_it_answers() {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut health = Health::new(start);
-        (1..TRIP).for_each(|_| health.failed(start, &mut rng));
+        (1..TRIP).for_each(|_| health.failed(true, start, &mut rng));
         assert_eq!((Allowed::InFlight(WELL), None), (health.allowed(start), health.refuses_since()));
+        (0..100).for_each(|_| health.failed(false, start, &mut rng));
+        assert_eq!(None, health.refuses_since(), "rows that fail again say nothing of the host");
         // A thousand in flight at once are one sign, not a thousand.
-        (0..1000).for_each(|_| health.failed(start, &mut rng));
+        (0..1000).for_each(|_| health.failed(true, start, &mut rng));
         let mut now = start;
         for expected in [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] {
             let Allowed::Probe(at) = health.allowed(now) else { panic!("it is left alone") };
@@ -180,7 +184,7 @@ mod tests {
             assert!((0.7..1.3).contains(&(pause / expected)), "{pause} for {expected}");
             now = at;
             assert_eq!(Allowed::InFlight(1), health.allowed(now));
-            health.failed(now, &mut rng);
+            health.failed(false, now, &mut rng);
         }
         assert_eq!(Some(start), health.refuses_since());
         health.succeeded(start);

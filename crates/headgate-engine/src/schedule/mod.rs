@@ -13,6 +13,7 @@ mod budget;
 pub mod gate;
 mod health;
 mod host;
+pub mod give_up;
 pub mod hosts;
 mod hosts_of_run;
 pub mod look_ahead;
@@ -165,6 +166,10 @@ impl Schedule {
 
     pub fn has_place(&self) -> bool {
         self.taken < self.places
+    }
+
+    pub fn places(&self) -> usize {
+        self.places
     }
 
     /// Another number of places, from now on: what is in flight stays.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use crate::model::error::ErrorKind;
-use crate::model::limits::Retrying;
+use crate::model::limits::{RetryOn, Retrying};
 use crate::model::outcome::OutcomeRef;
 use crate::model::row::Before;
 
@@ -56,10 +56,10 @@ impl AttemptEnd {
         }
     }
 
-    pub fn is_worth_another(&self, rules: &Retrying) -> bool {
+    pub fn is_worth_another(&self, on: &RetryOn) -> bool {
         match (self.error, self.status) {
-            (Some(kind), _) => !self.is_lasting && rules.on.has_kind(kind),
-            (None, status) => status.is_some_and(|status| rules.on.has_status(status)),
+            (Some(kind), _) => !self.is_lasting && on.has_kind(kind),
+            (None, status) => status.is_some_and(|status| on.has_status(status)),
         }
     }
 
@@ -107,7 +107,7 @@ impl AttemptEnd {
 /// What becomes of a row after an attempt that ended so.
 pub fn fate(rules: &Retrying, end: &AttemptEnd, asked: &Asked, now: Instant, rng: &mut Rng) -> Fate {
     let retries_before = asked.before.map_or(0, |before| before.attempts);
-    if retries_before >= rules.retries || !end.is_worth_another(rules) {
+    if retries_before >= rules.retries || !end.is_worth_another(&rules.on) {
         return Fate::Final;
     }
     if !(asked.may_repeat || rules.also_unsafe || end.did_nothing(asked.was_told_when)) {

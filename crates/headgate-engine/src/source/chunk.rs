@@ -9,7 +9,8 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
 use super::cells::{Place, defect_row, set_headers, set_method, url_row};
 use super::columns::Columns;
-use super::header_column::{HeaderColumn, byte_column};
+use super::cost::set_cost;
+use super::header_column::{HeaderColumn, byte_column, value_column};
 use crate::model::row::Row;
 
 /// What is read of a file.
@@ -17,6 +18,8 @@ pub(super) struct Used {
     /// Indices of top-level columns, ascending: the columns of a record batch, in its order.
     pub(super) roots: Vec<usize>,
     pub(super) projection: ProjectionMask,
+    /// Those of them that say what is asked and kept: by these the rows are known again. Costs say how the work is done.
+    pub(super) known_by: ProjectionMask,
     pub(super) columns: Columns,
 }
 
@@ -24,10 +27,13 @@ impl Used {
     pub(super) fn new(columns: Columns, metadata: &ArrowReaderMetadata) -> Self {
         let optional = [columns.method, columns.headers, columns.body].into_iter().flatten();
         let mut roots: Vec<usize> = optional.chain([columns.url]).chain(columns.kept.iter().copied()).collect();
+        let mask = |roots: &[usize]| ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
+        let known_by = mask(&roots);
+        roots.extend(columns.cost);
         roots.sort_unstable();
         roots.dedup();
-        let projection = ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
-        Self { roots, projection, columns }
+        let projection = mask(&roots);
+        Self { roots, projection, known_by, columns }
     }
 }
 
@@ -36,6 +42,8 @@ pub(super) struct Chunk {
     method: Option<BinaryViewArray>,
     headers: Option<HeaderColumn>,
     body: Option<BinaryViewArray>,
+    /// With the name of its column.
+    cost: Option<(String, BinaryViewArray)>,
     pub(super) kept: Vec<ArrayRef>,
 }
 
@@ -59,11 +67,18 @@ impl Chunk {
             let trouble = "can't be read as headers: it may be text (a JSON object), a map, a struct, or a list of structs of name and value";
             HeaderColumn::new(column(index)?).ok_or_else(|| unfit(index, trouble))
         };
+        let cost = |index: usize| {
+            let costs = Some(column(index)?).filter(|column| *column.data_type() != DataType::Boolean);
+            let trouble = "can't be read as costs: they are numbers, or text with them";
+            let costs = costs.and_then(value_column).ok_or_else(|| unfit(index, trouble))?;
+            Ok::<_, String>((schema.field(index).name().clone(), costs))
+        };
         Ok(Self {
             url: bytes(used.columns.url)?,
             method: used.columns.method.map(bytes).transpose()?,
             headers: used.columns.headers.map(headers).transpose()?,
             body: used.columns.body.map(bytes).transpose()?,
+            cost: used.columns.cost.map(cost).transpose()?,
             kept: used.columns.kept.iter().map(|index| column(*index).cloned()).collect::<Result<_, _>>()?,
         })
     }
@@ -86,6 +101,11 @@ impl Chunk {
         }
         if let Some(body) = cell(self.body.as_ref(), at) {
             row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body));
+        }
+        if let Some((name, costs)) = &self.cost
+            && let Some(cost) = cell(Some(costs), at)
+        {
+            set_cost(&mut row, place, name, cost);
         }
         row
     }

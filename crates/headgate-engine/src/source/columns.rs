@@ -15,6 +15,7 @@ pub(super) struct Columns {
     pub(super) method: Option<usize>,
     pub(super) headers: Option<usize>,
     pub(super) body: Option<usize>,
+    pub(super) cost: Option<usize>,
     pub(super) kept: Vec<usize>,
 }
 
@@ -55,6 +56,10 @@ impl Columns {
                 " to name the one that has them"
             ))
         })?;
+        let cost = |name: &String| {
+            let option = OptionName::CostColumn;
+            find(name)?.ok_or_else(|| missing(message!("there is no column {name:?} for ", option)))
+        };
         let kept =
             keep.iter().map(|name| find(name)?.ok_or_else(|| missing(message!("there is no column {name:?} to keep"))));
         Ok(Self {
@@ -62,6 +67,7 @@ impl Columns {
             method: optional(&options.method_column, &defaults.method_column, OptionName::MethodColumn)?,
             headers: optional(&options.headers_column, &defaults.headers_column, OptionName::HeadersColumn)?,
             body: optional(&options.body_column, &defaults.body_column, OptionName::BodyColumn)?,
+            cost: options.cost_column.as_ref().map(cost).transpose()?,
             kept: kept.collect::<Result<_, _>>()?,
         })
     }

@@ -8,6 +8,7 @@ use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
 use super::columns::Columns;
 use super::content::Passing;
+use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
 use super::header_json;
 use super::input::{Input, Reader};
@@ -146,6 +147,9 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
     let body = cell(columns.body);
     if !body.is_empty() {
         row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body));
+    }
+    if let Some(column) = columns.cost {
+        set_cost(&mut row, place, &names[column], cell(columns.cost));
     }
     for (index, column) in columns.kept.iter().enumerate() {
         let bytes = cell(Some(*column));

@@ -29,6 +29,11 @@ pub(crate) fn scheme_of(text: &str) -> Option<&str> {
     is_scheme.then_some(scheme)
 }
 
+/// Whether an input is compressed as a whole, so that its size tells nothing of its rows.
+pub(crate) fn is_compressed(input: &str) -> bool {
+    Form::of(input).is_ok_and(|form| form.compression() != Compression::None)
+}
+
 impl Form {
     /// # Errors
     /// No such file, a directory, a URL of another scheme, or an extension that we do not know.

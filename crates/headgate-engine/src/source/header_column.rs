@@ -153,7 +153,7 @@ pub(super) fn byte_column(array: &ArrayRef) -> Option<BinaryViewArray> {
 }
 
 /// As [`byte_column`], with numbers and booleans as their text.
-fn value_column(array: &ArrayRef) -> Option<BinaryViewArray> {
+pub(super) fn value_column(array: &ArrayRef) -> Option<BinaryViewArray> {
     if array.data_type().is_numeric() || *array.data_type() == DataType::Boolean {
         return byte_column(&cast(array, &DataType::Utf8View).ok()?);
     }

@@ -15,6 +15,7 @@ use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
 use super::columns::Columns;
 use super::content::Passing;
+use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
 use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
@@ -54,6 +55,7 @@ impl Used {
             method: Some(index(&options.method_column)),
             headers: Some(index(&options.headers_column)),
             body: Some(index(&options.body_column)),
+            cost: options.cost_column.as_ref().map(&mut index),
             kept: keep.iter().map(index).collect(),
         };
         Self { names, columns }
@@ -145,6 +147,12 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
     if let Some(body) = columns.body.and_then(cell) {
         match body.text() {
             Ok(body) => row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body.as_bytes())),
+            Err(trouble) => add_defect(&mut row, place, trouble),
+        }
+    }
+    if let Some(cost) = columns.cost.and_then(cell) {
+        match cost.text() {
+            Ok(text) => set_cost(&mut row, place, cost.name, text.as_bytes()),
             Err(trouble) => add_defect(&mut row, place, trouble),
         }
     }

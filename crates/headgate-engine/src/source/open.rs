@@ -34,6 +34,14 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
             " is for .csv, .tsv, .ndjson and .parquet"
         )));
     }
+    if options.cost_column.is_some() && !form.has_columns() {
+        let name = &options.input;
+        return Err(JobError::input(message!(
+            "{name}: there are no costs in a list of URLs: ",
+            OptionName::CostColumn,
+            " is for .csv, .tsv, .ndjson and .parquet"
+        )));
+    }
     let opened = match form {
         Form::Pattern | Form::Stdin => None,
         Form::Text(_) | Form::Delimited(..) | Form::Ndjson(_) | Form::Parquet => {

@@ -168,10 +168,10 @@ impl Parquet {
         Ok(())
     }
 
-    /// Of the bytes of the columns that are used in the current row group.
+    /// Of the bytes, in the current row group, of the columns by which rows are known again.
     fn hash_group(&self) -> Result<u128, JobError> {
         let group = self.metadata.metadata().row_group(self.group);
-        let used = group.columns().iter().enumerate().filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
+        let used = group.columns().iter().enumerate().filter(|(leaf, _)| self.used.known_by.leaf_included(*leaf));
         let hash = used.map(|(_, column)| column.byte_range()).try_fold(0_u128, |hash, (start, length)| {
             Ok(hash.rotate_left(1) ^ fingerprint::hash(self.opened.file(), start, length)?)
         });
@@ -305,10 +305,10 @@ impl Rows for Parquet {
         Ok(count - left)
     }
 
-    /// Names and types of the columns that are used.
+    /// Names and types of the columns by which rows are known again.
     fn header(&self) -> u128 {
         let columns = self.metadata.parquet_schema().columns().iter().enumerate();
-        let used = columns.filter(|(leaf, _)| self.used.projection.leaf_included(*leaf));
+        let used = columns.filter(|(leaf, _)| self.used.known_by.leaf_included(*leaf));
         let texts = used.map(|(_, column)| {
             let (path, physical) = (column.path(), column.physical_type());
             format!("{path} {physical} {} {}", column.max_def_level(), column.max_rep_level())

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::message;
 use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
+use crate::stats::held::HeldStretch;
 use crate::stats::lanes::{LaneTime, Wait};
 
 /// A worker that is busy for this share of the time has nothing left to give.
@@ -21,6 +22,9 @@ const CORES_SATURATED: f64 = 0.95;
 const CONTENDING: f64 = 0.3;
 /// Lanes that wait for one thing for this share of the time are held back by it.
 const HELD_BACK: f64 = 0.3;
+
+/// Where this share of the rows fail, it matters more than anything else.
+const MOST: f64 = 0.5;
 
 /// With less than this share of the concurrency in flight there were too few rows, and more concurrency would not help.
 const FEW: f64 = 0.5;
@@ -39,6 +43,22 @@ pub enum BoundKind {
     Memory,
     /// Looking up names.
     Names,
+    /// The rate of the run.
+    Rate,
+    /// The limit on costs.
+    Cost,
+    HostRate,
+    HostConcurrency,
+    /// A host asked to be left alone.
+    Pause,
+    /// A host refuses everything.
+    Refusing,
+    /// Rows wait for their next attempt.
+    Retries,
+    /// Somebody has paused the job.
+    Paused,
+    /// Most rows fail: to be faster would not help.
+    Failures,
     /// Too little happened to tell.
     Nothing,
 }
@@ -90,6 +110,12 @@ pub struct Stretch {
     pub output_is_pipe: bool,
     pub input_is_pipe: bool,
     pub window: WindowStretch,
+    pub held: HeldStretch,
+    /// Rows that ended, and those of them that failed.
+    pub rows: u64,
+    pub failed: u64,
+    /// What most of them failed with, in the whole run.
+    pub failed_with: Option<String>,
 }
 
 impl Stretch {
@@ -103,7 +129,10 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
     let busy = stretch.busy.as_secs_f64() / (wall * stretch.workers as f64).max(1e-9);
     let waiting = |wait| stretch.share(stretch.lane_time.waiting(wait));
     let (kind, text) = if stretch.attempts == 0 && stretch.lane_time.total.is_zero() {
-        (BoundKind::Nothing, "nothing yet: no request has been sent".into())
+        let held = stretch.held.bound_by(stretch.wall, HELD_BACK);
+        held.unwrap_or_else(|| (BoundKind::Nothing, "nothing yet: no request has been sent".into()))
+    } else if let Some(failures) = failures(stretch).filter(|_| waiting(Wait::Names) < HELD_BACK) {
+        (BoundKind::Failures, failures.into())
     } else if waiting(Wait::Sink) >= HELD_BACK {
         (BoundKind::Output, output(stretch, waiting(Wait::Sink)).into())
     } else if busy >= SATURATED {
@@ -117,6 +146,8 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
         (BoundKind::Memory, message!("{text} {share} of the time; allow more (", OptionName::MaxMemoryBytes, ")"))
     } else if waiting(Wait::Names) >= HELD_BACK {
         (BoundKind::Names, names(waiting(Wait::Names)))
+    } else if let Some(held) = stretch.held.bound_by(stretch.wall, HELD_BACK) {
+        held
     } else if let Some(input) = input(stretch) {
         window(stretch).map_or((BoundKind::Input, input.into()), |window| (BoundKind::Window, window))
     } else if let Some(cores) = stretch.cores_busy.filter(|cores| *cores >= CORES_SATURATED && busy >= CONTENDING) {
@@ -137,6 +168,12 @@ pub fn merging(merged: u64, parts: u64) -> BoundBy {
 fn output(stretch: &Stretch, share: f64) -> String {
     let what = if stretch.output_is_pipe { "the reader of the output" } else { "the disk" };
     format!("bound by {what}: results wait to be written {} of the time", percent(share))
+}
+
+fn failures(stretch: &Stretch) -> Option<String> {
+    let share = stretch.failed as f64 / stretch.rows.max(1) as f64;
+    let with = stretch.failed_with.as_ref().filter(|_| share >= MOST)?;
+    Some(format!("bound by failures: {} of the rows fail, most of them with {with}", percent(share)))
 }
 
 fn decoding(stretch: &Stretch, share: f64) -> String {
@@ -291,6 +328,7 @@ mod tests {
             output_is_pipe: false,
             input_is_pipe: false,
             window: WindowStretch { rows: 4_000_000, full: Duration::from_secs(2), behind: None },
+            ..Stretch::default()
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub mod bottleneck;
 pub mod failures;
+pub mod held;
 pub mod lanes;
 pub mod monitor;
 pub mod progress;

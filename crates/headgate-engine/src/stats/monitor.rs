@@ -1,12 +1,15 @@
 //! Watches a job from outside: adds up the workers' figures, knows the last few seconds from the whole.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
+use crate::schedule::gate::GateFigures;
+use crate::schedule::waits::{Hold, Lost};
 use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
+use crate::stats::held::{Held, HeldStretch};
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;
 use crate::stats::report::{Latency, Snapshot, Summary};
@@ -37,6 +40,8 @@ pub struct Monitor {
     workers: Vec<Arc<Mutex<WorkerStats>>>,
     source: Arc<Mutex<SourceSize>>,
     window: Arc<Window>,
+    /// `None`: there was nothing to do.
+    held: Option<Arc<dyn Held>>,
     before: Moment,
     samples: VecDeque<Sample>,
 }
@@ -46,6 +51,8 @@ pub struct Monitor {
 struct Sample {
     at: Instant,
     rows: u64,
+    failed: u64,
+    lost: Lost,
     attempts: u64,
     attempt_time: Duration,
     lane_time: LaneTime,
@@ -61,8 +68,9 @@ impl Monitor {
         workers: Vec<Arc<Mutex<WorkerStats>>>,
         source: Arc<Mutex<SourceSize>>,
         window: Arc<Window>,
+        held: Option<Arc<dyn Held>>,
     ) -> Self {
-        Self { started, setting, workers, source, window, before: Moment::now(), samples: VecDeque::new() }
+        Self { started, setting, workers, source, window, held, before: Moment::now(), samples: VecDeque::new() }
     }
 
     pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
@@ -91,7 +99,7 @@ impl Monitor {
             bytes_received: figures.bytes_received,
             time_left_s: progress.time_left_s().filter(|_| !stopping),
             stopping,
-            bound_by: bound_by(&self.stretch(&recent, &sample)),
+            bound_by: bound_by(&self.stretch(&recent, &sample, &figures)),
         }
     }
 
@@ -113,7 +121,12 @@ impl Monitor {
             bytes_received: figures.bytes_received,
             peak_rss_bytes: end.usage.peak_rss_bytes,
             cpu_s: end.usage.cpu_s - self.before.usage.cpu_s,
-            bound_by: bound_by(&self.stretch(&self.start(), &sample)),
+            bound_by: bound_by(&self.stretch(&self.start(), &sample, &figures)),
+            retries: figures.retries.causes.clone(),
+            not_repeated: figures.retries.unrepeatable,
+            lost_s: lost_s(&sample.lost),
+            pauses: self.held.as_ref().map(|held| held.figures(end.at).pauses).unwrap_or_default(),
+            stopped_by: None,
             output: String::new(),
             interrupted: false,
             reader_gone: false,
@@ -141,6 +154,8 @@ impl Monitor {
         sample.cores = cores;
         sample.window_full = self.window.full_for(now);
         sample.rows = figures.rows();
+        sample.failed = figures.failed;
+        sample.lost = self.held.as_ref().map_or_else(Lost::default, |held| held.figures(now).lost);
         sample.attempts = figures.attempted;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
         (figures, in_flight, sample)
@@ -164,7 +179,7 @@ impl Monitor {
         Sample { cores: self.before.cores, ..Sample::zero(self.started) }
     }
 
-    fn stretch(&self, from: &Sample, to: &Sample) -> Stretch {
+    fn stretch(&self, from: &Sample, to: &Sample, figures: &Figures) -> Stretch {
         Stretch {
             wall: to.at.saturating_duration_since(from.at),
             attempts: to.attempts - from.attempts,
@@ -178,11 +193,28 @@ impl Monitor {
             cores: self.setting.cores,
             output_is_pipe: self.setting.output_is_pipe,
             input_is_pipe: self.setting.input_is_pipe,
+            held: self.held(from, to),
+            rows: to.rows - from.rows,
+            failed: to.failed - from.failed,
+            failed_with: figures.failures.counts().into_iter().max_by_key(|(_, count)| *count).map(|(with, _)| with),
             window: WindowStretch {
                 rows: self.window.size(),
                 full: to.window_full.saturating_sub(from.window_full),
                 behind: self.window.full_at().map(|row| Behind { row, host: self.host_of(row) }),
             },
+        }
+    }
+
+    fn held(&self, from: &Sample, to: &Sample) -> HeldStretch {
+        let Some(held) = &self.held else { return HeldStretch::default() };
+        let GateFigures { host, waiting, paused_hosts, .. } = held.figures(to.at);
+        HeldStretch {
+            lost: to.lost.since(&from.lost),
+            left: host.as_ref().and_then(|host| host.until).map(|until| until.saturating_duration_since(to.at)),
+            host,
+            waiting,
+            paused_hosts,
+            limits: held.limits(),
         }
     }
 
@@ -200,6 +232,8 @@ impl Sample {
         Self {
             at,
             rows: 0,
+            failed: 0,
+            lost: Lost::default(),
             attempts: 0,
             attempt_time: Duration::ZERO,
             lane_time: LaneTime::default(),
@@ -208,6 +242,11 @@ impl Sample {
             cores: None,
         }
     }
+}
+
+fn lost_s(lost: &Lost) -> BTreeMap<Hold, f64> {
+    let times = Hold::ALL.into_iter().map(|hold| (hold, lost.to(hold).as_secs_f64()));
+    times.filter(|(_, seconds)| *seconds >= 0.001).collect()
 }
 
 fn per_second(count: u64, time: Duration) -> f64 {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::model::error::JobError;
 use crate::model::message::Message;
+use crate::schedule::waits::Hold;
 use crate::stats::bottleneck::BoundBy;
 use crate::stats::failures::FailureExample;
 
@@ -62,6 +63,17 @@ pub struct Summary {
     pub peak_rss_bytes: u64,
     pub cpu_s: f64,
     pub bound_by: BoundBy,
+    /// Attempts after which their rows were asked again, by kind of error, or by status as `status:503`.
+    pub retries: BTreeMap<String, u64>,
+    /// Rows that were not asked again, since the server may have acted on them, and could not tell a second request from
+    /// the first.
+    pub not_repeated: u64,
+    /// Seconds in which nothing could be started, by what kept it.
+    pub lost_s: BTreeMap<Hold, f64>,
+    /// How often hosts asked to be left alone, by their names; `others` beyond the first ones.
+    pub pauses: BTreeMap<Box<str>, u64>,
+    /// Why it stopped itself, if it did.
+    pub stopped_by: Option<Message>,
     pub output: String,
     /// It was stopped before the input was done.
     pub interrupted: bool,

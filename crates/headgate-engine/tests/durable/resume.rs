@@ -50,7 +50,7 @@ impl Rig {
                 ..SinkOptions::default()
             },
             request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
-            run: RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() },
+            run: RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() }.without_retries(),
             engine: EngineOptions { threads: Some(1), ..EngineOptions::default() },
         };
         Self { directory, server, options }
@@ -164,7 +164,7 @@ fn another_job_does_not_go_on_in_the_place_of_this_one() {
 
     // How the work is done is no part of the job.
     rig.options.engine.threads = Some(2);
-    rig.options.run = RunOptions { concurrency: 2, window: 5, ..RunOptions::default() };
+    rig.options.run = RunOptions { concurrency: 2, window: 5, ..RunOptions::default() }.without_retries();
     rig.options.sink.commit_every = Duration::from_secs(1);
     rig.options.request.timeout = Duration::from_secs(1);
     assert_eq!(9, figures(&rig.run()).rows_before);

@@ -81,7 +81,7 @@ fn retry_only(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<
 }
 
 fn start_retry(out: &Path, only: Vec<Only>, storage: Arc<dyn Storage>) -> Result<Run, JobError> {
-    let run = RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() };
+    let run = RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() }.without_retries();
     let engine = EngineOptions { threads: Some(1), ..EngineOptions::default() };
     let mut job = JobOptions { run, engine, ..JobOptions::default() };
     // As soon as something is known.

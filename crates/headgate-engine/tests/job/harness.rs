@@ -133,7 +133,7 @@ impl Rig {
                 ..SinkOptions::default()
             },
             request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
-            run: RunOptions { concurrency: 8, grace: PATIENCE, ..RunOptions::default() },
+            run: RunOptions { concurrency: 8, grace: PATIENCE, ..RunOptions::default() }.without_retries(),
             engine: EngineOptions { threads: Some(2), ..EngineOptions::default() },
         };
         Self { directory, options }

@@ -147,7 +147,7 @@ pub fn passage(source: Channel, sink: Collector, concurrency: usize) -> Passage 
         sink: Box::new(sink),
         window: None,
         request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
-        run: RunOptions { concurrency, grace: PATIENCE, ..RunOptions::default() },
+        run: RunOptions { concurrency, grace: PATIENCE, ..RunOptions::default() }.without_retries(),
     }
 }
 

@@ -3,6 +3,7 @@
 mod changing;
 mod compared;
 mod compressed;
+mod cost;
 mod delimited;
 mod errors;
 mod fingerprint;

@@ -1,0 +1,189 @@
+//! How fast the options let a job go: a rate for each limit, as if it were the only one. The narrowest is the job's.
+//!
+//! A limit of each host bounds the job by the host that takes longest: with a tenth of the rows at 10/s it is done when ten
+//! times as many have been asked in all, so the job as a whole goes at 100/s. Concurrency bounds it by Little's law: with c
+//! in flight for L seconds each, c/L end every second (J. D. C. Little, "A Proof for the Queuing Formula L = λW", 1961).
+//! What retries add, and what this machine and the servers can do, is in none of these.
+
+use serde::Serialize;
+
+use crate::model::limits::HostConcurrency;
+use crate::model::message::OptionName;
+use crate::model::options::RunOptions;
+
+/// What one limit lets through.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ceiling {
+    /// The option that says so.
+    pub option: OptionName,
+    /// Requests of the whole job each second.
+    pub per_s: f64,
+    /// The limit itself, each second or in flight: of the whole job, or of `host`.
+    pub limit: f64,
+    /// The one that takes longest, where each has a limit.
+    pub host: Option<String>,
+    /// Its share of the rows, from 0 to 1.
+    pub host_share: Option<f64>,
+}
+
+/// What there is to do, as far as it was looked at.
+pub(super) struct Work<H> {
+    /// The rows of each host.
+    pub(super) hosts: H,
+    pub(super) requests: u64,
+    /// What all of these cost.
+    pub(super) cost: u64,
+}
+
+/// How long an answer takes, and how many may be awaited at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Latency {
+    pub(super) seconds: f64,
+    pub(super) in_flight: usize,
+}
+
+/// The narrowest first. None where nothing is to be sent.
+pub(super) fn ceilings<'a, H>(run: &RunOptions, work: &Work<H>, latency: Option<Latency>) -> Vec<Ceiling>
+where
+    H: Iterator<Item = (&'a str, u64)> + Clone,
+{
+    if work.requests == 0 {
+        return Vec::new();
+    }
+    let limits = &run.limits;
+    let of_all = |option, limit, per_s| Ceiling { option, per_s, limit, host: None, host_share: None };
+    let mut found = Vec::new();
+    if let Some(rate) = limits.rate {
+        found.push(of_all(OptionName::Rate, rate.per_second(), rate.per_second()));
+    }
+    if let Some(cost) = limits.cost.as_ref().filter(|_| work.cost > 0) {
+        let per_s = cost.rate.per_second() * work.requests as f64 / work.cost as f64;
+        found.push(of_all(OptionName::RateCost, cost.rate.per_second(), per_s));
+    }
+    found.extend(of_slowest_host(OptionName::RatePerHost, work, |host| {
+        let per_s = limits.rate_per_host.of(host)?.per_second();
+        Some((per_s, per_s))
+    }));
+    if let Some(Latency { seconds, in_flight }) = latency.filter(|latency| latency.seconds > 0.0) {
+        let in_flight = in_flight as f64;
+        found.push(of_all(OptionName::Concurrency, in_flight, in_flight / seconds));
+        found.extend(of_slowest_host(OptionName::ConcurrencyPerHost, work, |host| {
+            match limits.concurrency_per_host.of(host)? {
+                HostConcurrency::Fixed(number) => Some((f64::from(number), f64::from(number) / seconds)),
+                HostConcurrency::Auto => None,
+            }
+        }));
+    }
+    found.sort_by(|one, other| one.per_s.total_cmp(&other.per_s));
+    found
+}
+
+/// What limits of each host let through; `limit_of` gives one, and how many a second that is.
+fn of_slowest_host<'a, H>(
+    option: OptionName,
+    work: &Work<H>,
+    limit_of: impl Fn(&str) -> Option<(f64, f64)>,
+) -> Option<Ceiling>
+where
+    H: Iterator<Item = (&'a str, u64)> + Clone,
+{
+    let timed = work.hosts.clone().filter_map(|(host, rows)| {
+        let (limit, per_s) = limit_of(host)?;
+        Some((rows as f64 / per_s, host, rows, limit))
+    });
+    // Of equals always the same one.
+    let (seconds, host, rows, limit) =
+        timed.max_by(|one, other| one.0.total_cmp(&other.0).then_with(|| other.1.cmp(one.1)))?;
+    Some(Ceiling {
+        option,
+        per_s: work.requests as f64 / seconds,
+        limit,
+        host: Some(host.to_owned()),
+        host_share: Some(rows as f64 / work.requests as f64),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::limits::{CostLimit, CostOf, Limits, PerHost};
+
+    const HOSTS: [(&str, u64); 3] = [("a", 600), ("b", 300), ("c", 100)];
+
+    fn found(limits: Limits, latency_s: Option<f64>) -> Vec<(&'static str, f64, Option<String>)> {
+        let run = RunOptions { limits, ..RunOptions::default() };
+        let work = Work { hosts: HOSTS.into_iter(), requests: 1000, cost: 50_000 };
+        let latency = latency_s.map(|seconds| Latency { seconds, in_flight: 200 });
+        let rounded = |per_s: f64| (per_s * 1000.0).round() / 1000.0;
+        let found = ceilings(&run, &work, latency);
+        found.into_iter().map(|one| (one.option.name(), rounded(one.per_s), one.host)).collect()
+    }
+
+    fn rate(text: &str) -> crate::model::limits::Rate {
+        text.parse().expect("a rate")
+    }
+
+    #[test]
+    fn each_limit_gives_a_rate_of_the_whole_job() {
+        let host = |name: &str| Some(name.to_owned());
+        let per_host = |each: Option<&str>, named: &[(&str, &str)]| PerHost {
+            each: each.map(rate),
+            named: named.iter().map(|(name, text)| ((*name).into(), rate(text))).collect(),
+        };
+        let in_flight = |each: HostConcurrency| PerHost { each: Some(each), named: Vec::new() };
+        for (expected, limits, latency_s) in [
+            (vec![], Limits::default(), None),
+            (vec![("rate", 100.0, None)], Limits { rate: Some(rate("6000/m")), ..Limits::default() }, None),
+            // Little's law.
+            (vec![("concurrency", 2000.0, None)], Limits::default(), Some(0.1)),
+            // 600 rows at 30/s take 20 s, in which 1,000 rows are asked in all.
+            (
+                vec![("rate_per_host", 50.0, host("a"))],
+                Limits { rate_per_host: per_host(Some("30/s"), &[]), ..Limits::default() },
+                None,
+            ),
+            // 100 rows at 1/s take longer.
+            (
+                vec![("rate_per_host", 10.0, host("c"))],
+                Limits { rate_per_host: per_host(Some("30/s"), &[("c", "1/s")]), ..Limits::default() },
+                None,
+            ),
+            // A host without a row does not count.
+            (vec![], Limits { rate_per_host: per_host(None, &[("elsewhere", "1/s")]), ..Limits::default() }, None),
+            // 50 for each row.
+            (
+                vec![("rate_cost", 2.0, None)],
+                Limits { cost: Some(CostLimit { rate: rate("6000/m"), of: CostOf::BodyBytes }), ..Limits::default() },
+                None,
+            ),
+            (
+                vec![("concurrency_per_host", 33.333, host("a")), ("concurrency", 2000.0, None)],
+                Limits { concurrency_per_host: in_flight(HostConcurrency::Fixed(2)), ..Limits::default() },
+                Some(0.1),
+            ),
+            (
+                vec![("concurrency", 2000.0, None)],
+                Limits { concurrency_per_host: in_flight(HostConcurrency::Auto), ..Limits::default() },
+                Some(0.1),
+            ),
+        ] {
+            assert_eq!(expected, found(limits.clone(), latency_s), "{limits:?}");
+        }
+    }
+
+    #[test]
+    fn the_narrowest_stands_first() {
+        let limits = Limits { rate: Some(rate("5000/s")), ..Limits::default() };
+        let order = |latency_s| found(limits.clone(), Some(latency_s)).into_iter().map(|one| one.0).collect::<Vec<_>>();
+        assert_eq!(vec!["concurrency", "rate"], order(0.1));
+        assert_eq!(vec!["rate", "concurrency"], order(0.01));
+    }
+
+    #[test]
+    fn where_nothing_is_sent_nothing_bounds_it() {
+        let run =
+            RunOptions { limits: Limits { rate: Some(rate("1/s")), ..Limits::default() }, ..RunOptions::default() };
+        let work = Work { hosts: [].into_iter(), requests: 0, cost: 0 };
+        assert_eq!(Vec::<Ceiling>::new(), ceilings(&run, &work, None));
+    }
+}

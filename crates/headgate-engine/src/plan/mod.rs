@@ -1,0 +1,238 @@
+//! What a job would do, without doing it: how many rows there are, whom they ask and in which words, and how fast the
+//! options let them go. Nothing is sent, and nothing is made.
+//!
+//! The first rows are looked at, at most [`MAX_ROWS`](sample) of them, and made into requests by the code that sends them.
+//! What is said of the others follows from these: of a list that is sorted by host, that is not the whole truth.
+
+mod ceilings;
+mod hosts;
+mod masked;
+mod sample;
+mod size;
+
+use std::fs;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+pub use self::ceilings::Ceiling;
+use self::ceilings::{Latency, Work, ceilings};
+pub use self::hosts::HostRows;
+pub use self::masked::{Body, PlannedRequest};
+pub use self::sample::InvalidRow;
+use self::sample::Sample;
+pub use self::size::Size;
+use crate::columns::schema::schema;
+use crate::engine::machine;
+use crate::http::dial::tls::TlsConfigs;
+use crate::http::idempotency_key::KeySalt;
+use crate::http::request::Defaults;
+use crate::job::control::ControlFiles;
+use crate::job::look::{Found, look};
+use crate::job::storage::Disk;
+use crate::job::{DoneRows, no_rows_for};
+use crate::message;
+use crate::model::error::JobError;
+use crate::model::limits::LimitBy;
+use crate::model::message::Message;
+use crate::model::options::{Format, JobOptions, Output, SourceOptions};
+use crate::run::checks::{check, check_ports, note_window};
+use crate::run::live::in_force;
+use crate::run::user_in_input::taken_out;
+use crate::source;
+
+/// What was found out. Python reads it as JSON, under these names.
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    /// As it was given, without a user.
+    pub input: String,
+    /// The directory of the results, if one was given.
+    pub output: Option<String>,
+    #[serde(flatten)]
+    pub size: Size,
+    pub directory: DirectoryUse,
+    /// Rows of an earlier job that are replaced.
+    pub rows_replaced: u64,
+    /// What one host is: `name`, `origin` or `address`. Addresses are not looked up: there, names are counted.
+    pub hosts_by: &'static str,
+    /// How many there are among the rows that were looked at.
+    pub different_hosts: u64,
+    /// Those with the most of these rows, ten at the most.
+    pub hosts: Vec<HostRows>,
+    /// Those of these rows that are no request.
+    pub invalid_rows: u64,
+    pub first_invalid: Option<InvalidRow>,
+    /// The first ones that are to be sent. If all rows that were looked at are done, and others are not, the first of these.
+    pub requests: Vec<PlannedRequest>,
+    /// What the options let through, the narrowest first.
+    pub ceilings: Vec<Ceiling>,
+    pub latency_s: Option<f64>,
+    /// Until the job is done, as far as the ceilings tell. `None`: nothing bounds it that is known, or the rows are not.
+    pub seconds: Option<f64>,
+    pub machine: Machine,
+    pub notes: Vec<Message>,
+}
+
+/// What is done with what is in the directory of the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DirectoryUse {
+    /// There is none, or nothing in it.
+    Begun,
+    Resumed,
+    /// The job in it is finished.
+    Finished,
+    Replaced,
+    /// None was named.
+    None,
+}
+
+/// What is needed of this machine, and what it has.
+#[derive(Debug, Serialize)]
+pub struct Machine {
+    pub concurrency: u64,
+    pub threads: u64,
+    pub files: u64,
+    pub files_allowed: u64,
+    /// Connections to one address, if all rows go there.
+    pub ports: u64,
+    /// `None`: the system does not tell.
+    pub ports_there_are: Option<u64>,
+}
+
+/// Looks at a job before it begins; `latency_s` is the mean time of an answer, where it is known.
+///
+/// # Errors
+/// As [`Run::job`](crate::run::Run::job) with these options. `Usage`: the input can't be read twice.
+pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobError> {
+    check(options)?;
+    let mut options = taken_out(options)?.into_owned();
+    let set_notes = take_what_was_set(&mut options)?;
+    let options = &options;
+    let JobOptions { source: asked, sink, request, run, .. } = options;
+    refuse_pipe(&asked.input)?;
+    // The first rows alone would hide how many there are.
+    let mut source = source::open::open(&SourceOptions { head: None, ..asked.clone() })?;
+    let schema = schema(&source.kept_fields());
+    let found = match &sink.output {
+        Output::Directory(path) if sink.format != Format::None => {
+            look(path, options, &schema, source.fingerprint().as_ref())?
+        }
+        _ => Found::Nothing,
+    };
+    let nothing_done = DoneRows::default();
+    let done = if let Found::Resumed { done, .. } = &found { done } else { &nothing_done };
+
+    let mut notes = Vec::new();
+    let mut defaults = Defaults::new(request)?;
+    if run.retrying.idempotency_key {
+        defaults = defaults.with_keys(match &found {
+            Found::Resumed { key_salt, .. } => *key_salt,
+            Found::Nothing | Found::Replaced(_) => {
+                notes.push("the idempotency keys are examples: a job that begins makes its own".into());
+                KeySalt::random()?
+            }
+        })?;
+    }
+    let preparer = sample::preparer(defaults, TlsConfigs::default().get(request)?, run.limits.limit_by);
+    let sample = Sample::of(source.as_mut(), preparer, options, done)?;
+    let size = Size::of(source.size(), &sample, asked, done.rows_done());
+    if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
+        return Err(no_rows_for(&asked.input, path));
+    }
+
+    let left = size.left.unwrap_or(u64::MAX);
+    let needed = run.concurrency.min(usize::try_from(left).unwrap_or(usize::MAX)).max(1);
+    let threads = options.engine.threads.unwrap_or_else(machine::cores).min(run.concurrency);
+    let files = machine::raise_open_files()?;
+    files.check(needed, 0, threads)?;
+    notes.extend([check_ports(options, needed)?, note_window(run)].into_iter().flatten());
+    if matches!(found, Found::Resumed { is_over: false, .. }) {
+        notes.extend(set_notes);
+    }
+    if matches!(found, Found::Resumed { is_touched: true, .. }) {
+        notes.push("the input was touched since: its rows are compared before the first request".into());
+    }
+
+    let work = Work { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
+    let latency = latency_s.map(|seconds| Latency { seconds, in_flight: needed });
+    let ceilings = ceilings(run, &work, latency);
+    let narrowest = ceilings.first().map(|ceiling| ceiling.per_s);
+    let seconds = narrowest.zip(size.requests_left).map(|(per_s, requests)| {
+        let seconds = requests as f64 / per_s;
+        if requests > 0 { seconds.max(latency_s.unwrap_or_default()) } else { seconds }
+    });
+    Ok(Plan {
+        input: asked.input.clone(),
+        output: match &sink.output {
+            Output::Directory(path) => Some(path.display().to_string()),
+            Output::Stdout => Some("-".into()),
+            Output::Nowhere => None,
+        },
+        directory: DirectoryUse::of(&found, &sink.output),
+        rows_replaced: if let Found::Replaced(rows) = found { rows } else { 0 },
+        hosts_by: name_of(run.limits.limit_by),
+        different_hosts: sample.hosts.different(),
+        hosts: sample.hosts.top(),
+        invalid_rows: sample.invalid,
+        first_invalid: sample.first_invalid,
+        requests: if matches!(found, Found::Resumed { is_over: true, .. }) { Vec::new() } else { sample.requests },
+        ceilings,
+        latency_s,
+        seconds,
+        machine: Machine {
+            concurrency: needed as u64,
+            threads: threads as u64,
+            files: files.needed(needed, threads),
+            files_allowed: files.limit,
+            ports: needed as u64,
+            ports_there_are: machine::local_ports(),
+        },
+        notes,
+        size,
+    })
+}
+
+/// What was set of the job while it ran holds on, unless it starts over.
+fn take_what_was_set(options: &mut JobOptions) -> Result<Vec<Message>, JobError> {
+    let JobOptions { sink, run, .. } = options;
+    let Output::Directory(path) = &sink.output else { return Ok(Vec::new()) };
+    if sink.fresh || sink.format == Format::None {
+        return Ok(Vec::new());
+    }
+    let (live, notes) = in_force(&ControlFiles::new(path, Arc::new(Disk)), run)?;
+    live.put_into(run);
+    Ok(notes)
+}
+
+impl DirectoryUse {
+    fn of(found: &Found, output: &Output) -> Self {
+        match found {
+            Found::Nothing if matches!(output, Output::Directory(_)) => Self::Begun,
+            Found::Nothing => Self::None,
+            Found::Replaced(_) => Self::Replaced,
+            Found::Resumed { is_over: true, .. } => Self::Finished,
+            Found::Resumed { .. } => Self::Resumed,
+        }
+    }
+}
+
+/// What is read here would be missing in the job.
+fn refuse_pipe(input: &str) -> Result<(), JobError> {
+    let name = match input {
+        "-" => "standard input",
+        _ if fs::metadata(input).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) => input,
+        _ => return Ok(()),
+    };
+    Err(JobError::usage(message!(
+        "{name} can be read only once, and a plan would use its rows up: write them into a file, and plan that"
+    )))
+}
+
+fn name_of(by: LimitBy) -> &'static str {
+    match by {
+        LimitBy::Name => "name",
+        LimitBy::Origin => "origin",
+        LimitBy::Address => "address",
+    }
+}

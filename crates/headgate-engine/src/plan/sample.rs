@@ -1,0 +1,180 @@
+//! The first rows of an input, made into requests that nobody sends.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use rustls::ClientConfig;
+use serde::Serialize;
+
+use super::hosts::HostCounts;
+use super::masked::PlannedRequest;
+use crate::http::pool::Pool;
+use crate::http::request::{Defaults, Preparer};
+use crate::http::site::{Site, SiteMaker};
+use crate::job::DoneRows;
+use crate::model::error::{Failure, JobError};
+use crate::model::limits::{CostOf, LimitBy};
+use crate::model::options::{JobOptions, RequestOptions};
+use crate::model::row::Row;
+use crate::model::url_user::without_user;
+use crate::schedule::hosts::{HostTable, MAX_HOSTS};
+use crate::source::Source;
+
+/// Rows that are looked at, at the most, and bytes of them after which no more are.
+const MAX_ROWS: u64 = 100_000;
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Requests that are shown.
+const SHOWN: usize = 3;
+
+/// The first row that is no request.
+#[derive(Debug, Serialize)]
+pub struct InvalidRow {
+    pub row: u64,
+    pub url: String,
+    pub message: String,
+    pub detail: Option<String>,
+}
+
+/// What was found in the rows that were looked at.
+#[derive(Debug)]
+pub(super) struct Sample {
+    pub(super) read: u64,
+    /// These were all rows there are.
+    pub(super) is_all: bool,
+    /// The mean, where rows are known to have taken so many bytes of a file.
+    pub(super) row_bytes: Option<f64>,
+    pub(super) hosts: HostCounts,
+    pub(super) invalid: u64,
+    pub(super) first_invalid: Option<InvalidRow>,
+    /// The first that are not done; where all are, the first.
+    pub(super) requests: Vec<PlannedRequest>,
+    /// What all of them cost.
+    pub(super) cost: u64,
+    bytes: usize,
+}
+
+/// What makes requests, as each worker has it.
+pub(super) fn preparer(defaults: Defaults, tls: Arc<ClientConfig>, limit_by: LimitBy) -> Preparer {
+    let hosts = Arc::new(Mutex::new(HostTable::new(MAX_HOSTS)));
+    Preparer::new(defaults, SiteMaker { pool: Rc::new(RefCell::new(Pool::new(0))), hosts, tls, limit_by })
+}
+
+impl Sample {
+    /// Reads the first rows of a source that does not know of `head`.
+    pub(super) fn of(
+        source: &mut dyn Source,
+        mut preparer: Preparer,
+        options: &JobOptions,
+        done: &DoneRows,
+    ) -> Result<Self, JobError> {
+        let mut sample = Self::none(options);
+        let head = options.source.head.unwrap_or(u64::MAX);
+        let (mut wire, mut first_done) = (Vec::new(), Vec::new());
+        // At the bound one more batch tells whether that was all.
+        while sample.bytes < MAX_BYTES && sample.read < head {
+            let bytes_before = source.size().bytes_read;
+            let Some(mut batch) = source.next_batch()? else {
+                sample.is_all = true;
+                break;
+            };
+            let wanted = MAX_ROWS.min(head) - sample.read;
+            if wanted == 0 {
+                break;
+            }
+            // Bytes are read many at a time, and only when those before them are used up: that was within this batch.
+            if source.size().bytes_read > bytes_before && bytes_before > 0 {
+                sample.row_bytes = Some(bytes_before as f64 / (sample.read as f64 + batch.len() as f64 / 2.0));
+            }
+            batch.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
+            for row in &batch {
+                let is_done = done.is_done(row.ordinal);
+                let shown = if is_done { first_done.len() } else { sample.requests.len() } < SHOWN;
+                if let Some(request) = sample.add(row, &mut preparer, &mut wire, options).filter(|_| shown) {
+                    let shown = if is_done { &mut first_done } else { &mut sample.requests };
+                    shown.push(request.planned(row, &wire, &options.request));
+                }
+            }
+        }
+        sample.is_all |= sample.read == head;
+        if sample.requests.is_empty() {
+            sample.requests = first_done;
+        }
+        Ok(sample)
+    }
+
+    /// Counts a row, whose request is in `wire` then, but for what else there is of it. `None`: it is none.
+    fn add(
+        &mut self,
+        row: &Row,
+        preparer: &mut Preparer,
+        wire: &mut Vec<u8>,
+        options: &JobOptions,
+    ) -> Option<Prepared> {
+        self.read += 1;
+        self.bytes += row.bytes();
+        match preparer.write(row, wire) {
+            Ok((site, rest)) => {
+                self.hosts.add(&site.route.key.origin);
+                self.cost += cost(row, options);
+                Some(Prepared { site, rest })
+            }
+            Err(Failure { reason, .. }) => {
+                self.invalid += 1;
+                self.first_invalid.get_or_insert_with(|| InvalidRow {
+                    row: row.ordinal,
+                    url: without_user(&row.url).into_owned(),
+                    message: reason.message.into_owned(),
+                    detail: reason.detail.map(Into::into),
+                });
+                None
+            }
+        }
+    }
+
+    /// Rows that can be sent.
+    pub(super) fn valid(&self) -> u64 {
+        self.read - self.invalid
+    }
+
+    fn none(options: &JobOptions) -> Self {
+        Self {
+            read: 0,
+            is_all: false,
+            row_bytes: None,
+            hosts: HostCounts::new(options.run.limits.limit_by),
+            invalid: 0,
+            first_invalid: None,
+            requests: Vec::new(),
+            cost: 0,
+            bytes: 0,
+        }
+    }
+}
+
+/// Where a request goes, and what of its body is not written with its head.
+struct Prepared {
+    site: Rc<Site>,
+    rest: Bytes,
+}
+
+impl Prepared {
+    fn planned(&self, row: &Row, wire: &[u8], options: &RequestOptions) -> PlannedRequest {
+        let origin = &self.site.route.key.origin;
+        PlannedRequest::of((row.ordinal, &row.url), origin, (wire, &self.rest), options)
+    }
+}
+
+/// What a row takes of a limit on costs.
+fn cost(row: &Row, options: &JobOptions) -> u64 {
+    let extra = row.extra.as_deref();
+    match options.run.limits.cost.as_ref().map(|limit| &limit.of) {
+        None => 0,
+        Some(CostOf::Column(_)) => extra.and_then(|extra| extra.cost).unwrap_or_default(),
+        Some(CostOf::BodyBytes) => {
+            let own = extra.and_then(|extra| extra.body.as_ref()).map(Bytes::len);
+            own.or(options.request.body.as_ref().map(Vec::len)).unwrap_or_default() as u64
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! How many rows there are, and how many of them are left to be done.
+
+use serde::Serialize;
+
+use super::sample::Sample;
+use crate::model::options::SourceOptions;
+use crate::model::source_size::SourceSize;
+use crate::source::is_compressed;
+
+#[derive(Debug, Serialize)]
+pub struct Size {
+    /// `None`: it can't be told without reading all of it.
+    pub rows: Option<u64>,
+    /// Otherwise it follows from the size of the file and that of its first rows.
+    pub rows_exact: bool,
+    /// Those that were looked at, from the first.
+    pub rows_read: u64,
+    /// Of the file as it is stored.
+    pub bytes: Option<u64>,
+    pub compressed: bool,
+    /// Those that an earlier run has done.
+    pub done: u64,
+    pub left: Option<u64>,
+    /// Rows that are left and can be sent, if the others are like those that were looked at.
+    pub requests_left: Option<u64>,
+}
+
+impl Size {
+    /// Of a source that was opened without regard to `head`.
+    pub(super) fn of(known: SourceSize, sample: &Sample, asked: &SourceOptions, done: u64) -> Self {
+        let is_compressed = is_compressed(&asked.input);
+        let head = asked.head.unwrap_or(u64::MAX);
+        let exact = if sample.is_all { Some(sample.read) } else { known.rows.map(|rows| rows.min(head)) };
+        let estimate = || match (known.bytes, sample.row_bytes) {
+            (Some(bytes), Some(row_bytes)) if !is_compressed => {
+                let rows = (bytes as f64 / row_bytes).round() as u64;
+                Some(rows.max(sample.read).min(head))
+            }
+            _ => None,
+        };
+        let rows = exact.or_else(estimate);
+        let left = rows.map(|rows| rows.saturating_sub(done));
+        let requests_left = left.map(|left| match sample.read {
+            0 => 0,
+            _ if sample.invalid == 0 => left,
+            read => (left as f64 * sample.valid() as f64 / read as f64).round() as u64,
+        });
+        Self {
+            rows,
+            rows_exact: exact.is_some(),
+            rows_read: sample.read,
+            bytes: known.bytes,
+            compressed: is_compressed,
+            done,
+            left,
+            requests_left,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Changes of a run while it goes on: from whoever holds it, or through the directory of its job.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use crate::engine::{Engine, Room};
+use crate::http::target::host_key;
+use crate::job::control::{Change, Control, ControlFiles, Stamp, Trouble};
+use crate::message;
+use crate::model::error::{JobError, cause};
+use crate::model::live::Live;
+use crate::model::message::Message;
+use crate::model::options::RunOptions;
+
+/// How often the directory is looked at, at the most: a little more often than the sink's ticks come.
+const LOOK_EVERY: Duration = Duration::from_millis(450);
+
+/// What was set of a job before this run of it began.
+#[derive(Debug, Default)]
+pub(super) struct SetBefore {
+    /// `None`: nothing is remembered of this run.
+    pub(super) files: Option<ControlFiles>,
+    pub(super) control: Control,
+    pub(super) notes: Vec<Message>,
+}
+
+impl SetBefore {
+    /// Reads it, but for what the options of this run name themselves; a job that starts over forgets it.
+    ///
+    /// # Errors
+    /// `Output`: a newer headgate has set it, or the directory can't be written to.
+    pub(super) fn read(files: ControlFiles, run: &RunOptions, fresh: bool) -> Result<Self, JobError> {
+        let unusable = |error| JobError::output(format!("what was set of the job can't be changed: {}", cause(&error)));
+        if fresh {
+            files.remove().map_err(unusable)?;
+        }
+        let (mut control, mut notes) = set_in(&files)?;
+        let is_given = |name: &String| is_given(run, name);
+        if control.set.keys().any(is_given) {
+            control = files.change(|control| control.set.retain(|name, _| !is_given(name))).map_err(unusable)?;
+        }
+        notes.extend(note(&control));
+        Ok(Self { files: Some(files), control, notes })
+    }
+}
+
+/// What of a run would be in force with what was set of its job, and notes on that. Nothing is changed.
+///
+/// # Errors
+/// `Output`: a newer headgate has set it. `Usage`: what was set does not go with what is asked.
+pub(crate) fn in_force(files: &ControlFiles, run: &RunOptions) -> Result<(Live, Vec<Message>), JobError> {
+    let (mut control, mut notes) = set_in(files)?;
+    control.set.retain(|name, _| !is_given(run, name));
+    notes.extend(note(&control));
+    Ok((with(&Live::new(run), &control)?, notes))
+}
+
+fn set_in(files: &ControlFiles) -> Result<(Control, Vec<Message>), JobError> {
+    match files.read() {
+        Ok(control) => Ok((control, Vec::new())),
+        Err(Trouble::Damaged(message)) => Ok((Control::default(), vec![message])),
+        Err(Trouble::Newer(message)) => Err(JobError::output(message)),
+    }
+}
+
+fn is_given(run: &RunOptions, name: &str) -> bool {
+    run.given.iter().any(|given| given.name() == name)
+}
+
+/// That what an earlier run was told holds on.
+fn note(control: &Control) -> Option<Message> {
+    let set: Vec<Message> = control.named().map(|(option, text)| option.set(text).into()).collect();
+    let paused = control.paused.then(|| "the job is paused, until headgate unpause".into());
+    let set =
+        (!set.is_empty()).then(|| message!("set while the job ran, and still in force: ", Message::joined(set, ", ")));
+    let notes: Vec<Message> = set.into_iter().chain(paused).collect();
+    (!notes.is_empty()).then(|| Message::joined(notes, "; "))
+}
+
+/// What of a run may change, and who is told.
+#[derive(Debug)]
+pub(super) struct LiveRun {
+    /// As the run was asked for.
+    base: Live,
+    now: watch::Sender<Arc<Live>>,
+    files: Option<ControlFiles>,
+    state: Mutex<State>,
+    notes: Arc<Mutex<Vec<Message>>>,
+}
+
+#[derive(Debug)]
+struct State {
+    control: Control,
+    stamp: Option<Stamp>,
+    next_look: Instant,
+    /// What the run takes of the engine, until it has ended.
+    held: Option<(Engine, Room)>,
+}
+
+impl LiveRun {
+    /// Of a run that was asked for as `base`, with what was set before.
+    ///
+    /// # Errors
+    /// `Usage`: what was set does not go with what was asked.
+    pub(super) fn new(
+        base: Live,
+        before: SetBefore,
+        held: (Engine, Room),
+        notes: Arc<Mutex<Vec<Message>>>,
+    ) -> Result<Self, JobError> {
+        let SetBefore { files, control, .. } = before;
+        let (now, _) = watch::channel(Arc::new(with(&base, &control)?));
+        let stamp = files.as_ref().and_then(ControlFiles::stamp);
+        if let Some(files) = files.as_ref().filter(|_| stamp.is_some()) {
+            // Whoever waits for it has set it just before.
+            let _ = files.answer(control.sequence, None);
+        }
+        let state = State { control, stamp, next_look: Instant::now(), held: Some(held) };
+        Ok(Self { base, now, files, state: Mutex::new(state), notes })
+    }
+
+    pub(super) fn receiver(&self) -> watch::Receiver<Arc<Live>> {
+        self.now.subscribe()
+    }
+
+    /// Changes the run, and what its job remembers.
+    ///
+    /// # Errors
+    /// `Usage`: it can't be, and nothing is changed. `Output`: the directory can't be written to.
+    pub(super) fn change(&self, change: &Change) -> Result<(), JobError> {
+        let mut state = self.lock();
+        let mut control = state.control.clone();
+        control.apply(change);
+        self.take(&mut state, control)?;
+        if let Some(files) = &self.files {
+            let written = files.change(|control| control.apply(change));
+            let control =
+                written.map_err(|error| JobError::output(format!("it holds for this run alone: {}", cause(&error))))?;
+            state.stamp = files.stamp();
+            let _ = files.answer(control.sequence, None);
+            // Perhaps somebody else has set something, too.
+            self.take(&mut state, control)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what was set through the directory since the last look, if it is time for another one.
+    pub(super) fn look(&self, now: Instant) {
+        let Some(files) = &self.files else { return };
+        let mut state = self.lock();
+        if now < state.next_look {
+            return;
+        }
+        state.next_look = now + LOOK_EVERY;
+        let stamp = files.stamp();
+        if stamp == state.stamp {
+            return;
+        }
+        state.stamp = stamp;
+        match files.read() {
+            Ok(control) => {
+                let sequence = control.sequence;
+                let taken = self.take(&mut state, control);
+                let _ = files.answer(sequence, taken.as_ref().err());
+            }
+            Err(trouble) => self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(trouble.into_message()),
+        }
+    }
+
+    /// The run has ended; the job, too, if it is `finished`: then nothing of this is remembered.
+    pub(super) fn end(&self, finished: bool) {
+        let held = self.lock().held.take();
+        drop(held);
+        if let Some(files) = self.files.as_ref().filter(|_| finished) {
+            let _ = files.remove();
+        }
+    }
+
+    fn take(&self, state: &mut State, control: Control) -> Result<(), JobError> {
+        let live = with(&self.base, &control)?;
+        if let Some((engine, room)) = &mut state.held
+            && live.concurrency != self.now.borrow().concurrency
+        {
+            room.resize(live.concurrency, engine)?;
+        }
+        state.control = control;
+        self.now.send_if_modified(|now| {
+            let changes = **now != live;
+            *now = Arc::new(live);
+            changes
+        });
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a run is that was asked for so, with what was set.
+pub(super) fn with(base: &Live, control: &Control) -> Result<Live, JobError> {
+    Ok(Live { paused: control.paused, ..base.with(&control.set, host_key)? })
+}

@@ -1,0 +1,95 @@
+//! What was measured while so many attempts were in flight.
+
+use std::time::{Duration, Instant};
+
+const MIN_SAMPLES: f64 = 16.0;
+/// Latencies that scatter so much that more would be needed are not waited for.
+const MAX_SAMPLES: f64 = 1000.0;
+/// A round is long enough when the error of its mean is a step divided by this.
+const PRECISION: f64 = 6.0;
+/// Answers over which the mean latency is taken.
+const RECENT: u32 = 256;
+
+/// Latencies of late: how long a round trip takes.
+#[derive(Debug, Default)]
+pub struct Recent {
+    answers: u32,
+    mean_s: f64,
+    squares: f64,
+}
+
+impl Recent {
+    pub fn add(&mut self, seconds: f64) {
+        self.answers = (self.answers + 1).min(RECENT);
+        let weight = 1.0 / f64::from(self.answers);
+        self.mean_s += (seconds - self.mean_s) * weight;
+        self.squares += (seconds * seconds - self.squares) * weight;
+    }
+
+    pub fn round_trip_s(&self) -> f64 {
+        self.mean_s
+    }
+
+    /// How long it takes until a change of the limit shows. Nearly all attempts have ended by then, the slow ones too, so
+    /// that those that end afterwards are a fair mixture of both.
+    pub fn settling(&self) -> Duration {
+        let variance = (self.squares - self.mean_s * self.mean_s).max(0.0);
+        Duration::try_from_secs_f64(self.mean_s + 2.0 * variance.sqrt()).unwrap_or_default()
+    }
+}
+
+/// The logarithms of latencies are added up: a server with too much to do multiplies all of them, so that their mean shows
+/// this alike for quick and slow requests, and one that is ten times slower than the others does not drown it.
+#[derive(Debug)]
+pub struct Round {
+    settled: Instant,
+    /// The limit when it began.
+    pub limit: u32,
+    samples: f64,
+    ln_sum: f64,
+    ln_squares: f64,
+    in_flight: f64,
+}
+
+impl Round {
+    pub fn new(limit: u32, settled: Instant) -> Self {
+        Self { settled, limit, samples: 0.0, ln_sum: 0.0, ln_squares: 0.0, in_flight: 0.0 }
+    }
+
+    pub fn add(&mut self, seconds: f64, in_flight: u32, now: Instant) {
+        if now >= self.settled {
+            let ln = seconds.ln();
+            self.samples += 1.0;
+            self.ln_sum += ln;
+            self.ln_squares += ln * ln;
+            self.in_flight += f64::from(in_flight);
+        }
+    }
+
+    /// Whether it lasted a round trip, and long enough to see what a step of this size changes.
+    pub fn is_over(&self, step_ln: f64, round_trip_s: f64, now: Instant) -> bool {
+        self.samples >= MIN_SAMPLES
+            && now.saturating_duration_since(self.settled).as_secs_f64() >= round_trip_s
+            && self.samples >= (self.variance() * (PRECISION / step_ln).powi(2)).min(MAX_SAMPLES)
+    }
+
+    /// The mean of the logarithms of latencies in seconds.
+    pub fn ln(&self) -> f64 {
+        self.ln_sum / self.samples
+    }
+
+    fn variance(&self) -> f64 {
+        (self.ln_squares / self.samples - self.ln().powi(2)).max(0.0)
+    }
+
+    /// Whether latencies exceed this by more than chance does (two standard errors).
+    pub fn exceeds(&self, ln: f64) -> bool {
+        let excess = self.ln() - ln;
+        self.samples >= MIN_SAMPLES && excess > 0.0 && excess * excess * self.samples > 4.0 * self.variance()
+    }
+
+    /// Whether the limit was what held the client back.
+    pub fn is_limit_reached(&self) -> bool {
+        self.in_flight >= 0.8 * f64::from(self.limit) * self.samples
+    }
+}

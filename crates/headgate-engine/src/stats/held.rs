@@ -1,0 +1,106 @@
+//! What limits, pauses and retries hold back, as the bottleneck line says it.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use crate::message;
+use crate::model::grouped::grouped;
+use crate::model::limits::Limits;
+use crate::model::message::{Message, OptionName};
+use crate::schedule::gate::{GateFigures, HeldHost};
+use crate::schedule::waits::{Hold, Lost};
+use crate::stats::bottleneck::BoundKind;
+
+/// The gate of a run, to look at.
+pub trait Held: Debug + Send + Sync {
+    fn figures(&self, now: Instant) -> GateFigures;
+    fn limits(&self) -> Limits;
+}
+
+/// What was held back in a stretch of time.
+#[derive(Debug, Clone, Default)]
+pub struct HeldStretch {
+    pub lost: Lost,
+    /// Whom most rows wait for.
+    pub host: Option<HeldHost>,
+    pub waiting: u64,
+    /// How long that host is still to be left alone.
+    pub left: Option<Duration>,
+    pub paused_hosts: u64,
+    pub limits: Limits,
+}
+
+impl HeldStretch {
+    /// What most was lost to, with its kind and one line for a person, where it is at least this share of the time.
+    pub fn bound_by(&self, wall: Duration, at_least: f64) -> Option<(BoundKind, Message)> {
+        let (hold, lost) = self.lost.most();
+        let share = lost.as_secs_f64() / wall.as_secs_f64().max(1e-9);
+        (share >= at_least).then(|| (kind(hold), self.text(hold, share)))
+    }
+
+    fn text(&self, hold: Hold, share: f64) -> Message {
+        let percent = format!("{:.0} %", (share * 100.0).clamp(0.0, 100.0));
+        // A host counts that is held back for the same reason.
+        let host = self.host.as_ref().filter(|host| host.hold == hold || hold == Hold::LookAhead);
+        let name = host.map_or("a host", |host| &*host.name);
+        let rows = rows(host.map_or(self.waiting, |host| host.waiting));
+        match hold {
+            Hold::Rate => {
+                let rate = self.limits.rate.map_or_else(String::new, |rate| format!(" of {rate}"));
+                message!("bound by the rate{rate}: it held back rows {percent} of the time; raise ", OptionName::Rate)
+            }
+            Hold::Cost => {
+                let rate = self.limits.cost.as_ref().map_or_else(String::new, |cost| format!(" of {}", cost.rate));
+                message!("bound by the limit on costs{rate}: it held back rows {percent} of the time; raise ", OptionName::RateCost)
+            }
+            Hold::HostRate => message!(
+                "bound by the rate per host: {rows} for {name}, and {percent} of the time there was no other row to start; raise ",
+                OptionName::RatePerHost
+            ),
+            Hold::HostConcurrency => {
+                let in_flight = host.map_or(0, |host| host.in_flight);
+                message!(
+                    "bound by the concurrency per host: {rows} for {name}, which has {in_flight} in flight; raise ",
+                    OptionName::ConcurrencyPerHost
+                )
+            }
+            Hold::Pause => {
+                let left = self.left.map_or_else(String::new, |left| format!(" for another {:.0} s", left.as_secs_f64().ceil()));
+                let others = self.paused_hosts.saturating_sub(1);
+                let others = if others > 0 { format!(" (and {} other hosts)", grouped(others)) } else { String::new() };
+                format!("bound by {name}{others}: it asked to be left alone{left}, and {rows} for it").into()
+            }
+            Hold::Refusing => message!(
+                "bound by {name}: it refuses requests and is tried rarely, and {rows} for it; give it up sooner with ",
+                OptionName::HostDownAfterS
+            ),
+            Hold::Backoff => format!("bound by retries: {rows} for the time of the next attempt").into(),
+            Hold::Budget => format!("bound by retries: {rows}, so that retries are no more than 20 % of all requests").into(),
+            Hold::LookAhead => format!(
+                "bound by the input: the {} rows that were read ahead wait, most of them for {name}, and this input can't be read \
+                 again: mix its hosts, or use a file",
+                grouped(self.waiting)
+            )
+            .into(),
+            Hold::Paused => "paused: nothing new is started".into(),
+        }
+    }
+}
+
+fn rows(count: u64) -> String {
+    if count == 1 { "1 row waits".into() } else { format!("{} rows wait", grouped(count)) }
+}
+
+fn kind(hold: Hold) -> BoundKind {
+    match hold {
+        Hold::Rate => BoundKind::Rate,
+        Hold::Cost => BoundKind::Cost,
+        Hold::HostRate => BoundKind::HostRate,
+        Hold::HostConcurrency => BoundKind::HostConcurrency,
+        Hold::Pause => BoundKind::Pause,
+        Hold::Refusing => BoundKind::Refusing,
+        Hold::Backoff | Hold::Budget => BoundKind::Retries,
+        Hold::LookAhead => BoundKind::Input,
+        Hold::Paused => BoundKind::Paused,
+    }
+}

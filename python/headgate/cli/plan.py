@@ -1,0 +1,81 @@
+"""`headgate plan`: what a job would do, before it does it."""
+
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from headgate.cli import _ending, _fetch_flags, _foreign, _option_flags
+from headgate.cli._flags import as_flag
+from headgate.cli._parser import Parser
+from headgate.cli._wrapping import fitted
+from headgate.jobs._job_options import PlanOptions
+from headgate.jobs._options import PLAN
+
+_DESCRIPTION: Final = """\
+Shows what headgate fetch would do with the same INPUT and flags: how many rows there are and how many are done, which
+hosts they ask, which rows can't be sent, the first three requests as they would be sent (secret values are left out),
+what is needed of this machine, how fast the limits let the job go, and how long it takes.
+
+Nothing is sent, unless --probe is given, and no file or directory is made. At most 100,000 rows are read, and what is
+said of the others follows from these. Standard input and pipes can't be planned, because they can be read only once."""
+
+_EXAMPLES: Final = """\
+examples:
+  headgate plan urls.txt -o results
+  headgate plan urls.txt -o results --assume-latency-s 0.2
+  headgate plan rows.csv -o results -c 1000 --probe 20
+  headgate plan rows.ndjson --curl
+  headgate plan urls.parquet --json | jq .seconds
+
+the keys of --json, which will not change: input, output, rows (null: not known), rows_exact, rows_read, bytes,
+compressed, done, left, requests_left, directory (begun, resumed, finished, replaced, none), rows_replaced, hosts_by,
+different_hosts, hosts (each with host, rows), invalid_rows, first_invalid (row, url, message, detail), requests (each
+with row, url, target, line, headers, secret, body, curl, variables), ceilings (each with option, per_s, limit, host,
+host_share), latency_s, seconds (null: not known), machine, notes, probe (null, or requests, latency_s, statuses,
+errors) and time
+
+exit codes: 0, or 2 if headgate fetch could not start like this"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Reads the command line and shows the plan."""
+    values = parser().read(arguments)
+    if values is None:
+        return 0
+    source, output = values.argument("input"), values.text("output")
+    asked = PlanOptions(input=source, output=output, **_option_flags.read(values, PLAN, source=source))
+    if values.switch("json") and values.switch("curl"):
+        values.wrong("curl", "and --json are two forms: leave one of them out")
+    _option_flags.check(values, asked)
+    from headgate.jobs import _report_plan  # noqa: PLC0415 - not for the help
+    from headgate.jobs._plan import plan_of  # noqa: PLC0415 - as above
+
+    _ending.warn_if_insecure(insecure=asked.insecure)
+    plan = plan_of(asked, as_flag)
+    if values.switch("json"):
+        sys.stdout.write(plan.to_json())
+    elif values.switch("curl"):
+        print(_report_plan.script(plan))
+    else:
+        # Requests are shown as they are, however long their lines.
+        summary = fitted(_report_plan.summary(plan, as_flag), sys.stdout)
+        print("\n".join([summary, "", *_report_plan.requests(plan)]).rstrip("\n"))
+    return 0
+
+
+def parser() -> Parser:
+    """What can be typed after the verb."""
+    made = Parser(
+        "plan",
+        usage="INPUT [flags of headgate fetch] [flags]",
+        description=_DESCRIPTION,
+        examples=_EXAMPLES,
+        elsewhere=_foreign.what_it_is_here,
+    )
+    made.group("plan")
+    _option_flags.add(made, PLAN, "plan")
+    made.switch("json", "--json", text="as JSON")
+    made.switch("curl", "--curl", text="print the first three requests alone, as commands for curl")
+    _fetch_flags.add_job(made, PLAN)
+    _option_flags.add_progress(made)
+    return made

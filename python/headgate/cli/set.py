@@ -1,0 +1,57 @@
+"""`headgate set`: options of a job, changed while it runs."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from headgate.cli import _changes, _option_flags
+from headgate.cli._parser import Parser, Values
+from headgate.jobs._job_options import SetOptions
+from headgate.jobs._option_entry import NONE
+from headgate.jobs._options import SET
+
+_DESCRIPTION: Final = """\
+Changes options of the job in OUT while it runs; nothing that it has done or is doing is lost. What is set holds until
+the job ends, also if it is stopped and resumed, unless a later command line names the option itself. The value none
+takes a limit away. `headgate status OUT` shows what was set."""
+
+_EXAMPLES: Final = f"""\
+examples:
+  headgate set results --rate 50/s -c 200
+  headgate set results --rate-per-host api.example.com=5/s
+  headgate set results --rate none
+
+{_changes.EXIT_CODES}"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Reads the command line, changes the job, says what became of it."""
+    values = parser().read(arguments)
+    if values is None:
+        return 0
+    options = SetOptions(output=_changes.directory(values), **_given(values))
+    if not options.values and not values.mistakes:
+        values.mistakes.append("nothing is to be set: name an option, such as --rate 50/s")
+    _option_flags.check(values, options)
+    from headgate.jobs._job import set_in  # noqa: PLC0415 - not for the help
+
+    print(_changes.said_of(set_in(options)))
+    return 0
+
+
+def parser() -> Parser:
+    """What can be typed after the verb."""
+    made = Parser("set", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
+    made.group("what to change")
+    made.argument("output", "OUT", _changes.OUT_MEANS)
+    for group in _option_flags.WORK_GROUPS:
+        if _option_flags.typed(SET, group):
+            made.group(group)
+            _option_flags.add(made, SET, group)
+    return made
+
+
+def _given(values: Values) -> dict[str, Any]:
+    """What was typed; a limit may be none."""
+    may_be_none = [name for name, entry in SET.entries.items() if entry.option.default is None]
+    removed = {name: None for name in may_be_none if values.is_typed(name, NONE)}
+    return _option_flags.read(values, SET, without=removed) | removed

@@ -1,0 +1,42 @@
+"""The options of a plan beside those of the job: what is assumed, and what is tried."""
+
+from typing import Annotated, Final, TypedDict
+
+from headgate import _checks
+from headgate.jobs import _option_rules as rules
+from headgate.jobs._option_entry import SECONDS, JobOption
+
+_MOST_PROBES: Final = 1000
+
+
+class LatencyOptions(TypedDict, total=False):
+    """How long an answer takes."""
+
+    assume_latency_s: Annotated[
+        float | None,
+        JobOption(
+            help="How long an answer takes, to tell how fast `concurrency` lets the job go.",
+            default=None,
+            default_means="not known",
+            unit=SECONDS,
+            check=rules.time,
+            group="plan",
+            metavar="SECONDS",
+            typed="how long an answer takes, to tell how fast --concurrency lets the job go",
+        ),
+    ]
+    probe: Annotated[
+        int | None,
+        JobOption(
+            help=(
+                "Send the first so many rows, one after another, and measure how long an answer takes. Their results"
+                " are not kept, and the job sends these rows again."
+            ),
+            default=None,
+            default_means="nothing is sent",
+            check=_checks.whole(1, _MOST_PROBES),
+            group="plan",
+            metavar="N",
+            typed="SEND the first N rows, one after another, to measure how long an answer takes",
+        ),
+    ]

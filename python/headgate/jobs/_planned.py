@@ -1,0 +1,178 @@
+"""What a job would do, before it does it; it crosses the seam as JSON."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal, Self, TypeAlias
+
+from headgate._message import Spell, as_keyword, message_of, spelled
+
+DirectoryUse: TypeAlias = Literal["begun", "resumed", "finished", "replaced", "none"]
+"""What a job does with its directory: begin there, go on, do nothing, replace what is there; or it has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostRows:
+    """A host, and how many of the rows that were looked at ask it."""
+
+    host: str
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InvalidRow:
+    """A row that can't be sent, and why."""
+
+    row: int
+    url: str
+    message: str
+    detail: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Body:
+    """The body of a request: `text` if it is UTF-8, `base64` if it is not."""
+
+    bytes: int
+    text: str | None
+    base64: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedRequest:
+    """A request as it would be sent.
+
+    Attributes:
+        row: Its ordinal.
+        url: Its URL, as the input has it, without a user.
+        target: The URL that is asked.
+        line: The request line.
+        headers: Names and values in the order in which they are sent; secret values are `***`.
+        secret: Names of the headers whose values are left out.
+        body: What follows them.
+        curl: A command for a POSIX shell that sends the same; for a secret value it takes a variable.
+        variables: The names of these.
+    """
+
+    row: int
+    url: str
+    target: str
+    line: str
+    headers: tuple[tuple[str, str], ...]
+    secret: tuple[str, ...]
+    body: Body | None
+    curl: str = ""
+    variables: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, figures: dict[str, Any]) -> Self:
+        """Reads what the engine wrote."""
+        body = figures["body"]
+        parts = {
+            "headers": tuple((name, value) for name, value in figures["headers"]),
+            "secret": tuple(figures["secret"]),
+            "body": None if body is None else Body(**body),
+        }
+        return cls(**figures | parts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ceiling:
+    """How fast one limit lets the job go, as if it were the only one.
+
+    Attributes:
+        option: The option that says so: `rate`, `rate_per_host`, `rate_cost`, `concurrency` or `concurrency_per_host`.
+        per_s: Requests of the whole job each second.
+        limit: The limit itself, each second or in flight: of the whole job, or of `host`.
+        host: The host that takes longest, where each has a limit.
+        host_share: Its share of the rows that were looked at, from 0 to 1.
+    """
+
+    option: str
+    per_s: float
+    limit: float
+    host: str | None
+    host_share: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """What is needed of this machine, and what it has.
+
+    Attributes:
+        concurrency: Requests in flight, and so connections.
+        threads: Worker threads.
+        files: Files that are open then.
+        files_allowed: How many this process may have open.
+        ports: Local ports for connections to one address, if all rows go there.
+        ports_there_are: How many there are; `None`: the system doesn't tell.
+    """
+
+    concurrency: int
+    threads: int
+    files: int
+    files_allowed: int
+    ports: int
+    ports_there_are: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probe:
+    """Requests that were sent to see how long an answer takes.
+
+    Attributes:
+        requests: How many, one after another.
+        latency_s: The median; `None`: there was no answer.
+        statuses: Answers by status.
+        errors: Requests without an answer by kind of error.
+    """
+
+    requests: int
+    latency_s: float | None
+    statuses: dict[int, int]
+    errors: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Planned:
+    """What was found out; `headgate.Plan` describes it."""
+
+    input: str
+    output: str | None
+    rows: int | None
+    rows_exact: bool
+    rows_read: int
+    bytes: int | None
+    compressed: bool
+    done: int
+    left: int | None
+    requests_left: int | None
+    directory: DirectoryUse
+    rows_replaced: int
+    hosts_by: str
+    different_hosts: int
+    hosts: tuple[HostRows, ...]
+    invalid_rows: int
+    first_invalid: InvalidRow | None
+    requests: tuple[PlannedRequest, ...]
+    ceilings: tuple[Ceiling, ...]
+    latency_s: float | None
+    seconds: float | None
+    machine: Machine
+    notes: tuple[str, ...]
+    probe: Probe | None = None
+    time: str = ""
+
+    @classmethod
+    def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
+        """Reads what the engine wrote; its sentences spell options so."""
+        figures: dict[str, Any] = json.loads(text)
+        invalid = figures["first_invalid"]
+        parts = {
+            "hosts": tuple(HostRows(**host) for host in figures["hosts"]),
+            "first_invalid": None if invalid is None else InvalidRow(**invalid),
+            "requests": tuple(PlannedRequest.from_dict(request) for request in figures["requests"]),
+            "ceilings": tuple(Ceiling(**ceiling) for ceiling in figures["ceilings"]),
+            "machine": Machine(**figures["machine"]),
+            "notes": tuple(spelled(message_of(note), spell) for note in figures["notes"]),
+        }
+        return cls(**figures | parts)

@@ -1,0 +1,217 @@
+"""What is said to people of a job that has not begun."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from headgate import _format
+from headgate._facts import Fact, aligned
+from headgate._message import Mention, Message, Spell, as_keyword, spelled
+from headgate.jobs._planned import Body, Ceiling, Planned, PlannedRequest
+
+_MOST_BODY: Final = 2000
+"""Characters of a body that are shown."""
+
+_DIGITS: Final = 3
+"""Those that an estimate has."""
+
+_LONGEST_URL: Final = 120
+_UNBOUNDED: Final[Message] = (
+    "how long it takes follows from the time of an answer: give that with ",
+    Mention("assume_latency_s"),
+    ", or use ",
+    Mention("probe", value=10),
+)
+
+_UNIT_OF: Final = {"concurrency": "in flight", "concurrency_per_host": "in flight"}
+
+
+def report(plan: Planned, spell: Spell = as_keyword) -> str:
+    """All of it, without a line end after the last."""
+    return "\n".join([summary(plan, spell), "", *requests(plan)]).rstrip("\n")
+
+
+def summary(plan: Planned, spell: Spell) -> str:
+    """All but the requests."""
+    lines = [headline(plan), *aligned(facts(plan, spell)), plan.time, *(f"note: {note}" for note in plan.notes)]
+    return "\n".join(_format.printable(line) for line in lines)
+
+
+def headline(plan: Planned) -> str:
+    """What was done to find it out."""
+    if plan.probe is None:
+        return "plan: nothing was sent"
+    return f"plan: {_format.plural(plan.probe.requests, 'request')} sent as a probe, and nothing else"
+
+
+def facts(plan: Planned, spell: Spell = as_keyword) -> Iterator[Fact]:
+    """What was found out."""
+    yield "input", plan.input
+    yield "rows", _rows(plan)
+    if plan.done and plan.directory != "finished":
+        left = "" if plan.left is None else f", {_about(plan.left, plan)} left"
+        yield "done", f"{_format.count(plan.done)}{left}"
+    if plan.output is not None:
+        yield "results", _results(plan)
+    if plan.hosts:
+        yield from _hosts(plan)
+    if plan.first_invalid is not None:
+        yield from _invalid(plan)
+    yield "machine", _machine(plan)
+    if plan.probe is not None:
+        yield "probe", _probe(plan)
+    if len(plan.ceilings) > 1:
+        for index, ceiling in enumerate(plan.ceilings):
+            yield "" if index else "at most", f"{_rate(ceiling.per_s)} by {spell(Mention(ceiling.option))}"
+
+
+def requests(plan: Planned) -> Iterator[str]:
+    """The first requests, line by line as they are sent."""
+    for request in plan.requests:
+        yield f"row {request.row} to {_site(request)}"
+        for line in (request.line, *(f"{name}: {value}" for name, value in request.headers)):
+            yield f"  {_format.printable(line)}"
+        if request.body is not None:
+            yield ""
+            yield from (f"  {line}" for line in _body(request.body))
+        yield ""
+
+
+def script(plan: Planned) -> str:
+    """The first requests as commands for a shell."""
+    lines = []
+    for request in plan.requests:
+        lines.append(f"# row {request.row}")
+        lines += [f"# set {name} to the value of the header, which is left out" for name in request.variables]
+        lines += [request.curl, ""]
+    return "\n".join(lines).rstrip("\n")
+
+
+def time(plan: Planned, spell: Spell) -> str:
+    """What bounds the job, and how long it takes, in one sentence."""
+    if plan.directory == "finished":
+        return f"nothing is left to do: start over with {spell(Mention('fresh', value=True))}"
+    if plan.requests_left == 0:
+        return "there is nothing to send"
+    if not plan.ceilings:
+        return spelled(_UNBOUNDED, spell)
+    narrowest = plan.ceilings[0]
+    return spelled((f"at most {_rate(narrowest.per_s)} by ", *_by(narrowest, plan), *_takes(plan)), spell)
+
+
+def _by(ceiling: Ceiling, plan: Planned) -> Message:
+    limit = _format.count(ceiling.limit) + f" {_UNIT_OF[ceiling.option]}" if ceiling.option in _UNIT_OF else ""
+    words = []
+    if ceiling.option in _UNIT_OF and plan.latency_s is not None:
+        words.append(f"{limit}, {_format.latency(round(plan.latency_s * 1e6))} an answer")
+    if ceiling.host is not None:
+        share = ceiling.host_share or 0
+        words.append(ceiling.host if share == 1 else f"{ceiling.host} has {_format.share(share)} of the rows")
+        if ceiling.option not in _UNIT_OF and share < 1:
+            words[-1] += f", at {_rate(ceiling.limit)}"
+    option = Mention(ceiling.option)
+    return (option, f" ({'; '.join(words)})") if words else (option,)
+
+
+def _takes(plan: Planned) -> Message:
+    pieces: list[str | Mention] = []
+    if plan.requests_left is None or plan.seconds is None:
+        pieces.append("; how long that takes depends on how many rows there are")
+    else:
+        what = "row" if plan.requests_left == plan.left else "request"
+        one = plan.requests_left == 1
+        rows = f"{_about(plan.requests_left, plan)} {what}{'' if one else 's'}"
+        pieces.append(f": {rows} {'takes' if one else 'take'} {_format.duration(plan.seconds)}")
+    if plan.latency_s is None:
+        enough_s = plan.machine.concurrency / plan.ceilings[0].per_s
+        # By Little's law: beyond that the concurrency is the narrower limit.
+        pieces.append(f", unless answers take more than {_format.duration(enough_s)}")
+    return tuple(pieces)
+
+
+def _about(rows: int, plan: Planned) -> str:
+    """The number, of an estimate only the digits that mean something."""
+    if plan.rows_exact or rows < 10**_DIGITS:
+        return _format.count(rows)
+    return f"about {_format.count(round(rows, _DIGITS - len(str(rows))))}"
+
+
+def _rows(plan: Planned) -> str:
+    if plan.rows is None:
+        size = "" if plan.bytes is None else f": {_format.size(plan.bytes)}, compressed"
+        return f"more than {_format.count(plan.rows_read)}, how many is not known{size}"
+    if plan.rows_exact:
+        return _format.count(plan.rows)
+    size = "" if plan.bytes is None else f" of {_format.size(plan.bytes)}"
+    return f"{_about(plan.rows, plan)}: an estimate from the first {_format.count(plan.rows_read)}{size}"
+
+
+def _results(plan: Planned) -> str:
+    if plan.directory == "replaced":
+        return f"{plan.output}: {_format.plural(plan.rows_replaced, 'row')} of an earlier job there are replaced"
+    uses = {
+        "begun": ": a new job",
+        "resumed": ": the job there goes on",
+        "finished": f": the job there is finished, {_format.plural(plan.done, 'row')} done",
+        "none": "",
+    }
+    return f"{'standard output' if plan.output == '-' else plan.output}{uses[plan.directory]}"
+
+
+def _hosts(plan: Planned) -> Iterator[Fact]:
+    unnamed = plan.different_hosts - len(plan.hosts)
+    among = "" if plan.rows_read == plan.rows else f" in the first {_format.plural(plan.rows_read, 'row')}"
+    if plan.different_hosts == 1:
+        yield "host", f"{plan.hosts[0].host}{among}"
+        return
+    most = "; those with the most rows:" if unnamed else ""
+    yield "hosts", f"{_format.count(plan.different_hosts)}{among}{most}"
+    for host in plan.hosts:
+        yield f"  {host.host}", _format.count(host.rows)
+
+
+def _invalid(plan: Planned) -> Iterator[Fact]:
+    first = plan.first_invalid
+    if first is None:
+        return
+    detail = "" if first.detail is None else f" ({first.detail})"
+    url = first.url if len(first.url) <= _LONGEST_URL else f"{first.url[: _LONGEST_URL - 1]}…"
+    reason = f"{url or '(no URL)'}: {first.message}{detail}"
+    yield "invalid", f"{_format.count(plan.invalid_rows)}, the first is row {first.row}: {reason}"
+
+
+def _machine(plan: Planned) -> str:
+    machine = plan.machine
+    files = f"{_format.count(machine.files)} of {_format.count(machine.files_allowed)} open files"
+    connections = _format.plural(machine.concurrency, "connection")
+    if machine.ports_there_are is None:
+        return f"{connections}: {files}"
+    ports = f"{_format.count(machine.ports)} of {_format.count(machine.ports_there_are)} local ports"
+    return f"{connections}: {files}, {ports} for one address"
+
+
+def _probe(plan: Planned) -> str:
+    if plan.probe is None:
+        return ""
+    found = [f"{status}: {_format.count(rows)}" for status, rows in sorted(plan.probe.statuses.items())]
+    found += [f"{kind}: {_format.count(rows)}" for kind, rows in plan.probe.errors.items()]
+    latency = plan.probe.latency_s
+    median = "no answer" if latency is None else f"median {_format.latency(round(latency * 1e6))}"
+    return f"{median} ({', '.join(found)})"
+
+
+def _rate(per_s: float) -> str:
+    return f"{_format.count(per_s)}/s" if per_s >= 1 else f"1 in {_format.duration(1 / per_s)}"
+
+
+def _site(request: PlannedRequest) -> str:
+    scheme, _, rest = request.target.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def _body(body: Body) -> Iterator[str]:
+    if body.text is None:
+        yield f"({_format.plural(body.bytes, 'byte')} that are no text)"
+        return
+    yield from (_format.printable(line) for line in body.text[:_MOST_BODY].split("\n"))
+    if len(body.text) > _MOST_BODY:
+        yield f"… ({_format.plural(body.bytes, 'byte')} in all)"

@@ -1,0 +1,173 @@
+"""What is changed of a job while it runs: what it takes, what it refuses, and how long that holds."""
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headgate as package
+from support.origin import Origin, changing
+from support.run import LONGEST_S, headgate, started, wait_for
+
+TAKEN = "the running job has taken it\n"
+NOT_RUNNING = "no job is running here: it holds from the next run\n"
+
+
+@contextmanager
+def running(out: Path, *flags: str) -> Iterator[Origin]:
+    """A job of five rows, of which one is in flight until the block is left; then it comes to its end."""
+    with changing() as origin:
+        origin.held = {"/5"}
+        with started("fetch", f"{origin.url}/[1-5]", "-o", out, "-q", *flags) as job:
+            wait_for(lambda: len(origin.requests) == 5)
+            yield origin
+            origin.released.set()
+            assert job.wait(LONGEST_S) == 0
+
+
+def stopped(out: Path, origin: Origin) -> None:
+    """Begins a job of five rows and stops it while one is in flight."""
+    origin.held = {"/5"}
+    with started("fetch", f"{origin.url}/[1-5]", "-o", out, "-q", "--grace-s", "0") as job:
+        wait_for(lambda: len(origin.requests) == 5)
+        job.send_signal(signal.SIGINT)
+        assert job.wait(LONGEST_S) == 130
+
+
+def status(out: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(headgate("status", out, "--json", check=0).stdout)
+    return told
+
+
+def files_of_changes(out: Path) -> list[str]:
+    return sorted(path.name for path in (out / "_headgate").glob("control*"))
+
+
+def test_a_running_job_takes_what_is_set_and_forgets_it_when_it_has_ended(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with running(out):
+        assert headgate("set", out, "--rate", "50/s", "-c", "300", check=0).stdout == TAKEN
+        assert headgate("set", out, "--rate", "none", "--deadline-s", "90", check=0).stdout == TAKEN
+        assert headgate("pause", out, check=0).stdout == TAKEN
+        seen = status(out)
+        assert {"concurrency": "300", "rate": "none", "deadline_s": "90.0"} == seen["set"]
+        assert seen["paused"]
+        told = headgate("status", out, check=0).stdout
+        assert "; paused (pid " in told
+        assert "  set        concurrency=300, deadline_s=90.0, rate=none\n" in told
+        assert headgate("unpause", out, check=0).stdout == TAKEN
+        assert not status(out)["paused"]
+        assert ["control-taken.json", "control.json"] == files_of_changes(out)
+    assert [] == files_of_changes(out)
+    assert ({}, 5, True) == tuple(status(out)[key] for key in ("set", "done", "finished"))
+    assert headgate("set", out, "--rate", "1/s", check=2).errors() == [
+        f"the job in {out} is finished: there is nothing to change"
+    ]
+
+
+def test_what_a_running_job_cannot_keep_to_is_an_error_and_it_goes_on_as_before(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with running(out, "--limit-by", "origin"):
+        headgate("set", out, "-c", "300", check=0)
+        (error,) = headgate("set", out, "-c", "100000000", check=2).errors()
+        assert error.startswith("--concurrency 100000000: this process may have ")
+        (error,) = headgate("set", out, "--rate-per-host", "a.example=5/s", check=2).errors()
+        assert error.startswith("--rate-per-host 'a.example' is not an origin, such as https://api.example.com")
+        (error,) = headgate("set", out, "--rate-cost", "5/s", check=2).errors()
+        assert error == "--rate-cost limits nothing: the job was started without costs of its rows"
+        assert {"concurrency": "300"} == status(out)["set"]
+        assert headgate("set", out, "--rate-per-host", "https://a.example=5/s", check=0).stdout == TAKEN
+
+
+def test_what_was_set_holds_for_later_runs_that_do_not_name_the_option(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with changing() as origin:
+        stopped(out, origin)
+        assert headgate("set", out, "--rate", "50/s", "--retries", "7", check=0).stdout == NOT_RUNNING
+        assert {"rate": "50/s", "retries": "7"} == status(out)["set"]
+        with started("fetch", f"{origin.url}/[1-5]", "-o", out, "--rate", "70/s", "--grace-s", "0") as job:
+            wait_for(lambda: len(origin.requests) == 6)
+            assert {"retries": "7"} == status(out)["set"]
+            job.send_signal(signal.SIGINT)
+            _, told = job.communicate(timeout=LONGEST_S)
+        assert "note: set while the job ran, and still in force: --retries 7\n" in told
+        origin.released.set()
+        headgate("fetch", f"{origin.url}/[1-5]", "-o", out, check=0)
+    assert [] == files_of_changes(out)
+
+
+def test_a_job_that_starts_over_forgets_what_was_set(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with changing() as origin:
+        stopped(out, origin)
+        headgate("set", out, "--rate", "50/s", check=0)
+        headgate("pause", out, check=0)
+        origin.released.set()
+        told = headgate("fetch", f"{origin.url}/[1-5]", "-o", out, "--fresh", check=0).stderr
+    assert "still in force" not in told
+    assert "paused" not in told
+    assert 5 == status(out)["done"]
+
+
+def test_a_damaged_file_of_changes_is_a_note_and_no_end(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with changing() as origin:
+        stopped(out, origin)
+        headgate("set", out, "--rate", "50/s", check=0)
+        path = out / "_headgate" / "control.json"
+        path.write_bytes(path.read_bytes().replace(b"50/s", b"51/s"))
+        damage = f"{path} is damaged: what was set of the job while it ran is not known any more; set it again"
+        assert damage == status(out)["note"]
+        origin.released.set()
+        told = headgate("fetch", f"{origin.url}/[1-5]", "-o", out, check=0).stderr
+        assert f"note: {damage}\n" in told
+    assert 5 == status(out)["done"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "arguments"),
+    [
+        (["OUT is missing: name the directory of a job"], ["set", "--rate", "5/s"]),
+        (["nothing is to be set: name an option, such as --rate 50/s"], ["set", "OUT"]),
+        (["--concurrency must be a whole number, not 'none'"], ["set", "OUT", "-c", "none"]),
+        (["unknown flag --retry-on"], ["set", "OUT", "--retry-on", "429"]),
+        (["OUT: no such directory"], ["set", "OUT", "--rate", "5/s"]),
+        (["OUT is missing: name the directory of a job"], ["pause"]),
+        (["OUT: no such directory"], ["unpause", "OUT"]),
+    ],
+)
+def test_each_mistake_is_named(
+    expected: list[str], arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = [error.partition(": did you mean")[0] for error in headgate(*arguments, check=2).errors()]
+    assert expected == found
+
+
+def test_a_run_of_this_process_is_changed_at_once_and_its_job_remembers(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with changing() as origin:
+        origin.held = {"/5"}
+        with package.start(f"{origin.url}/[1-5]", out) as run:
+            run.set(rate_per_host={"a.example": "5/s", "*": "9/s"}, burst=3)
+            run.pause()
+            job = package.Job.open(out)
+            assert ({"rate_per_host": "a.example=5/s,9/s", "burst": "3"}, True) == (
+                job.status().set,
+                job.status().paused,
+            )
+            with pytest.raises(package.UsageError, match=r"^concurrency=100000000: this process may have "):
+                run.set(concurrency=100_000_000)
+            with pytest.raises(package.UsageError, match=r"^concurrency=100000000: this process may have "):
+                job.set(concurrency=100_000_000)
+            assert job.set(rate_per_host=None)
+            run.unpause()
+            assert ({"rate_per_host": "none", "burst": "3"}, False) == (job.status().set, job.status().paused)
+            origin.released.set()
+        with pytest.raises(package.UsageError, match=r"^the run has ended: there is nothing to change$"):
+            run.set(burst=3)
+    assert {} == job.status().set

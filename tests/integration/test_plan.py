@@ -1,0 +1,297 @@
+"""`headgate plan` beside `headgate fetch`: what it shows is what is sent, and it leaves no trace."""
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headgate as package
+from support.results import rows
+from support.run import LONGEST_S, headgate, serving, started, stats, wait_for_requests
+
+ROWS: list[dict[str, Any]] = [
+    {"url": "/echo?a=1", "headers": {"X-A": 'it\'s "q" $HOME', "authorization": "of the row"}, "body": "hello\nwörld"},
+    {"url": "http://bad host/"},
+    {"url": "/echo/./x/../b?c[1]=%20{x}", "method": "PUT", "headers": {"host": "other"}, "body": "@file"},
+    {"url": "/echo", "method": "DELETE"},
+    {"url": "/echo", "method": "PUT"},
+]
+ASKED = ("-H", "x-job: 1", "-H", "X-Key: of the job", "--secret-header", "x-key", "-H", "Cookie: crumbs")
+SECRETS = ("of the row", "of the job", "crumbs")
+
+
+def plan(*arguments: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(headgate("plan", *arguments, "--json", check=0).stdout)
+    return found
+
+
+def rows_of(server: str, place: Path, form: str) -> Path:
+    """The same rows as a file of this form."""
+    rows = [row | {"url": row["url"] if "://" in row["url"] else server + row["url"]} for row in ROWS]
+    path = place / f"rows.{form}"
+    if form == "ndjson":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        columns = {
+            "url": [row["url"] for row in rows],
+            "method": [row.get("method") for row in rows],
+            "headers": [json.dumps(row["headers"]) if "headers" in row else None for row in rows],
+            "body": [row.get("body") for row in rows],
+        }
+        pq.write_table(pa.table(columns), path)
+    return path
+
+
+def shown(request: dict[str, Any]) -> dict[str, Any]:
+    """As `/echo` tells of it, but for secrets."""
+    method, path, _ = request["line"].split(" ")
+    body = request["body"]
+    return {
+        "method": method,
+        "path": path,
+        "headers": request["headers"],
+        "body": "" if body is None else body["text"],
+    }
+
+
+def masked(echo: dict[str, Any]) -> dict[str, Any]:
+    """What `/echo` tells, without what is secret."""
+    secret = ("authorization", "cookie", "x-key")
+    headers = [[name, "***" if name.lower() in secret else value] for name, value in echo["headers"]]
+    return echo | {"headers": headers}
+
+
+@pytest.mark.parametrize("form", ["ndjson", "parquet"])
+def test_the_first_requests_are_those_that_are_sent_without_their_secrets(
+    form: str, server: str, tmp_path: Path
+) -> None:
+    source = rows_of(server, tmp_path, form)
+    done = headgate("plan", source, *ASKED, "--json", check=0)
+    assert [] == [secret for secret in SECRETS if secret in done.stdout + done.stderr]
+    found = json.loads(done.stdout)
+    assert (5, 1, 1) == (found["rows"], found["invalid_rows"], found["first_invalid"]["row"])
+    sent = {row["row"]: row["body"] for row in headgate("fetch", source, *ASKED, "-o", "-", check=3).rows()}
+    assert [0, 2, 3] == [request["row"] for request in found["requests"]]
+    for request in found["requests"]:
+        assert masked(json.loads(sent[request["row"]])) == shown(request)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
+def test_curl_sends_what_headgate_sends(server: str, tmp_path: Path) -> None:
+    source = rows_of(server, tmp_path, "ndjson")
+    script = headgate("plan", source, *ASKED, "--curl", check=0).stdout
+    assert [] == [secret for secret in SECRETS if secret in script]
+    secrets = {"SECRET_X_KEY": "of the job", "SECRET_AUTHORIZATION": "of the row", "SECRET_COOKIE": "crumbs"}
+    printed = subprocess.run(
+        ["/bin/sh"],
+        input=script.replace("curl -q", "curl -q -w '\\n' -s").encode(),
+        env=os.environ | secrets,
+        capture_output=True,
+        check=True,
+    )
+    sent = {
+        row["row"]: json.loads(row["body"])
+        for row in headgate("fetch", source, *ASKED, "-o", "-").rows()
+        if row["body"]
+    }
+    by_curl = [json.loads(line) for line in printed.stdout.splitlines()]
+    assert [comparable(sent[row]) for row in (0, 2, 3)] == [comparable(echo) for echo in by_curl]
+
+
+def comparable(echo: dict[str, Any]) -> dict[str, Any]:
+    """Names of headers are the same in any case, and their order has no meaning (RFC 9110 section 5)."""
+    return echo | {"headers": sorted((name.lower(), value) for name, value in echo["headers"])}
+
+
+def test_nothing_is_sent_and_nothing_is_made(tmp_path: Path) -> None:
+    with serving() as server:
+        source = tmp_path / "urls.txt"
+        source.write_text(f"{server}/1\n{server}/2\n")
+        text = headgate("plan", source, "-o", tmp_path / "out" / "deep", check=0).stdout
+        assert stats(server)["requests"] == 0
+    assert [source] == list(tmp_path.iterdir())
+    assert text.startswith("plan: nothing was sent\n")
+
+
+def test_a_probe_sends_so_many_requests_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    with serving("--delay", "0.05") as server:
+        found = plan(f"{server}/[1-1000]", "-o", tmp_path / "out", "-c", "10", "--probe", "3")
+        assert stats(server)["requests"] == 3
+    assert [] == list(tmp_path.iterdir())
+    probe = found["probe"]
+    assert (3, {"200": 3}, {}) == (probe["requests"], probe["statuses"], probe["errors"])
+    assert probe["latency_s"] >= 0.05
+    # Little's law.
+    assert found["seconds"] == pytest.approx(1000 * probe["latency_s"] / 10)
+
+
+def test_a_probe_without_an_answer_tells_why_and_no_time(tmp_path: Path) -> None:
+    with serving() as server:
+        pass  # nobody listens there any more
+    found = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "--probe", "2")
+    assert ({"connect": 2}, None, None) == (found["probe"]["errors"], found["latency_s"], found["seconds"])
+
+
+@pytest.mark.parametrize(
+    ("ceilings", "seconds", "flags"),
+    [
+        ([("concurrency", 200.0)], 50.0, ["-c", "100", "--assume-latency-s", "0.5"]),
+        ([("rate", 100.0)], 100.0, ["--rate", "6000/m"]),
+        (
+            [("rate", 100.0), ("concurrency", 200.0)],
+            100.0,
+            ["-c", "20", "--assume-latency-s", "0.1", "--rate", "100/s"],
+        ),
+        # Of 10,000 rows 8,000 ask one host, and take 1,600 s.
+        ([("rate_per_host", 6.25), ("rate", 100.0)], 1600.0, ["--rate-per-host", "5/s", "--rate", "100/s"]),
+        # The others take 1,000 s.
+        ([("rate_per_host", 10.0)], 1000.0, ["--rate-per-host", "b.example=2/s", "--rate-per-host", "50/s"]),
+        ([("concurrency_per_host", 25.0), ("concurrency", 2560.0)], 400.0, ["--concurrency-per-host", "2"]),
+        ([("rate_cost", 100.0)], 100.0, ["--rate-cost", "1000/s", "--cost-of", "body-bytes", "-d", "0123456789"]),
+        ([], None, []),
+    ],
+)
+def test_the_time_follows_from_the_narrowest_limit(
+    ceilings: list[tuple[str, float]], seconds: float | None, flags: list[str], tmp_path: Path
+) -> None:
+    urls = tmp_path / "urls.txt"
+    urls.write_text("".join(f"http://{'b' if row % 5 == 0 else 'a'}.example/{row}\n" for row in range(10_000)))
+    latency = ["--assume-latency-s", "0.1"] if "--concurrency-per-host" in flags else []
+    found = plan(urls, *flags, *latency)
+    assert [option for option, _ in ceilings] == [each["option"] for each in found["ceilings"]]
+    assert [each["per_s"] for each in found["ceilings"]] == pytest.approx([per_s for _, per_s in ceilings])
+    assert found["seconds"] == (seconds and pytest.approx(seconds))
+
+
+def test_the_sentence_names_the_limit_and_the_time() -> None:
+    found = plan("http://127.0.0.1/[1-50000000]", "--rate", "100/s")
+    assert (
+        "at most 100/s by --rate: 50,000,000 rows take 5 d 18 h, unless answers take more than 2.6 s" == found["time"]
+    )
+
+
+def test_rows_that_an_earlier_run_has_done_are_counted(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with serving() as server:
+        urls = f"{server}/{{a,b,c}}/[1-100]"
+        headgate("fetch", urls, "-o", out, "-q", "--head", "300", check=0)
+        finished = plan(urls, "-o", out, "--head", "300")
+        assert ("finished", 300, 0, []) == tuple(finished[key] for key in ("directory", "done", "left", "requests"))
+        # Another one is refused, in the words of fetch.
+        for verb in ("plan", "fetch"):
+            done = headgate(verb, urls, "-o", out, "--head", "299", check=2)
+            assert "head was 300, now it is 299" in done.errors()[0].replace("--", "")
+        assert ("replaced", 300) == tuple(
+            plan(urls, "-o", out, "--fresh")[key] for key in ("directory", "rows_replaced")
+        )
+        before = sorted(path.name for path in out.rglob("*"))
+        plan(urls, "-o", out, "--head", "300")
+        assert before == sorted(path.name for path in out.rglob("*"))
+
+
+def test_a_job_that_was_interrupted_is_planned_from_where_it_stopped(tmp_path: Path) -> None:
+    out, urls = tmp_path / "out", tmp_path / "urls.txt"
+    with serving() as server:
+        lines = [f"{server}/{row}" for row in range(5)] + [f"{server}/fault/hang-before-headers"] * 3
+        urls.write_text("\n".join(lines) + "\n")
+        headgate("fetch", urls, "-o", out, "-q", "--timeout-s", "1", check=3)
+    # The rows of a job that grew are known to be more.
+    with urls.open("a") as file:
+        file.write("http://127.0.0.1:1/more\n" * 2)
+    found = plan(urls, "-o", out, "--allow-grown")
+    assert ("resumed", 10, 8, 2) == tuple(found[key] for key in ("directory", "rows", "done", "left"))
+    assert [8, 9] == [request["row"] for request in found["requests"]]
+    assert found["notes"] == ["the input was touched since: its rows are compared before the first request"]
+
+
+def test_how_many_rows_a_text_has_is_estimated_from_its_head(tmp_path: Path) -> None:
+    urls = tmp_path / "urls.txt"
+    lines = [f"http://h{row % 7}.example/{'x' * (row % 60)}/{row}\n" for row in range(300_000)]
+    urls.write_text("".join(lines))
+    found = plan(urls)
+    assert (False, 100_000, 7) == (found["rows_exact"], found["rows_read"], found["different_hosts"])
+    assert found["rows"] == pytest.approx(300_000, rel=0.05)
+
+    few = tmp_path / "few.txt"
+    few.write_text("".join(lines[:100_000]))
+    assert (True, 100_000) == (plan(few)["rows_exact"], plan(few)["rows"])
+    assert (True, 5) == tuple(plan(urls, "--head", "5")[key] for key in ("rows_exact", "rows"))
+
+    packed = tmp_path / "urls.txt.gz"
+    packed.write_bytes(gzip.compress("".join(lines).encode(), 1))
+    assert (None, True, None) == tuple(plan(packed)[key] for key in ("rows", "compressed", "seconds"))
+
+
+@pytest.mark.parametrize(
+    ("expected", "arguments"),
+    [
+        ("standard input can be read only once", ["-"]),
+        ("no.txt: no such file", ["no.txt"]),
+        ('there is no column "nix" with URLs', ["rows.csv", "--url-column", "nix"]),
+        ("this process may have", ["http://127.0.0.1/[1-9999999]", "-c", "9000000"]),
+        ("-o out.parquet: results are a directory of files", ["http://127.0.0.1/[1-9]", "-o", "out.parquet"]),
+        ("--probe must be at least 1", ["http://127.0.0.1/[1-9]", "--probe", "0"]),
+        ("--curl and --json are two forms", ["http://127.0.0.1/[1-9]", "--json", "--curl"]),
+        ("INPUT is missing", []),
+    ],
+)
+def test_what_fetch_would_refuse_is_refused(
+    expected: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rows.csv").write_text("u\n1\n")
+    done = headgate("plan", *arguments, check=2)
+    assert expected in done.errors()[0]
+    assert done.stdout == ""
+
+
+def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "urls.txt"
+    os.mkfifo(pipe)
+    assert "can be read only once" in headgate("plan", pipe, check=2).errors()[0]
+
+
+def test_the_idempotency_keys_of_a_job_that_goes_on_are_those_that_it_sends(server: str, tmp_path: Path) -> None:
+    urls, out = tmp_path / "urls.txt", tmp_path / "out"
+    urls.write_text(f"{server}/echo\n")
+    headgate("fetch", urls, "-o", out, "--idempotency-key", check=0)
+    with urls.open("a") as file:
+        file.write(f"{server}/echo\n")
+    arguments = (urls, "-o", out, "--idempotency-key", "--allow-grown")
+    planned = dict(plan(*arguments)["requests"][0]["headers"])
+    headgate("fetch", *arguments, check=0)
+    assert planned == dict(json.loads(rows(out)[1]["body"])["headers"])
+
+    (note,) = plan(f"{server}/echo", "--idempotency-key")["notes"]
+    assert note.startswith("the idempotency keys are examples")
+
+
+def test_python_has_the_same_plan(server: str, tmp_path: Path) -> None:
+    found = package.plan(f"{server}/[1-9]", tmp_path / "out", concurrency=3, assume_latency_s=0.1)
+    assert (9, 3) == (found.rows, len(found.requests))
+    assert found.seconds == pytest.approx(0.3)
+    told = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "-c", "3", "--assume-latency-s", "0.1")
+    assert told | {"time": "", "machine": {}} == json.loads(found.to_json()) | {"time": "", "machine": {}}
+    assert "at most 30/s by concurrency" in str(found)
+    assert "<caption" in found._repr_html_()
+    with pytest.raises(package.InputError, match="no such file"):
+        package.plan("no.txt")
+
+
+def test_a_probe_can_be_interrupted(tmp_path: Path) -> None:
+    with (
+        serving() as server,
+        started("plan", f"{server}/fault/hang-before-headers?[1-9]", "-o", tmp_path / "out", "--probe", "9") as process,
+    ):
+        wait_for_requests(server, 1)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LONGEST_S)
+    assert process.returncode == 130
