@@ -56,7 +56,7 @@ class Case:
         return max(_BACK_S, _BACK_TRIPS * self.delay_s) + self.window_s
 
 
-_CASES: Final = tuple(
+CASES: Final = tuple(
     Case(capacity=capacity, delay_s=delay_s, refuses=refuses, seconds=seconds)
     for capacity, delay_s, seconds in ((8, 0.05, 12.0), (200, 0.05, 12.0), (5_000, 1.0, 40.0))
     for refuses in (False, True)
@@ -76,9 +76,10 @@ class Sample:
 def ask(arguments: argparse.Namespace) -> Answer:
     """Each case with each setting, then with changes."""
     client = fetching.client_of(arguments, "adaptive")
-    servers.raise_open_files(4 * max(case.capacity for case in _CASES))
+    cases = [case for case in CASES if case.capacity in arguments.capacities]
+    servers.raise_open_files(4 * max(case.capacity for case in cases))
     records: list[dict[str, Any]] = []
-    for case in _CASES:
+    for case in cases:
         quarter_more = math.ceil(1.25 * case.capacity)
         for setting in (str(case.capacity), str(quarter_more), "auto"):
             samples = _watched(client, case, setting, [(0.0, case.capacity)], case.seconds)
@@ -165,8 +166,10 @@ def back_after(
 def answer(records: Sequence[dict[str, Any]]) -> Answer:
     """Promises and rows of each case."""
     targets = []
-    for case in _CASES:
+    for case in CASES:
         own = [record for record in records if record["case"] == case.name]
+        if not own:
+            continue
         rates = {record["setting"]: record["answers_per_s"] for record in own if "answers_per_s" in record}
         auto = rates.pop("auto", None)
         best = max(rates.values(), default=0.0)
