@@ -1,5 +1,6 @@
 """The arithmetic of bench/limits.py."""
 
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -92,8 +93,8 @@ def test_a_server_is_used_again_when_a_window_has_the_answers() -> None:
     seen = samples(100, 100, 20, 20, 60, 94, 94, 94)
     assert 2.5 == adaptive.back_after(seen, 1.0, 90, 1.0, until_s=4.0)
     assert 1.0 == adaptive.back_after(seen, 0.0, 90, 1.0, until_s=4.0)
-    assert adaptive.back_after(seen, 1.0, 96, 1.0, until_s=4.0) is None
-    assert adaptive.back_after(seen, 1.0, 90, 1.0, until_s=3.0) is None
+    assert adaptive.back_after(seen, 1.0, 96, 1.0, until_s=4.0) == math.inf
+    assert adaptive.back_after(seen, 1.0, 90, 1.0, until_s=3.0) == math.inf
 
 
 def test_hosts_in_trouble_are_held_against_the_healthy_alone() -> None:
