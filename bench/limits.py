@@ -55,6 +55,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=10.0, help="of a trial of `cost` or `rates` (default: 10)")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of `by-host` (default: 1000000)")
     parser.add_argument("--hosts", type=int, default=1_000, help="of `by-host` (default: 1000)")
+    capacities = sorted({case.capacity for case in adaptive.CASES})
+    told = f"of the servers of `adaptive` (default: {' '.join(map(str, capacities))})"
+    parser.add_argument("--capacities", type=int, nargs="+", choices=capacities, default=capacities, help=told)
     return parser.parse_args()
 
 

@@ -13,13 +13,14 @@ from considerate import fetching
 from considerate.fetching import Client
 from harness import processes, servers, tables
 from harness.answers import Answer
-from harness.servers import LocalServer
+from harness.servers import LocalServer, ServerError
 
 _LEAST_RATIO: Final = 0.9
 _MOST_REFUSED: Final = 0.05
 _BACK_TRIPS: Final = 20
 _BACK_S: Final = 10.0
 _EVERY_S: Final = 0.1
+_TAIL: Final = 400
 _ROWS: Final = 1_000_000_000
 """More than are asked for: each run is stopped by the clock."""
 _NOTE: Final = f"""\
@@ -56,7 +57,7 @@ class Case:
         return max(_BACK_S, _BACK_TRIPS * self.delay_s) + self.window_s
 
 
-_CASES: Final = tuple(
+CASES: Final = tuple(
     Case(capacity=capacity, delay_s=delay_s, refuses=refuses, seconds=seconds)
     for capacity, delay_s, seconds in ((8, 0.05, 12.0), (200, 0.05, 12.0), (5_000, 1.0, 40.0))
     for refuses in (False, True)
@@ -76,9 +77,10 @@ class Sample:
 def ask(arguments: argparse.Namespace) -> Answer:
     """Each case with each setting, then with changes."""
     client = fetching.client_of(arguments, "adaptive")
-    servers.raise_open_files(4 * max(case.capacity for case in _CASES))
+    cases = [case for case in CASES if case.capacity in arguments.capacities]
+    servers.raise_open_files(4 * max(case.capacity for case in cases))
     records: list[dict[str, Any]] = []
-    for case in _CASES:
+    for case in cases:
         quarter_more = math.ceil(1.25 * case.capacity)
         for setting in (str(case.capacity), str(quarter_more), "auto"):
             samples = _watched(client, case, setting, [(0.0, case.capacity)], case.seconds)
@@ -104,10 +106,13 @@ def _watched(
         typed = [str(client.program), "fetch", f"{server.url}/[1-{_ROWS}]", "--format", "none", "-q", "--grace-s", "0"]
         typed += ["-c", str(most), "--concurrency-per-host", setting, "--stop-when-failed", "never"]
         with processes.pinned(client.cores.client):
-            process = subprocess.Popen(typed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(typed, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         with servers.ended_at_last(process):
             samples = _sampled(server, steps, seconds, lambda: process.poll() is None)
+            if process.poll() is not None:
+                raise ServerError(f"headgate fetch has ended by itself: {process.communicate()[1][-_TAIL:].strip()}")
             process.send_signal(signal.SIGINT)
+            process.communicate()
     return samples
 
 
@@ -149,24 +154,26 @@ def steady(samples: Sequence[Sample]) -> dict[str, float]:
 
 def back_after(
     samples: Sequence[Sample], begun_s: float, wanted_per_s: float, window_s: float, *, until_s: float
-) -> float | None:
-    """How long after a change the first window ends that has the answers wanted; `None`: none has them."""
+) -> float:
+    """How long after a change the first window ends that has the answers wanted; infinity: none has them."""
     for index, start in enumerate(samples):
         if not begun_s <= start.time_s < until_s:
             continue
         end = next((sample for sample in samples[index:] if sample.time_s >= start.time_s + window_s), None)
         if end is None or end.time_s > until_s:
-            return None
+            return math.inf
         if (end.answered - start.answered) / (end.time_s - start.time_s) >= wanted_per_s:
             return end.time_s - begun_s
-    return None
+    return math.inf
 
 
 def answer(records: Sequence[dict[str, Any]]) -> Answer:
     """Promises and rows of each case."""
     targets = []
-    for case in _CASES:
+    for case in CASES:
         own = [record for record in records if record["case"] == case.name]
+        if not own:
+            continue
         rates = {record["setting"]: record["answers_per_s"] for record in own if "answers_per_s" in record}
         auto = rates.pop("auto", None)
         best = max(rates.values(), default=0.0)

@@ -16,6 +16,7 @@ NONE, ALL, BEFORE = "no limits", "all limits", "before"
 _IN_FLIGHT: Final = 1_000
 _LEAST_OF_BEFORE: Final = 0.98
 _LEAST_OF_NONE: Final = 0.85
+_BUSY: Final = 0.8
 LIMITS: Final = (
     *("--rate", "100000000/s"),
     *("--rate-per-host", "100000000/s"),
@@ -95,4 +96,15 @@ def answer(trials: Sequence[Trial]) -> Answer:
                     ]
                 )
     head = ["", "", "requests/s, / the one above", "CPU, / the one above", *_COLUMNS]
-    return answers.of_trials("What limits cost", targets, f"{_NOTE}\n\n{tables.table(head, rows)}", trials)
+    text = "\n\n".join([_NOTE, *_doubts(trials), tables.table(head, rows)])
+    return answers.of_trials("What limits cost", targets, text, trials)
+
+
+def _doubts(trials: Sequence[Trial]) -> Iterator[str]:
+    """Where neither side was busy, something else had the cores, and a ratio of requests/s is one of chances."""
+    idle = [trial for trial in trials if max(trial.cpu_s, trial.server_cpu_s) < _BUSY * trial.wall_s]
+    if idle:
+        yield (
+            f"**In {len(idle)} of {len(trials)} trials neither core was busy: something else was running. The ratios of"
+            " requests/s say nothing; those of CPU say more.**"
+        )

@@ -1,5 +1,6 @@
 """The arithmetic of bench/limits.py."""
 
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -92,8 +93,8 @@ def test_a_server_is_used_again_when_a_window_has_the_answers() -> None:
     seen = samples(100, 100, 20, 20, 60, 94, 94, 94)
     assert 2.5 == adaptive.back_after(seen, 1.0, 90, 1.0, until_s=4.0)
     assert 1.0 == adaptive.back_after(seen, 0.0, 90, 1.0, until_s=4.0)
-    assert adaptive.back_after(seen, 1.0, 96, 1.0, until_s=4.0) is None
-    assert adaptive.back_after(seen, 1.0, 90, 1.0, until_s=3.0) is None
+    assert adaptive.back_after(seen, 1.0, 96, 1.0, until_s=4.0) == math.inf
+    assert adaptive.back_after(seen, 1.0, 90, 1.0, until_s=3.0) == math.inf
 
 
 def test_hosts_in_trouble_are_held_against_the_healthy_alone() -> None:
@@ -124,3 +125,15 @@ def test_limits_are_held_against_none_and_none_against_the_version_before() -> N
     assert [("0.99", True), ("0.81", False)] == [(target.shown, target.met) for target in found.targets]
     alone = cost.answer([each for each in trials if each.client != "before, none"])
     assert [None, pytest.approx(80 / 99)] == [target.measured for target in alone.targets]
+
+
+def test_trials_in_which_something_else_had_the_cores_are_said_to_prove_nothing() -> None:
+    def found(*cpu_s: float) -> str:
+        trials = [
+            trial(f"{cost.NONE}, none", 1, 99, cell="one host", wall_s=1, cpu_s=each, server_cpu_s=0.1)
+            for each in cpu_s
+        ]
+        return cost.answer(trials).text
+
+    assert "**In 1 of 2 trials neither core was busy" in found(0.9, 0.3)
+    assert "neither core was busy" not in found(0.9, 0.9)
