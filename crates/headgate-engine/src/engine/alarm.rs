@@ -16,6 +16,7 @@ const FAR: std::time::Duration = std::time::Duration::from_secs(10);
 mod linux {
     use std::io;
     use std::os::fd::{AsFd as _, AsRawFd, RawFd};
+    use std::time::Duration;
 
     use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
     use tokio::io::Interest;
@@ -42,7 +43,10 @@ mod linux {
 
     impl Alarm {
         /// Needs the event loop.
-        #[expect(deprecated, reason = "what takes its place is unsafe; a timer keeps its descriptor as long as it lives")]
+        #[expect(
+            deprecated,
+            reason = "what takes its place is unsafe; a timer keeps its descriptor as long as it lives"
+        )]
         pub(in crate::engine) fn new() -> Self {
             let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC);
             let timer = timer.ok().and_then(|timer| AsyncFd::with_interest(Timer(timer), Interest::READABLE).ok());
@@ -59,16 +63,16 @@ mod linux {
                 return;
             }
             match &self.timer {
-                Some(timer) if left < FAR && self.set(timer, left).is_ok() => {
-                    let _ = timer.async_io(Interest::READABLE, |timer| read(timer)).await;
+                Some(timer) if left < FAR && set(timer, left).is_ok() => {
+                    let _ = timer.async_io(Interest::READABLE, read).await;
                 }
                 _ => sleep_until(time.into()).await,
             }
         }
+    }
 
-        fn set(&self, timer: &AsyncFd<Timer>, left: std::time::Duration) -> nix::Result<()> {
-            timer.get_ref().0.set(Expiration::OneShot(left.into()), TimerSetTimeFlags::empty())
-        }
+    fn set(timer: &AsyncFd<Timer>, left: Duration) -> nix::Result<()> {
+        timer.get_ref().0.set(Expiration::OneShot(left.into()), TimerSetTimeFlags::empty())
     }
 
     /// `WouldBlock`: it has not gone off since it was set.

@@ -1,8 +1,8 @@
 //! What a worker does where something is held back: its rows come from the gate that all workers of the run share, and
 //! attempts that end are told there. Where nothing is limited and no host is in trouble, nobody comes here.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,14 @@ use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::limits::{Limits, RetryOn, Retrying};
 use crate::model::live::Live;
+use crate::model::options::RunOptions;
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
 use crate::schedule::asked_to_wait::asked_to_wait;
 use crate::schedule::gate::{Ended, Gate, GateFigures, Rules, Turn};
 use crate::schedule::retry::{Asked, AttemptEnd, Fate};
-use crate::stats::held::Held;
 use crate::schedule::{MAX_CHUNK_ROWS, Next, Schedule};
+use crate::stats::held::Held;
 
 /// Names that a worker looks up at once.
 const MAX_LOOK_UPS: usize = 64;
@@ -50,7 +51,10 @@ pub struct SharedGate {
 }
 
 impl SharedGate {
-    pub fn new(gate: Gate) -> Self {
+    /// Of a run that begins now; `can_pass_over`: its input can be read again.
+    pub fn of(run: &RunOptions, can_pass_over: bool, now: Instant) -> Self {
+        let rules = rules(run.concurrency, &run.limits, &run.retrying);
+        let gate = Gate::new(rules, can_pass_over, fastrand::u64(..), now);
         Self {
             is_needed: AtomicBool::new(gate.is_needed()),
             counts_sends: AtomicBool::new(gate.rules().limits.has_rates()),
@@ -102,6 +106,11 @@ impl SharedGate {
     }
 }
 
+fn rules(concurrency: usize, limits: &Limits, retrying: &Retrying) -> Rules {
+    let concurrency = u32::try_from(concurrency).unwrap_or(u32::MAX);
+    Rules { limits: limits.clone(), retrying: retrying.clone(), concurrency }
+}
+
 fn deadline_ns(retrying: &Retrying) -> u64 {
     retrying.deadline.map_or(0, |deadline| u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX).max(1))
 }
@@ -147,7 +156,7 @@ impl Share {
         for row in schedule.take_drawn() {
             self.offer(&mut gate, row, now);
         }
-        let mut draws = 0;
+        let mut chunks = 0;
         let next = loop {
             if !schedule.has_place() {
                 break Next::Wait;
@@ -159,14 +168,14 @@ impl Share {
                 }
                 Turn::Fail(row, failure) => break Next::Fail(row, failure),
                 Turn::Held(until) => {
-                    let drawn = if draws < MAX_DRAWS { self.draw_into(&mut gate, now) } else { Err(NoRows::Empty) };
+                    let drawn = if chunks < MAX_DRAWS { self.draw_into(&mut gate, now) } else { Err(NoRows::Empty) };
                     let until = match drawn {
                         Ok(()) => {
-                            draws += 1;
+                            chunks += 1;
                             continue;
                         }
                         Err(NoRows::Ended) if gate.is_empty() && schedule.taken() == 0 => break Next::Ended,
-                        Err(_) if draws == MAX_DRAWS => Some(now),
+                        Err(_) if chunks == MAX_DRAWS => Some(now),
                         Err(_) => self.steer_reading(&mut gate, until, now),
                     };
                     break until.map_or(Next::Wait, Next::Until);
@@ -206,11 +215,7 @@ impl Share {
     /// Keeps to what was set meanwhile.
     pub(super) fn keep_to(&self, live: &Live) {
         let now = Instant::now();
-        let rules = Rules {
-            limits: live.limits.clone(),
-            retrying: live.retrying.clone(),
-            concurrency: u32::try_from(live.concurrency).unwrap_or(u32::MAX),
-        };
+        let rules = rules(live.concurrency, &live.limits, &live.retrying);
         self.shared.gate.set(rules, live.paused, now);
         self.shared.give_up.set(live.stop_when_failed);
         let mut schedule = self.schedule.borrow_mut();
@@ -219,7 +224,9 @@ impl Share {
         schedule.set_places(places);
         if places == 0 {
             // Others start what was drawn here.
-            self.shared.gate.change(|gate| schedule.take_drawn().into_iter().for_each(|row| self.offer(gate, row, now)));
+            self.shared
+                .gate
+                .change(|gate| schedule.take_drawn().into_iter().for_each(|row| self.offer(gate, row, now)));
         }
         drop(schedule);
         self.wake();
@@ -270,14 +277,12 @@ impl Share {
             return until;
         }
         let pause_ends = again.ended_at.map(|ended| ended + again.last_took * PAUSES_BETWEEN_READINGS);
-        match pause_ends.filter(|ends| *ends > now && !gate.is_empty()) {
-            Some(ends) => Some(until.map_or(ends, |until| until.min(ends))),
-            None => {
-                gate.reads_again();
-                rows.read_again(first);
-                until
-            }
+        if let Some(ends) = pause_ends.filter(|ends| *ends > now && !gate.is_empty()) {
+            return Some(until.map_or(ends, |until| until.min(ends)));
         }
+        gate.reads_again();
+        rows.read_again(first);
+        until
     }
 
     /// Whether rows that come would be drawn.
@@ -306,6 +311,8 @@ impl Share {
         let told = headers.zip(end.status).and_then(|(headers, status)| {
             asked_to_wait(status, headers, (self.shared.clock.unix_us(now) / 1000) as u64)
         });
+        // A server that says "at once" has also said that it did nothing.
+        let was_told_when = told.is_some();
         let told = told.map(|told| told.for_).filter(|time| !time.is_zero());
         let gate = &self.shared.gate;
         let says_nothing = told.is_none() && !end.is_refusal() && !end.is_worth_another(&gate.on);
@@ -313,8 +320,8 @@ impl Share {
             return false;
         }
         let (before, may_repeat) = self.lanes.look(place, |row| (row.before(), self.may_repeat(row)));
-        let key = || self.lanes.look(place, |row| self.preparer.borrow_mut().limit_key(row).map(|key| key.into()));
-        let asked = Asked { before, started, may_repeat, was_told_when: told.is_some() };
+        let key = || self.lanes.look(place, |row| self.preparer.borrow_mut().limit_key(row).map(Into::into));
+        let asked = Asked { before, started, may_repeat, was_told_when };
         let fate = gate.change(|gate| {
             let fate = gate.ended(host, key, &Ended { end, asked, told }, now);
             if let Fate::Again(due) = fate {
@@ -363,4 +370,3 @@ impl AttemptEnd {
         Self { status, error: Some(failure.kind), is_lasting: failure.is_lasting }
     }
 }
-

@@ -1,14 +1,16 @@
 //! What outlives a run: workers with their connections, what is known of hosts, the budget of memory, the way names are
 //! looked up. One engine serves any number of runs, one after another or at once.
 
+mod alarm;
 mod attempt;
 pub mod failure;
-mod alarm;
 pub mod gated;
-pub mod giving_up;
 mod gathered;
+pub mod giving_up;
+mod guards;
 mod lanes;
 pub mod machine;
+mod part;
 mod share;
 pub mod shared;
 mod worker;
@@ -22,7 +24,7 @@ use std::time::Instant;
 use rustls::ClientConfig;
 
 use self::machine::OpenFiles;
-use self::share::Part;
+use self::part::Part;
 use self::shared::Shared;
 use self::worker::{Begin, Common, Order, RunNumber};
 use crate::http::decode::pool::Pool;

@@ -10,14 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tokio::task::{AbortHandle, spawn_local};
+use tokio::task::spawn_local;
 use tokio::time::MissedTickBehavior;
 
 use crate::engine::alarm::Alarm;
-use crate::engine::failure::PanicGuard;
 use crate::engine::gated::Idle;
 use crate::engine::gathered::{Gathered, NothingIsKept};
-use crate::engine::lanes::{Lanes, PlaceIndex};
+use crate::engine::guards::{DrainOnPanic, EndOnPanic, LaneGuard};
+use crate::engine::lanes::Lanes;
+use crate::engine::part::Part;
 use crate::engine::shared::{Phase, Shared};
 use crate::http::client::{Client, LaneState};
 use crate::http::h1::allowance::Allowance;
@@ -58,20 +59,6 @@ pub(super) struct Share {
     pub(super) looking_up: Cell<usize>,
     /// Its part of what the run has in flight.
     pub(super) part: Part,
-}
-
-/// One of so many equal parts, but for what can't be divided.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Part {
-    pub(super) index: usize,
-    pub(super) count: usize,
-}
-
-impl Part {
-    /// The parts add up to the whole exactly.
-    pub(super) fn of(self, whole: usize) -> usize {
-        whole / self.count + usize::from(self.index < whole % self.count)
-    }
 }
 
 impl Share {
@@ -364,72 +351,5 @@ impl Share {
 
     pub(super) fn stats(&self) -> MutexGuard<'_, WorkerStats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A run of which a worker's part has panicked would never end: its source would wait, and its lanes keep the sink waiting.
-struct EndOnPanic<'a> {
-    share: &'a Share,
-    house: AbortHandle,
-    _panic: PanicGuard,
-}
-
-impl Drop for EndOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.share.shared.end_rows();
-            self.share.lanes.end_all();
-            self.house.abort();
-        }
-    }
-}
-
-/// What panics beside it ends the share in an orderly way.
-struct DrainOnPanic {
-    share: Rc<Share>,
-    _panic: PanicGuard,
-}
-
-impl DrainOnPanic {
-    fn new(share: Rc<Share>, part: &'static str) -> Self {
-        let panic = share.shared.failure.on_panic(part);
-        Self { share, _panic: panic }
-    }
-}
-
-impl Drop for DrainOnPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.share.drain(Instant::now());
-        }
-    }
-}
-
-/// Counts a lane as long as it lives, however it ends.
-struct LaneGuard {
-    share: Rc<Share>,
-    place: PlaceIndex,
-    _panic: DrainOnPanic,
-}
-
-impl LaneGuard {
-    fn new(share: Rc<Share>, row: Row, host: Option<HostIndex>) -> Self {
-        share.stats().lanes.start(Instant::now());
-        let panic = DrainOnPanic::new(share.clone(), "lane");
-        let place = share.lanes.enter(row, host);
-        Self { share, place, _panic: panic }
-    }
-}
-
-impl Drop for LaneGuard {
-    fn drop(&mut self) {
-        if let Some(host) = self.share.lanes.take_host(self.place) {
-            self.share.shared.gate.change(|gate| gate.abandoned(host, Instant::now()));
-        }
-        if !self.share.lanes.leave(self.place) {
-            self.share.schedule.borrow_mut().free_place();
-        }
-        self.share.stats().lanes.end(Instant::now());
-        self.share.changed.notify_one();
     }
 }

@@ -11,7 +11,8 @@ use tokio::sync::Notify;
 use tokio::task::spawn_local;
 use tokio::time::MissedTickBehavior;
 
-use crate::engine::share::{Part, Share};
+use crate::engine::part::Part;
+use crate::engine::share::Share;
 use crate::engine::shared::Shared;
 use crate::http::client::Client;
 use crate::http::decode::pool::Pool;

@@ -23,7 +23,9 @@ use crate::http::h1::exchange::{Exchange, Means, NoReply, Reply, ResponseLimits,
 use crate::http::h1::transfer::Outgoing;
 use crate::http::pool::{Lease, Pool, Route};
 use crate::model::error::Failure;
+use crate::model::memory::MemoryBudget;
 use crate::model::message::OptionName;
+use crate::model::options::RequestOptions;
 use crate::model::origin::Origin;
 
 /// What bounds the attempts of a run.
@@ -34,6 +36,17 @@ pub struct AttemptLimits {
     pub timeout: Duration,
     /// For the part of it that makes a connection.
     pub connect_timeout: Duration,
+}
+
+impl AttemptLimits {
+    /// `memory`: what bodies draw on.
+    pub fn new(request: &RequestOptions, memory: MemoryBudget) -> Self {
+        Self {
+            response: ResponseLimits { max_body_bytes: request.max_body_bytes, memory },
+            timeout: request.timeout,
+            connect_timeout: request.connect_timeout,
+        }
+    }
 }
 
 /// One worker's client, for all runs. Its lanes ask in turn; none holds it while it waits.

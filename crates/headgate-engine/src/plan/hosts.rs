@@ -64,7 +64,9 @@ mod tests {
             (vec![("http://a", 2), ("http://a:81", 1), ("https://a", 1)], LimitBy::Origin),
         ] {
             let mut counts = HostCounts::new(by);
-            both.iter().for_each(|origin| counts.add(origin));
+            for origin in &both {
+                counts.add(origin);
+            }
             let top: Vec<_> = counts.top();
             assert_eq!(expected, top.iter().map(|host| (host.host.as_str(), host.rows)).collect::<Vec<_>>());
         }

@@ -18,7 +18,6 @@ use crate::engine::giving_up::SharedGiveUp;
 use crate::engine::shared::Shared;
 use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
-use crate::http::h1::exchange::ResponseLimits;
 use crate::http::idempotency_key::KeySalt;
 use crate::http::request::Defaults;
 use crate::job::DoneRows;
@@ -30,7 +29,6 @@ use crate::model::options::{RequestOptions, RunOptions};
 use crate::model::source_size::SourceSize;
 use crate::queue::rows::row_queue;
 use crate::queue::window::Window;
-use crate::schedule::gate::{Gate, Rules};
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::stats::monitor::{Monitor, Setting};
@@ -89,6 +87,11 @@ impl Launch {
         }
     }
 
+    fn defaults(&self) -> Result<Defaults, JobError> {
+        let defaults = Defaults::new(&self.request)?;
+        if self.run.retrying.idempotency_key { defaults.with_keys(self.key_salt) } else { Ok(defaults) }
+    }
+
     /// Starts the threads; `begin` begins to write, and is asked last of what can fail for a user's mistake.
     pub(super) fn begin(
         self,
@@ -96,10 +99,7 @@ impl Launch {
         room: Room,
         begin: impl FnOnce(&Arc<Window>) -> Result<Begun, JobError>,
     ) -> Result<Run, JobError> {
-        let mut defaults = Defaults::new(&self.request)?;
-        if self.run.retrying.idempotency_key {
-            defaults = defaults.with_keys(self.key_salt)?;
-        }
+        let defaults = self.defaults()?;
         let tls = engine.tls(&self.request)?;
         let setting = self.setting();
         let concurrency = room.rows();
@@ -124,20 +124,11 @@ impl Launch {
             }
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
-                let limits = AttemptLimits {
-                    response: ResponseLimits { max_body_bytes: self.request.max_body_bytes, memory: engine.memory() },
-                    timeout: self.request.timeout,
-                    connect_timeout: self.request.connect_timeout,
-                };
-                let rules = Rules {
-                    limits: self.run.limits.clone(),
-                    retrying: self.run.retrying.clone(),
-                    concurrency: u32::try_from(self.run.concurrency).unwrap_or(u32::MAX),
-                };
-                let gate = Arc::new(SharedGate::new(Gate::new(rules, rows.can_pass_over(), fastrand::u64(..), started)));
+                let limits = AttemptLimits::new(&self.request, engine.memory());
+                let gate = Arc::new(SharedGate::of(&self.run, rows.can_pass_over(), started));
                 held = Some(gate.clone());
-                let live = LiveRun::new(self.asked, self.set_before, (engine.clone(), room), notes.clone())?;
-                let live = Arc::new(live);
+                let live =
+                    LiveRun::new(self.asked, self.set_before, (engine.clone(), room), notes.clone()).map(Arc::new)?;
                 let shared = Shared {
                     clock,
                     limits,

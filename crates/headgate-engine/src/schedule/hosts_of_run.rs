@@ -1,12 +1,15 @@
 //! The hosts that a gate knows: found by name, numbered, bounded.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::host::Host;
 
 /// Hosts at the most, at some 300 bytes each: those that nobody would miss go first.
 pub const MAX_HOSTS: usize = 131_072;
+
+/// Looking through all of them takes a millisecond.
+const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
 /// A host's number, as long as something of it is in flight or waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -14,18 +17,27 @@ pub struct HostIndex(u32);
 
 #[derive(Debug)]
 pub(super) struct Hosts {
-    hosts: Vec<Option<Host>>,
+    places: Vec<Option<Host>>,
     by_name: HashMap<Box<str>, HostIndex>,
     free: Vec<HostIndex>,
-    max_hosts: usize,
+    most: usize,
     /// With fewer than this many, nobody looks for those that could go.
     sweep_at: usize,
+    /// Not before, where the last look found too few.
+    sweep_after: Option<Instant>,
 }
 
 impl Hosts {
     pub(super) fn new(max_hosts: usize) -> Self {
         let max_hosts = max_hosts.max(1);
-        Self { hosts: Vec::new(), by_name: HashMap::new(), free: Vec::new(), max_hosts, sweep_at: max_hosts }
+        Self {
+            places: Vec::new(),
+            by_name: HashMap::new(),
+            free: Vec::new(),
+            most: max_hosts,
+            sweep_at: max_hosts,
+            sweep_after: None,
+        }
     }
 
     pub(super) fn find(&self, name: &str) -> Option<HostIndex> {
@@ -35,10 +47,10 @@ impl Hosts {
     pub(super) fn insert(&mut self, host: Host) -> HostIndex {
         let name = host.name.clone();
         let index = self.free.pop().unwrap_or_else(|| {
-            self.hosts.push(None);
-            HostIndex((self.hosts.len() - 1) as u32)
+            self.places.push(None);
+            HostIndex((self.places.len() - 1) as u32)
         });
-        self.hosts[index.0 as usize] = Some(host);
+        self.places[index.0 as usize] = Some(host);
         self.by_name.insert(name, index);
         index
     }
@@ -46,7 +58,7 @@ impl Hosts {
     /// # Panics
     /// It was forgotten, which no host is that is in use.
     pub(super) fn at(&mut self, index: HostIndex) -> &mut Host {
-        self.hosts[index.0 as usize].as_mut().expect("a host in use is not forgotten")
+        self.places[index.0 as usize].as_mut().expect("a host in use is not forgotten")
     }
 
     pub(super) fn len(&self) -> usize {
@@ -54,15 +66,15 @@ impl Hosts {
     }
 
     pub(super) fn indices(&self) -> impl Iterator<Item = HostIndex> + use<> {
-        (0..self.hosts.len() as u32).map(HostIndex)
+        (0..self.places.len() as u32).map(HostIndex)
     }
 
     pub(super) fn get(&mut self, index: HostIndex) -> Option<&mut Host> {
-        self.hosts[index.0 as usize].as_mut()
+        self.places[index.0 as usize].as_mut()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Host> {
-        self.hosts.iter().flatten()
+        self.places.iter().flatten()
     }
 
     /// Forgets hosts that nobody would miss, if there are too many. Whether there is room for another one.
@@ -70,16 +82,20 @@ impl Hosts {
         if self.len() < self.sweep_at {
             return true;
         }
-        let Self { hosts, by_name, free, .. } = self;
-        for (index, place) in hosts.iter_mut().enumerate() {
+        if self.sweep_after.is_some_and(|after| now < after) {
+            return self.len() < self.most;
+        }
+        self.sweep_after = Some(now + SWEEP_EVERY);
+        let Self { places, by_name, free, .. } = self;
+        for (index, place) in places.iter_mut().enumerate() {
             if let Some(host) = place.take_if(|host| host.may_be_forgotten(now)) {
                 by_name.remove(&host.name);
                 free.push(HostIndex(index as u32));
             }
         }
         // Looking through all of them again has to be worth it.
-        let margin = (self.max_hosts / 16).max(1);
-        self.sweep_at = (self.len() + margin).max(self.max_hosts / 2).min(self.max_hosts);
-        self.len() < self.max_hosts
+        let margin = (self.most / 16).max(1);
+        self.sweep_at = (self.len() + margin).max(self.most / 2).min(self.most);
+        self.len() < self.most
     }
 }

@@ -72,10 +72,9 @@ impl AttemptEnd {
     pub fn is_refusal(&self) -> bool {
         match (self.error, self.status) {
             (Some(ErrorKind::Resolve), _) => !self.is_lasting,
-            (Some(kind), _) => matches!(
-                kind,
-                ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Timeout | ErrorKind::Closed
-            ),
+            (Some(kind), _) => {
+                matches!(kind, ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Timeout | ErrorKind::Closed)
+            }
             (None, status) => matches!(status, Some(429 | 502 | 503 | 504)),
         }
     }
@@ -91,12 +90,11 @@ impl AttemptEnd {
     }
 
     /// Whether the server has surely done nothing.
-    fn did_nothing(&self, was_told_when: bool) -> bool {
+    fn did_nothing(self, was_told_when: bool) -> bool {
         match (self.error, self.status) {
-            (Some(kind), _) => matches!(
-                kind,
-                ErrorKind::Resolve | ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Tls
-            ),
+            (Some(kind), _) => {
+                matches!(kind, ErrorKind::Resolve | ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Tls)
+            }
             (None, Some(429)) => true,
             (None, Some(503)) => was_told_when,
             (None, _) => false,
@@ -140,8 +138,8 @@ mod tests {
         Asked { before: None, started, may_repeat: true, was_told_when: false }
     }
 
-    fn is_again(rules: &Retrying, end: &AttemptEnd, asked: &Asked) -> bool {
-        matches!(fate(rules, end, asked, asked.started, &mut fastrand::Rng::with_seed(1)), Fate::Again(_))
+    fn is_again(rules: &Retrying, end: AttemptEnd, asked: &Asked) -> bool {
+        matches!(fate(rules, &end, asked, asked.started, &mut fastrand::Rng::with_seed(1)), Fate::Again(_))
     }
 
     #[test]
@@ -149,18 +147,19 @@ mod tests {
         let (rules, asked) = (Retrying::default(), asked(Instant::now()));
         for kind in ErrorKind::ALL {
             use ErrorKind as Kind;
-            let expected = matches!(kind, Kind::Connect | Kind::Resolve | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout);
-            assert_eq!(expected, is_again(&rules, &ended(Some(*kind), None), &asked), "{kind}");
+            let expected =
+                matches!(kind, Kind::Connect | Kind::Resolve | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout);
+            assert_eq!(expected, is_again(&rules, ended(Some(*kind), None), &asked), "{kind}");
         }
         for status in [200, 301, 400, 401, 404, 408, 425, 429, 500, 501, 502, 503, 504, 505] {
             let expected = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
-            assert_eq!(expected, is_again(&rules, &ended(None, Some(status)), &asked), "{status}");
+            assert_eq!(expected, is_again(&rules, ended(None, Some(status)), &asked), "{status}");
         }
         let no_such_name = AttemptEnd { is_lasting: true, ..ended(Some(ErrorKind::Resolve), None) };
-        assert!(!is_again(&rules, &no_such_name, &asked));
+        assert!(!is_again(&rules, no_such_name, &asked));
         // The head of an answer came, and its body did not.
-        assert!(is_again(&rules, &ended(Some(ErrorKind::Closed), Some(200)), &asked));
-        assert!(!is_again(&rules, &ended(Some(ErrorKind::BodyTooLarge), Some(503)), &asked));
+        assert!(is_again(&rules, ended(Some(ErrorKind::Closed), Some(200)), &asked));
+        assert!(!is_again(&rules, ended(Some(ErrorKind::BodyTooLarge), Some(503)), &asked));
     }
 
     #[test]
@@ -176,11 +175,11 @@ mod tests {
             (false, ended(Some(ErrorKind::Closed), None)),
             (false, ended(Some(ErrorKind::Timeout), None)),
         ] {
-            assert_eq!(expected, is_again(&rules, &end, &post), "{end:?}");
-            assert!(is_again(&Retrying { also_unsafe: true, ..rules.clone() }, &end, &post));
+            assert_eq!(expected, is_again(&rules, end, &post), "{end:?}");
+            assert!(is_again(&Retrying { also_unsafe: true, ..rules.clone() }, end, &post));
         }
         let told = Asked { was_told_when: true, ..post };
-        assert!(is_again(&rules, &ended(None, Some(503)), &told));
+        assert!(is_again(&rules, ended(None, Some(503)), &told));
         let fate = fate(&rules, &ended(None, Some(500)), &post, post.started, &mut fastrand::Rng::with_seed(1));
         assert_eq!(Fate::Unrepeatable, fate);
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::message;
 use crate::model::grouped::grouped;
-use crate::model::limits::Limits;
+use crate::model::limits::{HostConcurrency, Limits};
 use crate::model::message::{Message, OptionName};
 use crate::schedule::gate::{GateFigures, HeldHost};
 use crate::schedule::waits::{Hold, Lost};
@@ -59,6 +59,10 @@ impl HeldStretch {
             ),
             Hold::HostConcurrency => {
                 let in_flight = host.map_or(0, |host| host.in_flight);
+                if self.limits.concurrency_per_host.of(name) == Some(HostConcurrency::Auto) {
+                    let in_flight = grouped(in_flight.into());
+                    return format!("bound by {name}: more than {in_flight} requests at once bring no more answers, and {rows} for it").into();
+                }
                 message!(
                     "bound by the concurrency per host: {rows} for {name}, which has {in_flight} in flight; raise ",
                     OptionName::ConcurrencyPerHost

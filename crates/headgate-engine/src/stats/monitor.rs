@@ -75,7 +75,7 @@ impl Monitor {
 
     pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
         let (figures, in_flight, sample) = self.add_up(now, CoreTime::now());
-        let recent = self.recent(sample);
+        let recent = self.recent(&sample);
         let elapsed = now.saturating_duration_since(self.started);
         let requests_per_s = per_second(sample.rows - recent.rows, now.saturating_duration_since(recent.at));
         let size = self.source_size();
@@ -162,12 +162,12 @@ impl Monitor {
     }
 
     /// The sample that recent figures are counted from; remembers `now` for later ones.
-    fn recent(&mut self, now: Sample) -> Sample {
+    fn recent(&mut self, now: &Sample) -> Sample {
         while self.samples.get(1).is_some_and(|second| now.at.saturating_duration_since(second.at) >= RECENT) {
             self.samples.pop_front();
         }
         if self.samples.back().is_none_or(|last| now.at.saturating_duration_since(last.at) >= SAMPLE_EVERY) {
-            self.samples.push_back(now);
+            self.samples.push_back(*now);
         }
         match self.samples.front() {
             Some(first) if first.at < now.at => *first,

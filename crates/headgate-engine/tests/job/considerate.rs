@@ -75,7 +75,8 @@ fn a_row_that_fails_is_asked_again_and_its_result_is_of_the_last_attempt() {
 
 #[test]
 fn a_row_that_waits_for_its_retry_leaves_its_place_to_others() {
-    let (server, log) = server(|path, before| if (path, before) == ("/0", 0) { UNAVAILABLE.into() } else { response("") });
+    let (server, log) =
+        server(|path, before| if (path, before) == ("/0", 0) { UNAVAILABLE.into() } else { response("") });
     let mut rig = Rig::new(server.url("/[0-20]")).one_by_one();
     rig.options.run.retrying = Retrying { delay: Duration::from_secs(2), ..Retrying::default() };
     run(&rig);
@@ -85,7 +86,10 @@ fn a_row_that_waits_for_its_retry_leaves_its_place_to_others() {
 
 #[test]
 fn what_a_server_may_have_acted_on_is_not_sent_twice_unless_it_can_tell_or_that_was_asked_for() {
-    let (server, log) = server(|_, before| if before == 0 { "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".into() } else { response("") });
+    let (server, log) =
+        server(
+            |_, before| if before == 0 { "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".into() } else { response("") },
+        );
     let post = |path: &str| {
         let mut rig = Rig::new(server.url(path)).method("POST");
         rig.options.run.retrying = quick();

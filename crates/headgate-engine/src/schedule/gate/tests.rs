@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::limits::{HostConcurrency, LimitBy, PerHost};
+use crate::schedule::retry::Fate;
 
 fn rules() -> Rules {
     Rules { limits: Limits::default(), retrying: Retrying::default(), concurrency: 100 }
@@ -65,8 +66,10 @@ impl Driver {
 
 #[test]
 fn rows_of_a_host_that_is_held_back_wait_and_the_others_pass() {
-    let limits =
-        Limits { concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() }, ..Limits::default() };
+    let limits = Limits {
+        concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() },
+        ..Limits::default()
+    };
     let mut driver = Driver::new(Rules { limits, ..rules() });
     for (ordinal, host) in [(0, "a"), (1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "b")] {
         driver.offer(ordinal, host);
@@ -95,7 +98,9 @@ fn a_host_that_asks_for_a_pause_is_left_alone_until_then_and_the_row_waits_witho
     assert_eq!(Vec::<u64>::new(), driver.ordinals());
     driver.now += ms(2000) / 20;
     // What was in flight before says nothing of how it is now.
-    started.into_iter().for_each(|row| assert_eq!(Fate::Final, driver.end(row, end(200), None)));
+    for row in started {
+        assert_eq!(Fate::Final, driver.end(row, end(200), None));
+    }
     assert_eq!(vec![0], driver.ordinals());
 }
 
@@ -145,7 +150,12 @@ fn a_pause_that_is_too_long_ends_the_rows_of_its_host() {
 fn nobody_keeps_account_where_nothing_is_limited_and_all_hosts_are_well() {
     let mut driver = Driver::new(rules());
     assert!(!driver.gate.is_needed());
-    driver.gate.ended(None, || Some("a".into()), &Ended { end: end(503), asked: asked(&Row::new(0, ""), driver.now), told: None }, driver.now);
+    driver.gate.ended(
+        None,
+        || Some("a".into()),
+        &Ended { end: end(503), asked: asked(&Row::new(0, ""), driver.now), told: None },
+        driver.now,
+    );
     driver.gate.put_back(Row::new(0, ""), driver.now, None, Some("a"), driver.now, driver.now);
     assert!(driver.gate.is_needed());
     let started = driver.started().remove(0);
@@ -164,6 +174,27 @@ fn a_row_that_is_cancelled_while_it_waits_fails_at_once() {
     assert!(!driver.gate.cancel(0, driver.now));
     let Turn::Fail(row, failure) = driver.gate.next(driver.now) else { panic!("it fails") };
     assert_eq!((2, ErrorKind::Cancelled), (row.ordinal, failure.kind));
+}
+
+#[test]
+fn names_that_lead_to_one_address_share_its_limit_where_hosts_are_addresses() {
+    let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
+    let limits = Limits { concurrency_per_host, limit_by: LimitBy::Address, ..Limits::default() };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    for (ordinal, host) in [(0, "a"), (1, "b"), (2, "192.0.2.1"), (3, "none"), (4, "a")] {
+        driver.offer(ordinal, host);
+    }
+    assert_eq!(vec![2], driver.ordinals(), "nothing is known of the others");
+    let names: Vec<_> = std::iter::from_fn(|| driver.gate.name_to_look_up()).map(|(name, _)| name).collect();
+    assert_eq!(["a", "b", "none"].map(Box::<str>::from).to_vec(), names);
+    let address = Some("192.0.2.1".parse().expect("an address"));
+    for (name, address) in [("b", address), ("a", address), ("none", None)] {
+        driver.gate.found_address(name, address, driver.now);
+    }
+    assert_eq!(vec![3], driver.ordinals(), "the address has one in flight already");
+    driver.offer(5, "b");
+    assert_eq!(Vec::<u64>::new(), driver.ordinals());
+    assert!(driver.gate.cancel(5, driver.now));
 }
 
 /// What a server does with a request.

@@ -1,0 +1,143 @@
+//! How rows come to the gate: under which host they wait, or why they don't.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use super::ending::cancelled;
+use super::{Gate, HostIndex};
+use crate::model::limits::LimitBy;
+use crate::model::row::Row;
+use crate::schedule::health::Allowed;
+use crate::schedule::host::{Host, Parked};
+
+impl Gate {
+    /// A row that was drawn, and the host that it goes to; `None`: it can't be sent to any.
+    pub fn offer(&mut self, mut row: Row, name: Option<&str>, now: Instant) {
+        let is_new = self.newest.is_none_or(|newest| row.ordinal > newest);
+        if is_new {
+            self.newest = Some(row.ordinal);
+        }
+        self.look_ahead.recall(&mut row);
+        if row.is_cancelled() {
+            self.fail(row, cancelled());
+            return;
+        }
+        let Some(name) = name else {
+            self.hostless.push_back(row);
+            return;
+        };
+        if self.rules.limits.limit_by != LimitBy::Address {
+            self.admit(row, name, is_new, now);
+        } else if let Some(key) = self.addresses.key(name).map(Box::<str>::from) {
+            self.admit(row, &key, is_new, now);
+        } else if self.look_ahead.is_full() && self.look_ahead.can_pass_over() {
+            self.look_ahead.give_up(&row);
+            self.has_ever_passed_over = true;
+        } else {
+            self.look_ahead.enters(&row);
+            self.addresses.wait(name, row);
+        }
+    }
+
+    /// The next name whose address is to be found, and a URL that leads there: [`Gate::found_address`] has to follow.
+    pub fn name_to_look_up(&mut self) -> Option<(Box<str>, Box<str>)> {
+        self.addresses.ask()
+    }
+
+    /// Whether there is such a name.
+    pub fn has_names_to_look_up(&self) -> bool {
+        self.addresses.has_unasked()
+    }
+
+    /// The address of a name was found; `None`: there is none.
+    pub fn found_address(&mut self, name: &str, address: Option<IpAddr>, now: Instant) {
+        let key = address.map_or_else(|| name.into(), |address| address.to_string());
+        for row in self.addresses.found(name, address) {
+            self.look_ahead.leaves(&row);
+            self.admit(row, &key, true, now);
+        }
+    }
+
+    pub(super) fn admit(&mut self, row: Row, name: &str, is_new: bool, now: Instant) {
+        let index = self.host(name, now);
+        let host = self.hosts.at(index);
+        if !is_new && host.passed_over > 0 {
+            host.passed_over -= 1;
+            self.passed_over -= 1;
+        }
+        let turn = self.next_turn;
+        self.next_turn += 1;
+        if self.is_refused(index, now) {
+            self.fail_down(index, row, now);
+        } else if self.look_ahead.is_full() && self.look_ahead.can_pass_over() {
+            self.make_room(now);
+            self.park(index, Parked { turn, row });
+        } else {
+            self.park(index, Parked { turn, row });
+        }
+        self.settle(index, now);
+    }
+
+    /// Whether a row of this host is to fail without being asked.
+    pub(super) fn is_refused(&mut self, index: HostIndex, now: Instant) -> bool {
+        let host = self.hosts.at(index);
+        let may_probe =
+            || host.health.as_ref().is_some_and(|health| matches!(health.allowed(now), Allowed::InFlight(_)));
+        host.is_down(&self.rules.retrying, now) && !(host.waiting() == 0 && host.in_flight == 0 && may_probe())
+    }
+
+    pub(super) fn park(&mut self, index: HostIndex, parked: Parked) {
+        let host = self.hosts.at(index);
+        if self.look_ahead.can_pass_over() && host.parked.len() >= self.look_ahead.share() {
+            self.pass_over(index, &parked.row);
+            return;
+        }
+        self.look_ahead.enters(&parked.row);
+        host.parked.push_back(parked);
+    }
+
+    pub(super) fn pass_over(&mut self, index: HostIndex, row: &Row) {
+        self.look_ahead.give_up(row);
+        self.hosts.at(index).passed_over += 1;
+        self.passed_over += 1;
+        self.has_ever_passed_over = true;
+    }
+
+    /// Takes from those that have more than their share.
+    pub(super) fn make_room(&mut self, now: Instant) {
+        let hosts = self.hosts.iter().filter(|host| !host.parked.is_empty()).count();
+        self.look_ahead.divide(hosts);
+        for index in self.hosts.indices() {
+            let Some(host) = self.hosts.get(index) else { continue };
+            let kept = host.parked.len().min(self.look_ahead.share());
+            for Parked { row, .. } in host.parked.split_off(kept) {
+                self.look_ahead.leaves(&row);
+                self.pass_over(index, &row);
+            }
+            if self.hosts.get(index).is_some_and(|host| host.counted != host.waiting()) {
+                self.settle(index, now);
+            }
+        }
+        self.weigh_all();
+    }
+
+    pub(super) fn host(&mut self, name: &str, now: Instant) -> HostIndex {
+        if let Some(index) = self.hosts.find(name) {
+            return index;
+        }
+        self.hosts.make_room(now);
+        self.hosts.insert(Host::new(name, &self.rules.limits, self.rules.concurrency, now))
+    }
+
+    /// Rows are about to be read again: each host has a share of the room.
+    pub fn reads_again(&mut self) {
+        let hosts = self.hosts.iter().filter(|host| host.passed_over > 0 || !host.parked.is_empty()).count();
+        self.look_ahead.divide(hosts);
+        self.weigh_all();
+    }
+
+    /// Whether another host would have no place: then no more rows are to be drawn.
+    pub fn is_full_of_hosts(&mut self, now: Instant) -> bool {
+        !self.hosts.make_room(now)
+    }
+}

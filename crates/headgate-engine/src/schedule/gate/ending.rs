@@ -1,0 +1,186 @@
+//! What becomes of attempts that have ended, of their rows and of their hosts.
+
+use std::time::Instant;
+
+use super::{Ended, Gate, HostIndex, MAX_NAMED_PAUSES};
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::message::OptionName;
+use crate::model::row::{Before, Row};
+use crate::schedule::adaptive::{Sample, SampleResult};
+use crate::schedule::health::Health;
+use crate::schedule::host::Concurrency;
+use crate::schedule::retry::{AttemptEnd, Fate, fate};
+
+impl Gate {
+    /// An attempt has ended; `name`: its host, where it was started without the gate. What becomes of its row. If it is
+    /// asked again, [`Gate::put_back`] has to follow.
+    pub fn ended(
+        &mut self,
+        index: Option<HostIndex>,
+        name: impl FnOnce() -> Option<Box<str>>,
+        ended: &Ended,
+        now: Instant,
+    ) -> Fate {
+        let fate = fate(&self.rules.retrying, &ended.end, &ended.asked, now, &mut self.rng);
+        let has_news = ended.told.is_some() || ended.end.is_refusal() || self.in_trouble > 0;
+        let known = index.or_else(|| has_news.then(|| name().map(|name| self.host(&name, now))).flatten());
+        let Some(known) = known else { return fate };
+        let host = self.hosts.at(known);
+        if index.is_some() {
+            host.in_flight = host.in_flight.saturating_sub(1);
+        }
+        if let Concurrency::Adaptive(adaptive) = &mut host.concurrency {
+            let sample = Sample { started: ended.asked.started, result: sample_result(ended.end) };
+            adaptive.ended(sample, host.in_flight + 1, now);
+        }
+        if ended.asked.before.is_some() && ended.end.is_answer() && host.parked.is_empty() && host.passed_over == 0 {
+            host.budget.useful_retry(now);
+        }
+        self.note_health(known, ended, now);
+        self.settle(known, now);
+        fate
+    }
+
+    /// An attempt was given up.
+    pub fn abandoned(&mut self, index: HostIndex, now: Instant) {
+        let host = self.hosts.at(index);
+        host.in_flight = host.in_flight.saturating_sub(1);
+        self.settle(index, now);
+    }
+
+    pub(super) fn note_health(&mut self, index: HostIndex, ended: &Ended, now: Instant) {
+        let host = self.hosts.at(index);
+        let was_in_trouble = host.health.is_some();
+        if let Some(time) = ended.told {
+            host.health.get_or_insert_with(|| Box::new(Health::new(now))).pause(
+                time,
+                &self.rules.retrying,
+                now,
+                &mut self.rng,
+            );
+            let count = if self.pauses.contains_key(&host.name) || self.pauses.len() < MAX_NAMED_PAUSES {
+                host.name.clone()
+            } else {
+                "others".into()
+            };
+            *self.pauses.entry(count).or_default() += 1;
+        }
+        if ended.end.is_refusal() {
+            host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(
+                ended.asked.before.is_none(),
+                now,
+                &mut self.rng,
+            );
+        } else if ended.end.is_answer()
+            && let Some(health) = &mut host.health
+        {
+            health.succeeded(ended.asked.started);
+        }
+        host.health.take_if(|health| health.is_well(now));
+        let is_in_trouble = host.health.is_some();
+        self.in_trouble = self.in_trouble + usize::from(is_in_trouble) - usize::from(was_in_trouble);
+        if is_in_trouble && host.is_down(&self.rules.retrying, now) {
+            self.fail_all_of(index, now);
+        }
+    }
+
+    /// A row is asked again, not before `due`.
+    pub fn put_back(
+        &mut self,
+        mut row: Row,
+        started: Instant,
+        index: Option<HostIndex>,
+        name: Option<&str>,
+        due: Instant,
+        now: Instant,
+    ) {
+        let before = row.before();
+        let first = before.map_or(started, |before| before.first);
+        row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first });
+        let Some(index) = index.or_else(|| name.map(|name| self.host(name, now))) else {
+            self.hostless.push_back(row);
+            return;
+        };
+        if self.hosts.at(index).is_down(&self.rules.retrying, now) {
+            self.fail_down(index, row, now);
+            return;
+        }
+        if self.look_ahead.is_full() && self.look_ahead.can_pass_over() {
+            self.make_room(now);
+        }
+        if self.look_ahead.is_full() && self.look_ahead.has_room_for_before() {
+            self.pass_over(index, &row);
+        } else {
+            let turn = self.next_turn;
+            self.next_turn += 1;
+            self.look_ahead.enters(&row);
+            self.hosts.at(index).retries.insert((due, turn), row);
+        }
+        self.settle(index, now);
+    }
+
+    pub(super) fn fail(&mut self, row: Row, failure: Failure) {
+        self.failing.push_back((row, failure));
+    }
+
+    pub(super) fn fail_down(&mut self, index: HostIndex, row: Row, now: Instant) {
+        let host = self.hosts.at(index);
+        let is_paused = host.health.as_ref().is_some_and(|health| health.is_paused(now));
+        self.fail(row, host_down(is_paused));
+    }
+
+    pub(super) fn fail_all_of(&mut self, index: HostIndex, now: Instant) {
+        let host = self.hosts.at(index);
+        let parked = std::mem::take(&mut host.parked).into_iter().map(|parked| parked.row);
+        let rows: Vec<Row> = parked.chain(std::mem::take(&mut host.retries).into_values()).collect();
+        for row in rows {
+            self.look_ahead.leaves(&row);
+            self.fail_down(index, row, now);
+        }
+    }
+
+    /// Cancels a row that waits here: it fails next. Whether there is one.
+    pub fn cancel(&mut self, ordinal: u64, now: Instant) -> bool {
+        if let Some(row) = self.addresses.remove(ordinal) {
+            self.look_ahead.leaves(&row);
+            self.fail(row, cancelled());
+            return true;
+        }
+        for index in self.hosts.indices() {
+            let Some(host) = self.hosts.get(index) else { continue };
+            let parked = host.parked.iter().position(|parked| parked.row.ordinal == ordinal);
+            let parked = parked.and_then(|at| host.parked.remove(at)).map(|parked| parked.row);
+            let retry = host.retries.iter().find(|(_, row)| row.ordinal == ordinal).map(|(key, _)| *key);
+            if let Some(row) = parked.or_else(|| retry.and_then(|key| host.retries.remove(&key))) {
+                self.look_ahead.leaves(&row);
+                self.fail(row, cancelled());
+                self.settle(index, now);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+pub(super) fn cancelled() -> Failure {
+    Failure::new(ErrorKind::Cancelled, "it was cancelled before it was sent")
+}
+
+fn host_down(asked_for_a_pause: bool) -> Failure {
+    if asked_for_a_pause {
+        Failure::new(ErrorKind::HostDown, "the host asked for too long a pause").with_option(OptionName::MaxRetryAfterS)
+    } else {
+        Failure::new(ErrorKind::HostDown, "the host has refused everything for too long")
+            .with_option(OptionName::HostDownAfterS)
+    }
+}
+
+fn sample_result(end: AttemptEnd) -> SampleResult {
+    if end.is_overload() {
+        SampleResult::Overloaded
+    } else if end.is_answer() {
+        SampleResult::Answered
+    } else {
+        SampleResult::Neutral
+    }
+}

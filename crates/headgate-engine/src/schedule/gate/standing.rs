@@ -1,0 +1,144 @@
+//! Where hosts stand, and what the gate has to tell of that.
+
+use std::time::Instant;
+
+use super::{Gate, GateFigures, HeldHost, HostIndex, Rules};
+use crate::schedule::host::{Host, Standing};
+use crate::schedule::pace::{Meter, Pace};
+use crate::schedule::waits::Hold;
+
+impl Gate {
+    /// Nothing starts any more: rows that wait are left undone.
+    pub fn stop(&mut self, now: Instant) {
+        self.is_stopped = true;
+        self.hostless.clear();
+        self.failing.clear();
+        for row in self.addresses.drain() {
+            self.look_ahead.leaves(&row);
+        }
+        for index in self.hosts.indices() {
+            let Some(host) = self.hosts.get(index) else { continue };
+            let parked = std::mem::take(&mut host.parked).into_iter().map(|parked| parked.row);
+            for row in parked.chain(std::mem::take(&mut host.retries).into_values()) {
+                self.look_ahead.leaves(&row);
+            }
+            self.settle(index, now);
+        }
+    }
+
+    /// Other limits hold from now on.
+    pub fn set(&mut self, rules: Rules, now: Instant) {
+        let limits = &rules.limits;
+        let burst = limits.burst.map(Into::into);
+        self.rate = match (limits.rate, self.rate.take()) {
+            (None, _) => None,
+            (Some(rate), None) => Some(Pace::new(rate, burst, now)),
+            (Some(rate), Some(mut pace)) => {
+                pace.set(rate, burst, now);
+                Some(pace)
+            }
+        };
+        self.cost = match (&limits.cost, self.cost.take()) {
+            (None, _) => None,
+            (Some(cost), None) => Some(Meter::new(cost.rate, None, now)),
+            (Some(cost), Some(mut meter)) => {
+                meter.set(cost.rate, None, now);
+                Some(meter)
+            }
+        };
+        self.rules = rules;
+        for index in self.hosts.indices() {
+            if let Some(host) = self.hosts.get(index) {
+                host.set(&self.rules.limits, self.rules.concurrency, now);
+                self.settle(index, now);
+            }
+        }
+    }
+
+    /// Looks at hosts whose time has come.
+    pub(super) fn wake(&mut self, now: Instant) {
+        while let Some((_, index)) = self.timers.first().copied().filter(|(time, _)| *time <= now) {
+            self.settle(index, now);
+        }
+    }
+
+    /// Puts a host where it stands now.
+    pub(super) fn settle(&mut self, index: HostIndex, now: Instant) {
+        let host = self.hosts.at(index);
+        match host.standing {
+            Standing::Ready(turn) => drop(self.ready.remove(&(turn, index))),
+            Standing::Until(time, _) => drop(self.timers.remove(&(time, index))),
+            Standing::Idle | Standing::Blocked(_) => {}
+        }
+        if let Some(hold) = host.standing.hold() {
+            self.waiting[hold as usize] -= host.counted;
+        }
+        host.standing = host.look(now).0;
+        host.counted = host.waiting();
+        if let Some(hold) = host.standing.hold() {
+            self.waiting[hold as usize] += host.counted;
+        }
+        match host.standing {
+            Standing::Ready(turn) => drop(self.ready.insert((turn, index))),
+            Standing::Until(time, _) => drop(self.timers.insert((time, index))),
+            Standing::Idle | Standing::Blocked(_) => {}
+        }
+        if host.standing == Standing::Idle
+            && host.in_flight == 0
+            && host.health.take_if(|health| health.may_be_forgotten(now)).is_some()
+        {
+            self.in_trouble -= 1;
+        }
+        self.weigh(index);
+    }
+
+    /// Whether a host has few rows left here, while others of its rows were passed over.
+    pub(super) fn weigh(&mut self, index: HostIndex) {
+        let host = self.hosts.at(index);
+        let is_hungry = host.passed_over > 0 && host.parked.len() < (self.look_ahead.share() / 2).max(1);
+        self.hungry = self.hungry + usize::from(is_hungry) - usize::from(host.is_hungry);
+        host.is_hungry = is_hungry;
+        if self.passed_over == 0 {
+            self.look_ahead.undivided();
+        }
+    }
+
+    pub(super) fn weigh_all(&mut self) {
+        for index in self.hosts.indices() {
+            if self.hosts.get(index).is_some() {
+                self.weigh(index);
+            }
+        }
+    }
+
+    /// What most rows wait for.
+    pub(super) fn hold(&self) -> Option<Hold> {
+        if self.look_ahead.rows() == 0 {
+            return None;
+        }
+        if self.look_ahead.is_full() && !self.look_ahead.can_pass_over() {
+            return Some(Hold::LookAhead);
+        }
+        Hold::ALL.into_iter().max_by_key(|hold| self.waiting[*hold as usize])
+    }
+
+    pub fn figures(&self, now: Instant) -> GateFigures {
+        let held = self.hosts.iter().filter_map(|host| Some((host, host.standing.hold()?)));
+        let host = held.max_by_key(|(host, _)| host.waiting() + host.passed_over).map(|(host, hold)| HeldHost {
+            name: host.name.clone(),
+            hold,
+            waiting: host.waiting() + host.passed_over,
+            in_flight: host.in_flight,
+            until: if let Standing::Until(until, _) = host.standing { Some(until) } else { None },
+        });
+        let is_paused = |host: &&Host| host.health.as_ref().is_some_and(|health| health.is_paused(now));
+        GateFigures {
+            lost: self.waits.lost(now),
+            now: self.waits.now(),
+            host,
+            waiting: self.look_ahead.rows() as u64 + self.passed_over,
+            pauses: self.pauses.clone(),
+            paused_hosts: if self.in_trouble > 0 { self.hosts.iter().filter(is_paused).count() as u64 } else { 0 },
+        }
+    }
+}
