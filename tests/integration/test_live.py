@@ -154,9 +154,12 @@ def test_a_run_of_this_process_is_changed_at_once_and_its_job_remembers(tmp_path
         origin.held = {"/5"}
         with package.start(f"{origin.url}/[1-5]", out) as run:
             run.set(rate_per_host={"a.example": "5/s", "*": "9/s"}, burst=3)
+            run.set(concurrency=300)
+            assert 300 == run.snapshot().concurrency
+            run.set(concurrency=256)
             run.pause()
             job = package.Job.open(out)
-            assert ({"rate_per_host": "a.example=5/s,9/s", "burst": "3"}, True) == (
+            assert ({"rate_per_host": "a.example=5/s,9/s", "burst": "3", "concurrency": "256"}, True) == (
                 job.status().set,
                 job.status().paused,
             )
@@ -166,7 +169,10 @@ def test_a_run_of_this_process_is_changed_at_once_and_its_job_remembers(tmp_path
                 job.set(concurrency=100_000_000)
             assert job.set(rate_per_host=None)
             run.unpause()
-            assert ({"rate_per_host": "none", "burst": "3"}, False) == (job.status().set, job.status().paused)
+            assert ({"rate_per_host": "none", "burst": "3", "concurrency": "256"}, False) == (
+                job.status().set,
+                job.status().paused,
+            )
             origin.released.set()
         with pytest.raises(package.UsageError, match=r"^the run has ended: there is nothing to change$"):
             run.set(burst=3)

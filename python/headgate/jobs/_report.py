@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from headgate import _format
-from headgate._facts import Fact, aligned, most_first, rows_by_outcome
+from headgate._facts import Fact, aligned, by_number, most_first, rows_by_outcome
 from headgate._message import Mention, Spell, as_keyword
 from headgate._summary import ErrorExample, JobFigures, Summary
 from headgate.jobs import _proxies
@@ -20,6 +20,19 @@ _ROWS_FOR_A_RATE: Final = 10_000
 """With fewer, the CPU seconds of starting are most of it."""
 
 _LONGEST_URL: Final = 80
+_HELD_BY: Final = {
+    "rate": "the rate",
+    "cost": "the rate of costs",
+    "host_rate": "rates of hosts",
+    "host_concurrency": "concurrency per host",
+    "pause": "pauses that hosts asked for",
+    "refusing": "hosts that refuse everything",
+    "backoff": "delays before retries",
+    "budget": "the budget of retries",
+    "look_ahead": "rows of hosts that were held back",
+    "paused": "a pause of the job",
+}
+
 _NO_REQUEST: Final = "invalid_request"
 
 
@@ -198,6 +211,7 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     if summary.abandoned:
         dropped = _format.count(summary.abandoned)
         yield "dropped", f"{dropped}  in flight at the end: not in the results, and can be fetched again"
+    yield from _held_back(summary, spell)
     yield "requests/s", _format.count(summary.requests_per_s)
     latency = summary.latency_us
     if latency.max:  # of attempts, answered or not; a row that is no request has none
@@ -206,6 +220,20 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     yield "received", _format.size(summary.bytes_received)
     yield "memory", f"{_format.size(summary.peak_rss_bytes)} at peak"
     yield "CPU", _cpu(summary)
+
+
+def _held_back(summary: Summary, spell: Spell) -> Iterator[Fact]:
+    """What became of failures and limits on the way."""
+    if summary.retries:
+        yield "asked again", by_number(summary.retries)
+    if summary.not_repeated:
+        ways = f"{spell(Mention('idempotency_key'))} gives rows keys, {spell(Mention('retry_unsafe'))} does without"
+        yield "not repeated", f"{_format.count(summary.not_repeated)}  servers may have acted on them: {ways}"
+    if summary.pauses:
+        yield "pauses", by_number(summary.pauses)
+    lost = sorted(summary.lost_s.items(), key=lambda item: -item[1])
+    if lost:
+        yield "held back", ", ".join(f"{_format.seconds(seconds)} by {_HELD_BY.get(by, by)}" for by, seconds in lost)
 
 
 def _reason(example: ErrorExample, spell: Spell) -> str:

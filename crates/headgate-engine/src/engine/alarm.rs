@@ -42,7 +42,10 @@ mod linux {
 
     impl Alarm {
         /// Needs the event loop.
-        #[expect(deprecated, reason = "what takes its place is unsafe; a timer keeps its descriptor as long as it lives")]
+        #[expect(
+            deprecated,
+            reason = "what takes its place is unsafe; a timer keeps its descriptor as long as it lives"
+        )]
         pub(in crate::engine) fn new() -> Self {
             let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC);
             let timer = timer.ok().and_then(|timer| AsyncFd::with_interest(Timer(timer), Interest::READABLE).ok());

@@ -18,8 +18,8 @@ use crate::queue::rows::NoRows;
 use crate::schedule::asked_to_wait::asked_to_wait;
 use crate::schedule::gate::{Ended, Gate, GateFigures, Rules, Turn};
 use crate::schedule::retry::{Asked, AttemptEnd, Fate};
-use crate::stats::held::Held;
 use crate::schedule::{MAX_CHUNK_ROWS, Next, Schedule};
+use crate::stats::held::Held;
 
 /// Chunks of rows drawn at a time at the most, before others of the worker have their turn.
 const MAX_DRAWS: usize = 16;
@@ -189,7 +189,9 @@ impl Share {
         schedule.set_places(places);
         if places == 0 {
             // Others start what was drawn here.
-            self.shared.gate.change(|gate| schedule.take_drawn().into_iter().for_each(|row| self.offer(gate, row, now)));
+            self.shared
+                .gate
+                .change(|gate| schedule.take_drawn().into_iter().for_each(|row| self.offer(gate, row, now)));
         }
         drop(schedule);
         self.wake();
@@ -333,4 +335,3 @@ impl AttemptEnd {
         Self { status, error: Some(failure.kind), is_lasting: failure.is_lasting }
     }
 }
-

@@ -1,12 +1,12 @@
 //! What outlives a run: workers with their connections, what is known of hosts, the budget of memory, the way names are
 //! looked up. One engine serves any number of runs, one after another or at once.
 
+mod alarm;
 mod attempt;
 pub mod failure;
-mod alarm;
 pub mod gated;
-pub mod giving_up;
 mod gathered;
+pub mod giving_up;
 mod lanes;
 pub mod machine;
 mod share;

@@ -134,7 +134,8 @@ impl Launch {
                     retrying: self.run.retrying.clone(),
                     concurrency: u32::try_from(self.run.concurrency).unwrap_or(u32::MAX),
                 };
-                let gate = Arc::new(SharedGate::new(Gate::new(rules, rows.can_pass_over(), fastrand::u64(..), started)));
+                let gate =
+                    Arc::new(SharedGate::new(Gate::new(rules, rows.can_pass_over(), fastrand::u64(..), started)));
                 held = Some(gate.clone());
                 let live = LiveRun::new(self.asked, self.set_before, (engine.clone(), room), notes.clone())?;
                 let live = Arc::new(live);

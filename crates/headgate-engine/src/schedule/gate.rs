@@ -247,7 +247,8 @@ impl Gate {
     /// Whether a row of this host is to fail without being asked.
     fn is_refused(&mut self, index: HostIndex, now: Instant) -> bool {
         let host = self.hosts.at(index);
-        let may_probe = || host.health.as_ref().is_some_and(|health| matches!(health.allowed(now), Allowed::InFlight(_)));
+        let may_probe =
+            || host.health.as_ref().is_some_and(|health| matches!(health.allowed(now), Allowed::InFlight(_)));
         host.is_down(&self.rules.retrying, now) && !(host.waiting() == 0 && host.in_flight == 0 && may_probe())
     }
 
@@ -389,7 +390,8 @@ impl Gate {
     /// then, and not before.
     pub fn send(&mut self, index: Option<HostIndex>, now: Instant) -> Instant {
         let of_host = index.and_then(|index| self.hosts.at(index).pace.as_mut());
-        let mut meters: Vec<&mut Meter> = of_host.into_iter().chain(&mut self.rate).map(|pace| &mut pace.sends).collect();
+        let mut meters: Vec<&mut Meter> =
+            of_host.into_iter().chain(&mut self.rate).map(|pace| &mut pace.sends).collect();
         let when = meters.iter().map(|meter| meter.when(1, now)).max().unwrap_or(now);
         meters.iter_mut().for_each(|meter| meter.take_at(1, when));
         when
@@ -397,7 +399,13 @@ impl Gate {
 
     /// An attempt has ended; `name`: its host, where it was started without the gate. What becomes of its row. If it is
     /// asked again, [`Gate::put_back`] has to follow.
-    pub fn ended(&mut self, index: Option<HostIndex>, name: impl FnOnce() -> Option<Box<str>>, ended: &Ended, now: Instant) -> Fate {
+    pub fn ended(
+        &mut self,
+        index: Option<HostIndex>,
+        name: impl FnOnce() -> Option<Box<str>>,
+        ended: &Ended,
+        now: Instant,
+    ) -> Fate {
         let fate = fate(&self.rules.retrying, &ended.end, &ended.asked, now, &mut self.rng);
         let has_news = ended.told.is_some() || ended.end.is_refusal() || self.in_trouble > 0;
         let known = index.or_else(|| has_news.then(|| name().map(|name| self.host(&name, now))).flatten());
@@ -429,12 +437,25 @@ impl Gate {
         let host = self.hosts.at(index);
         let was_in_trouble = host.health.is_some();
         if let Some(time) = ended.told {
-            host.health.get_or_insert_with(|| Box::new(Health::new(now))).pause(time, &self.rules.retrying, now, &mut self.rng);
-            let count = if self.pauses.contains_key(&host.name) || self.pauses.len() < MAX_NAMED_PAUSES { host.name.clone() } else { "others".into() };
+            host.health.get_or_insert_with(|| Box::new(Health::new(now))).pause(
+                time,
+                &self.rules.retrying,
+                now,
+                &mut self.rng,
+            );
+            let count = if self.pauses.contains_key(&host.name) || self.pauses.len() < MAX_NAMED_PAUSES {
+                host.name.clone()
+            } else {
+                "others".into()
+            };
             *self.pauses.entry(count).or_default() += 1;
         }
         if ended.end.is_refusal() {
-            host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(ended.asked.before.is_none(), now, &mut self.rng);
+            host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(
+                ended.asked.before.is_none(),
+                now,
+                &mut self.rng,
+            );
         } else if ended.end.is_answer()
             && let Some(health) = &mut host.health
         {
@@ -449,7 +470,15 @@ impl Gate {
     }
 
     /// A row is asked again, not before `due`.
-    pub fn put_back(&mut self, mut row: Row, started: Instant, index: Option<HostIndex>, name: Option<&str>, due: Instant, now: Instant) {
+    pub fn put_back(
+        &mut self,
+        mut row: Row,
+        started: Instant,
+        index: Option<HostIndex>,
+        name: Option<&str>,
+        due: Instant,
+        now: Instant,
+    ) {
         let before = row.before();
         let first = before.map_or(started, |before| before.first);
         row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first });

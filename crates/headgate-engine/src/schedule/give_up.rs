@@ -113,7 +113,9 @@ impl GiveUp {
             self.last_failed -= usize::from(self.last.pop_front().unwrap_or_default());
         }
         let is_too_many = self.last.len() == OUTCOMES && self.last_failed as f64 >= share * OUTCOMES as f64;
-        is_too_many.then(|| format!("{} of the last {} rows failed", grouped(self.last_failed as u64), grouped(OUTCOMES as u64)))
+        is_too_many.then(|| {
+            format!("{} of the last {} rows failed", grouped(self.last_failed as u64), grouped(OUTCOMES as u64))
+        })
     }
 
     fn all_alike(&mut self, failed: Option<FailedWith>, row: &impl Ended) -> Option<String> {
@@ -170,7 +172,11 @@ mod tests {
     const DOWN: Option<FailedWith> = Some(FailedWith::Kind(ErrorKind::HostDown));
 
     /// After how many rows it gives up, and why.
-    fn gives_up(rule: StopWhenFailed, hosts: usize, outcome: impl Fn(u64) -> Option<FailedWith>) -> Option<(u64, String)> {
+    fn gives_up(
+        rule: StopWhenFailed,
+        hosts: usize,
+        outcome: impl Fn(u64) -> Option<FailedWith>,
+    ) -> Option<(u64, String)> {
         let mut give_up = GiveUp::new(rule);
         (1..=5000).find_map(|number| {
             let row = Row { host: number as usize % hosts, is_only: hosts == 1 };
@@ -183,7 +189,10 @@ mod tests {
         let why = "the first 1,000 rows all failed with tls; the first: row of host";
         assert_eq!(Some((1000, format!("{why} 1"))), gives_up(StopWhenFailed::AllAlike, 10, |_| TLS));
         assert_eq!(Some((1000, format!("{why} 0"))), gives_up(StopWhenFailed::AllAlike, 1, |_| TLS));
-        assert_eq!(Some((1000, format!("{why} 0"))), gives_up(StopWhenFailed::AllAlike, 1, |row| if row < 9 { TLS } else { DOWN }));
+        assert_eq!(
+            Some((1000, format!("{why} 0"))),
+            gives_up(StopWhenFailed::AllAlike, 1, |row| if row < 9 { TLS } else { DOWN })
+        );
         // A host or two say nothing of the others.
         assert_eq!(None, gives_up(StopWhenFailed::AllAlike, 9, |_| TLS));
         assert_eq!(None, gives_up(StopWhenFailed::AllAlike, 10, |row| TLS.filter(|_| row != 1000)));

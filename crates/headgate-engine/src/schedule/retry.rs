@@ -72,10 +72,9 @@ impl AttemptEnd {
     pub fn is_refusal(&self) -> bool {
         match (self.error, self.status) {
             (Some(ErrorKind::Resolve), _) => !self.is_lasting,
-            (Some(kind), _) => matches!(
-                kind,
-                ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Timeout | ErrorKind::Closed
-            ),
+            (Some(kind), _) => {
+                matches!(kind, ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Timeout | ErrorKind::Closed)
+            }
             (None, status) => matches!(status, Some(429 | 502 | 503 | 504)),
         }
     }
@@ -93,10 +92,9 @@ impl AttemptEnd {
     /// Whether the server has surely done nothing.
     fn did_nothing(&self, was_told_when: bool) -> bool {
         match (self.error, self.status) {
-            (Some(kind), _) => matches!(
-                kind,
-                ErrorKind::Resolve | ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Tls
-            ),
+            (Some(kind), _) => {
+                matches!(kind, ErrorKind::Resolve | ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Tls)
+            }
             (None, Some(429)) => true,
             (None, Some(503)) => was_told_when,
             (None, _) => false,
@@ -149,7 +147,8 @@ mod tests {
         let (rules, asked) = (Retrying::default(), asked(Instant::now()));
         for kind in ErrorKind::ALL {
             use ErrorKind as Kind;
-            let expected = matches!(kind, Kind::Connect | Kind::Resolve | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout);
+            let expected =
+                matches!(kind, Kind::Connect | Kind::Resolve | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout);
             assert_eq!(expected, is_again(&rules, &ended(Some(*kind), None), &asked), "{kind}");
         }
         for status in [200, 301, 400, 401, 404, 408, 425, 429, 500, 501, 502, 503, 504, 505] {

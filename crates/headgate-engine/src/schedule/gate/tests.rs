@@ -65,8 +65,10 @@ impl Driver {
 
 #[test]
 fn rows_of_a_host_that_is_held_back_wait_and_the_others_pass() {
-    let limits =
-        Limits { concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() }, ..Limits::default() };
+    let limits = Limits {
+        concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() },
+        ..Limits::default()
+    };
     let mut driver = Driver::new(Rules { limits, ..rules() });
     for (ordinal, host) in [(0, "a"), (1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "b")] {
         driver.offer(ordinal, host);
@@ -145,7 +147,12 @@ fn a_pause_that_is_too_long_ends_the_rows_of_its_host() {
 fn nobody_keeps_account_where_nothing_is_limited_and_all_hosts_are_well() {
     let mut driver = Driver::new(rules());
     assert!(!driver.gate.is_needed());
-    driver.gate.ended(None, || Some("a".into()), &Ended { end: end(503), asked: asked(&Row::new(0, ""), driver.now), told: None }, driver.now);
+    driver.gate.ended(
+        None,
+        || Some("a".into()),
+        &Ended { end: end(503), asked: asked(&Row::new(0, ""), driver.now), told: None },
+        driver.now,
+    );
     driver.gate.put_back(Row::new(0, ""), driver.now, None, Some("a"), driver.now, driver.now);
     assert!(driver.gate.is_needed());
     let started = driver.started().remove(0);
