@@ -9,6 +9,7 @@ Fact = tuple[str, str]
 
 _INDENT: Final = "  "
 _GAP: Final = "  "
+_MOST_NAMED: Final = 5
 
 
 class Outcomes(Protocol):
@@ -40,6 +41,14 @@ def rows_by_outcome(
 def most_first(errors: Mapping[str, int]) -> list[tuple[str, int]]:
     """Kinds of errors, the most frequent first."""
     return sorted(errors.items(), key=lambda item: (-item[1], item[0]))
+
+
+def by_number(counts: Mapping[str, int]) -> str:
+    """What there is of each, the most frequent first, after the sum."""
+    most = most_first(counts)
+    named = [f"{name}: {_format.count(number)}" for name, number in most[:_MOST_NAMED]]
+    more = ["..."] if len(most) > _MOST_NAMED else []
+    return f"{_format.count(sum(counts.values()))}{_GAP}({', '.join(named + more)})"
 
 
 def aligned(facts: Iterable[Fact]) -> Iterator[str]:

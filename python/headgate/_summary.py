@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from headgate import _format
-from headgate._facts import Fact, rows_by_outcome
+from headgate._facts import Fact, by_number, rows_by_outcome
 from headgate._html import table
 from headgate._message import Message, Spell, as_keyword, message_of, spelled
 
@@ -17,8 +17,8 @@ class BoundBy:
 
     Attributes:
         kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `decoding`, `memory`,
-            `names`; a limit: `rate`, `cost`, `host_rate`, `host_concurrency`; a host: `pause` (it asked for one),
-            `refusing`; `retries`, `failures` (most rows fail), `paused` or `nothing`.
+            `names`, `rate`, `cost`, `host_rate`, `host_concurrency`, `pause`, `refusing`, `retries`, `paused`,
+            `failures` or `nothing`
         text: One sentence, for people: figures, and the option to turn.
     """
 
@@ -189,11 +189,11 @@ class Summary:
         interrupted: Whether it was stopped before the end of its input.
         reader_gone: Whether it was stopped because whoever read standard output went away.
         retries: Attempts after which their rows were asked again, by kind of error, or by status as `status:503`.
-        not_repeated: Rows that failed and were not asked again, because the server may have acted on them and could
-            not tell a second request from the first.
-        lost_s: Seconds in which no row could be started though there was room, by what kept them: `rate`, `cost`,
-            `host_rate`, `host_concurrency`, `pause`, `refusing`, `backoff`, `budget`, `look_ahead`, `paused`.
-        pauses: How often hosts asked to be left alone, by name; `others` beyond the first 20.
+        not_repeated: Rows that were not asked again, because the server may have acted on them and could not have told
+            a second request from the first.
+        lost_s: Seconds in which nothing could start, by what kept it: `rate`, `cost`, `host_rate`, `host_concurrency`,
+            `pause`, `refusing`, `backoff`, `budget`, `look_ahead` or `paused`.
+        pauses: How often hosts asked to be left alone, by their names; `others` beyond the first ones.
         stopped_by: Why the job stopped itself, if it did, because too many rows failed.
         notes: What the user should know besides.
         failure: Why it ended before its input did, if it did.
@@ -277,6 +277,10 @@ class Summary:
         if self.stopped_by is not None:
             yield "stopped", self.stopped_by
         yield from rows_by_outcome(self, reasons={kind: row.message for kind, row in self.error_examples.items()})
+        if self.retries:
+            yield "asked again", by_number(self.retries)
+        if self.pauses:
+            yield "pauses", by_number(self.pauses)
         yield "requests/s", _format.count(self.requests_per_s)
         yield "latency", f"p50 {_format.latency(self.latency_us.p50)}, p99 {_format.latency(self.latency_us.p99)}"
         yield "received", _format.size(self.bytes_received)

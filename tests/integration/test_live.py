@@ -154,9 +154,12 @@ def test_a_run_of_this_process_is_changed_at_once_and_its_job_remembers(tmp_path
         origin.held = {"/5"}
         with package.start(f"{origin.url}/[1-5]", out) as run:
             run.set(rate_per_host={"a.example": "5/s", "*": "9/s"}, burst=3)
+            run.set(concurrency=300)
+            assert 300 == run.snapshot().concurrency
+            run.set(concurrency=256)
             run.pause()
             job = package.Job.open(out)
-            assert ({"rate_per_host": "a.example=5/s,9/s", "burst": "3"}, True) == (
+            assert ({"rate_per_host": "a.example=5/s,9/s", "burst": "3", "concurrency": "256"}, True) == (
                 job.status().set,
                 job.status().paused,
             )
@@ -166,8 +169,28 @@ def test_a_run_of_this_process_is_changed_at_once_and_its_job_remembers(tmp_path
                 job.set(concurrency=100_000_000)
             assert job.set(rate_per_host=None)
             run.unpause()
-            assert ({"rate_per_host": "none", "burst": "3"}, False) == (job.status().set, job.status().paused)
+            assert ({"rate_per_host": "none", "burst": "3", "concurrency": "256"}, False) == (
+                job.status().set,
+                job.status().paused,
+            )
             origin.released.set()
         with pytest.raises(package.UsageError, match=r"^the run has ended: there is nothing to change$"):
             run.set(burst=3)
     assert {} == job.status().set
+
+
+def test_a_paused_job_starts_nothing_more_until_it_is_told_to_go_on(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with changing() as origin:
+        origin.held = {"/1"}
+        with package.start(f"{origin.url}/[1-3]", out, concurrency=1, threads=1) as run:
+            wait_for(lambda: len(origin.requests) == 1)
+            assert package.Job.open(out).pause()
+            origin.released.set()
+            wait_for(lambda: run.snapshot().rows == 1)
+            wait_for(lambda: run.snapshot().bound_by.kind == "paused")
+            assert (1, 0) == (len(origin.requests), run.snapshot().in_flight)
+            run.unpause()
+        assert run.summary is not None
+        assert 3 == run.summary.rows
+        assert run.summary.lost_s["paused"] > 0

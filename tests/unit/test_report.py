@@ -32,6 +32,24 @@ def test_the_report_says_what_was_done_and_what_held_it_back() -> None:
     ]
 
 
+def test_the_report_says_what_became_of_failures_and_limits_on_the_way() -> None:
+    told = lines(
+        retries={"timeout": 3, "status:503": 1_200},
+        not_repeated=7,
+        pauses={f"{name}.example": 9 - index for index, name in enumerate("abcdef")},
+        lost_s={"backoff": 0.5, "host_rate": 62.0},
+    )
+    assert told[6:10] == [
+        "  asked again   1,203  (status:503: 1,200, timeout: 3)",
+        (
+            "  not repeated  7  servers may have acted on them: --idempotency-key gives rows keys, --retry-unsafe does"
+            " without"
+        ),
+        "  pauses        39  (a.example: 9, b.example: 8, c.example: 7, d.example: 6, e.example: 5, ...)",
+        "  held back     62.0 s by rates of hosts, 0.5 s by delays before retries",
+    ]
+
+
 NO_ROWS: dict[str, Any] = {
     "rows": 0,
     "answered": 0,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from headgate import _format
-from headgate._facts import Fact, aligned, most_first, rows_by_outcome
+from headgate._facts import Fact, aligned, by_number, most_first, rows_by_outcome
 from headgate._message import Mention, Spell, as_keyword
 from headgate._summary import ErrorExample, JobFigures, Summary
 from headgate.jobs import _proxies
@@ -19,24 +19,20 @@ _DIRECTORY: Final = Mention("output", "DIRECTORY")
 _ROWS_FOR_A_RATE: Final = 10_000
 """With fewer, the CPU seconds of starting are most of it."""
 
-_KEYS: Final = Mention("idempotency_key", value=True)
-_UNSAFE: Final = Mention("retry_unsafe", value=True)
-_WORTH_TELLING: Final = 0.05
-"""Of the time that a job took."""
-
-_HOLDS: Final = {
+_LONGEST_URL: Final = 80
+_HELD_BY: Final = {
     "rate": "the rate",
-    "cost": "the limit on costs",
-    "host_rate": "the rate per host",
-    "host_concurrency": "the concurrency per host",
+    "cost": "the rate of costs",
+    "host_rate": "rates of hosts",
+    "host_concurrency": "concurrency per host",
     "pause": "pauses that hosts asked for",
-    "refusing": "hosts that refuse requests",
-    "backoff": "delays of retries",
-    "budget": "the share of retries",
-    "look_ahead": "an input that can't be read again",
+    "refusing": "hosts that refuse everything",
+    "backoff": "delays before retries",
+    "budget": "the budget of retries",
+    "look_ahead": "rows of hosts that were held back",
     "paused": "a pause of the job",
 }
-_LONGEST_URL: Final = 80
+
 _NO_REQUEST: Final = "invalid_request"
 
 
@@ -215,14 +211,7 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     if summary.abandoned:
         dropped = _format.count(summary.abandoned)
         yield "dropped", f"{dropped}  in flight at the end: not in the results, and can be fetched again"
-    if summary.retries:
-        causes = ", ".join(f"{cause} {_format.count(number)}" for cause, number in most_first(summary.retries))
-        yield "retries", f"{_format.count(sum(summary.retries.values()))}  ({causes})"
-    if summary.not_repeated:
-        ways = f"with {spell(_KEYS)}, servers can tell repeats; or {spell(_UNSAFE)}"
-        yield "not repeated", f"{_format.count(summary.not_repeated)}  the server may have acted on them: {ways}"
-    if summary.pauses:
-        yield "pauses", ", ".join(f"{host} {_format.count(number)}" for host, number in most_first(summary.pauses))
+    yield from _held_back(summary, spell)
     yield "requests/s", _format.count(summary.requests_per_s)
     latency = summary.latency_us
     if latency.max:  # of attempts, answered or not; a row that is no request has none
@@ -231,10 +220,20 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     yield "received", _format.size(summary.bytes_received)
     yield "memory", f"{_format.size(summary.peak_rss_bytes)} at peak"
     yield "CPU", _cpu(summary)
-    lost = {why: seconds for why, seconds in summary.lost_s.items() if seconds >= _WORTH_TELLING * summary.elapsed_s}
+
+
+def _held_back(summary: Summary, spell: Spell) -> Iterator[Fact]:
+    """What became of failures and limits on the way."""
+    if summary.retries:
+        yield "asked again", by_number(summary.retries)
+    if summary.not_repeated:
+        ways = f"{spell(Mention('idempotency_key'))} gives rows keys, {spell(Mention('retry_unsafe'))} does without"
+        yield "not repeated", f"{_format.count(summary.not_repeated)}  servers may have acted on them: {ways}"
+    if summary.pauses:
+        yield "pauses", by_number(summary.pauses)
+    lost = sorted(summary.lost_s.items(), key=lambda item: -item[1])
     if lost:
-        times = sorted(lost.items(), key=lambda item: -item[1])
-        yield "held back", ", ".join(f"{_format.duration(seconds)} by {_HOLDS[why]}" for why, seconds in times)
+        yield "held back", ", ".join(f"{_format.seconds(seconds)} by {_HELD_BY.get(by, by)}" for by, seconds in lost)
 
 
 def _reason(example: ErrorExample, spell: Spell) -> str:

@@ -1,6 +1,6 @@
 //! A run as whoever started it sees it.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::job_state::JobState;
@@ -107,10 +107,17 @@ impl Run {
         self.done.look_again();
     }
 
+    fn monitor(&self) -> MutexGuard<'_, Monitor> {
+        let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(live) = &self.live {
+            monitor.set_concurrency(live.concurrency());
+        }
+        monitor
+    }
+
     pub fn snapshot(&self) -> Snapshot {
         let stopping = self.stop.was_asked_for();
-        let mut snapshot =
-            self.monitor.lock().unwrap_or_else(PoisonError::into_inner).snapshot(Instant::now(), stopping);
+        let mut snapshot = self.monitor().snapshot(Instant::now(), stopping);
         if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.watched.merging()) {
             snapshot.bound_by = merging(merged, parts);
         }
@@ -121,8 +128,7 @@ impl Run {
     pub fn summary(&self) -> Summary {
         let ended = self.done.at().unwrap_or_else(Moment::now);
         let interrupted = self.stop.was_asked_for();
-        let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut summary = monitor.summary(&ended);
+        let mut summary = self.monitor().summary(&ended);
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
         summary.output.clone_from(&self.output);
         summary.interrupted = interrupted;

@@ -125,6 +125,11 @@ impl LiveRun {
         self.now.subscribe()
     }
 
+    /// Attempts in flight at the most, as of now.
+    pub(super) fn concurrency(&self) -> usize {
+        self.now.borrow().concurrency
+    }
+
     /// Changes the run, and what its job remembers.
     ///
     /// # Errors

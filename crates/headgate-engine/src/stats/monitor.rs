@@ -73,6 +73,11 @@ impl Monitor {
         Self { started, setting, workers, source, window, held, before: Moment::now(), samples: VecDeque::new() }
     }
 
+    /// So many may be in flight from now on.
+    pub fn set_concurrency(&mut self, concurrency: usize) {
+        self.setting.concurrency = concurrency;
+    }
+
     pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
         let (figures, in_flight, sample) = self.add_up(now, CoreTime::now());
         let recent = self.recent(&sample);
