@@ -194,6 +194,12 @@ class Given:
         vars(self).update(options)
 
 
+def test_a_column_says_what_a_row_costs_where_nothing_else_does() -> None:
+    read = options_as_read(FetchOptions(**GOOD, rate_cost="10/s", cost_column="tokens"))
+    assert 'cost_column: Some("tokens")' in read
+    assert 'of: Column("tokens")' in read
+
+
 @pytest.mark.parametrize("name", sorted(ALL.keys() - {"progress"}))
 def test_the_engine_reads_each_option_and_has_the_same_default(name: str) -> None:
     default = DEFAULTS[name]

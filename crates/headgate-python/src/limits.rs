@@ -65,15 +65,15 @@ impl Asked<'_, '_> {
 
     /// The limit of costs: of a rate without a cost there is none, nor of a cost without a rate.
     fn cost(&self) -> PyResult<Option<CostLimit>> {
-        let (mut rate, mut of) = (None, None);
+        let (mut rate, mut column, mut of) = (None, None, None);
         self.read_parsed(OptionName::RateCost, &mut rate)?;
-        self.read_as(OptionName::CostColumn, &mut of, |name: Option<String>| Ok(name.map(CostOf::Column)))?;
+        self.read_as(OptionName::CostColumn, &mut column, |name: Option<String>| Ok(name.map(CostOf::Column)))?;
         self.read_as(OptionName::CostOf, &mut of, |what: Option<String>| match what.as_deref() {
             None => Ok(None),
             Some("body-bytes") => Ok(Some(CostOf::BodyBytes)),
             Some(other) => Err(wrong(OptionName::CostOf, &format!("must be body-bytes, not '{other}'"))),
         })
-        .map(|()| rate.zip(of).map(|(rate, of)| CostLimit { rate, of }))
+        .map(|()| rate.zip(of.or(column)).map(|(rate, of)| CostLimit { rate, of }))
     }
 
     fn read_parsed<T: FromStr<Err = String>>(&self, option: OptionName, place: &mut Option<T>) -> PyResult<()> {

@@ -66,7 +66,8 @@ pub struct Asked<'a, 'py>(pub &'a Bound<'py, PyAny>);
 impl Asked<'_, '_> {
     /// How the work is done: what a new job and a retry of one have in common.
     fn read_work(&self, job: &mut JobOptions) -> PyResult<()> {
-        let JobOptions { sink, request, run, engine, .. } = job;
+        let JobOptions { source, sink, request, run, engine } = job;
+        self.read(OptionName::CostColumn, &mut source.cost_column)?;
         self.read(OptionName::Concurrency, &mut run.concurrency)?;
         self.read(OptionName::Threads, &mut engine.threads)?;
         self.read_as(OptionName::Dns, &mut engine.dns, |dns: Option<String>| name_server(dns.as_deref()))?;
