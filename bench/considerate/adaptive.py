@@ -47,6 +47,11 @@ class Case:
         return f"N = {self.capacity:,}, {self.delay_s * 1000:.0f} ms, {beyond} beyond"
 
     @property
+    def most_in_flight(self) -> int:
+        """More than any setting needs."""
+        return 2 * self.capacity + 50
+
+    @property
     def window_s(self) -> float:
         """How long answers are counted to know their rate: some round trips, and at least 100 answers."""
         return max(5 * self.delay_s, 0.5, 100 * self.delay_s / self.capacity)
@@ -78,7 +83,7 @@ def ask(arguments: argparse.Namespace) -> Answer:
     """Each case with each setting, then with changes."""
     client = fetching.client_of(arguments, "adaptive")
     cases = [case for case in CASES if case.capacity in arguments.capacities]
-    servers.raise_open_files(4 * max(case.capacity for case in cases))
+    servers.raise_open_files(max(case.most_in_flight for case in cases))
     records: list[dict[str, Any]] = []
     for case in cases:
         quarter_more = math.ceil(1.25 * case.capacity)
@@ -101,10 +106,9 @@ def _watched(
 ) -> list[Sample]:
     """Runs for a time, with this capacity from each of these times on, and is then interrupted."""
     flags = ["--delay", str(case.delay_s), "--capacity", str(steps[0][1]), *(["--refuse"] if case.refuses else [])]
-    most = 2 * case.capacity + 50
     with client.server(*flags) as server:
         typed = [str(client.program), "fetch", f"{server.url}/[1-{_ROWS}]", "--format", "none", "-q", "--grace-s", "0"]
-        typed += ["-c", str(most), "--concurrency-per-host", setting, "--stop-when-failed", "never"]
+        typed += ["-c", str(case.most_in_flight), "--concurrency-per-host", setting, "--stop-when-failed", "never"]
         with processes.pinned(client.cores.client):
             process = subprocess.Popen(typed, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         with servers.ended_at_last(process):

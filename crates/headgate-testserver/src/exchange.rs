@@ -49,7 +49,9 @@ impl Exchange<'_, '_> {
 
     /// An answer with this status begins.
     pub fn begins(&mut self, status: u16) {
-        self.worker.counters().response(status);
+        if self.in_progress.is_counted() {
+            self.worker.counters().response(status);
+        }
         self.in_progress.answers(status);
     }
 

@@ -33,6 +33,11 @@ impl InProgress {
         Self { counters: None, held: None }
     }
 
+    /// Not that of a request for statistics, nor of one that has ended.
+    pub fn is_counted(&self) -> bool {
+        self.counters.is_some()
+    }
+
     pub fn held(&mut self) -> &mut Held {
         self.held.get_or_insert_default()
     }
