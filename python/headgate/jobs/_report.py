@@ -20,6 +20,9 @@ _ROWS_FOR_A_RATE: Final = 10_000
 """With fewer, the CPU seconds of starting are most of it."""
 
 _LONGEST_URL: Final = 80
+_MENTIONED: Final = 0.01
+"""Of the time that a job took, and seconds."""
+
 _HELD_BY: Final = {
     "rate": "the rate",
     "cost": "the rate of costs",
@@ -232,6 +235,7 @@ def _held_back(summary: Summary, spell: Spell) -> Iterator[Fact]:
     if summary.pauses:
         yield "pauses", by_number(summary.pauses)
     lost = sorted(summary.lost_s.items(), key=lambda item: -item[1])
+    lost = [(by, seconds) for by, seconds in lost if seconds >= max(_MENTIONED * summary.elapsed_s, _MENTIONED)]
     if lost:
         yield "held back", ", ".join(f"{_format.seconds(seconds)} by {_HELD_BY.get(by, by)}" for by, seconds in lost)
 
