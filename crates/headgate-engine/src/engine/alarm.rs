@@ -1,33 +1,28 @@
 //! Waiting for a time, exactly. The event loop's own timers are as fine as a millisecond; with 100 requests a second to be
 //! kept, that alone would lose five of them. On Linux a timer of the kernel wakes the loop within some 50 µs.
 
-use std::time::Instant;
-
 #[cfg(target_os = "linux")]
 pub(super) use self::linux::Alarm;
 #[cfg(not(target_os = "linux"))]
 pub(super) use self::other::Alarm;
 
-/// From when on the loop's own timers are fine enough.
-#[cfg(target_os = "linux")]
-const FAR: std::time::Duration = std::time::Duration::from_secs(10);
-
 #[cfg(target_os = "linux")]
 mod linux {
     use std::io;
     use std::os::fd::{AsFd as _, AsRawFd, RawFd};
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
     use tokio::time::sleep_until;
 
-    use super::{FAR, Instant};
+    /// From when on the loop's own timers are fine enough.
+    const FAR: Duration = Duration::from_secs(10);
 
     /// Of one loop, which waits for one time at once.
     #[derive(Debug)]
-    pub(in crate::engine) struct Alarm {
+    pub(crate) struct Alarm {
         /// `None`: the system has none left.
         timer: Option<AsyncFd<Timer>>,
     }
@@ -47,14 +42,14 @@ mod linux {
             deprecated,
             reason = "what takes its place is unsafe; a timer keeps its descriptor as long as it lives"
         )]
-        pub(in crate::engine) fn new() -> Self {
+        pub(crate) fn new() -> Self {
             let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC);
             let timer = timer.ok().and_then(|timer| AsyncFd::with_interest(Timer(timer), Interest::READABLE).ok());
             Self { timer }
         }
 
         /// Waits until then; `None`: not at all. Cancel safe.
-        pub(in crate::engine) async fn until(&self, time: Option<Instant>) {
+        pub(crate) async fn until(&self, time: Option<Instant>) {
             let Some(time) = time else { return };
             let left = time.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -83,20 +78,20 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod other {
+    use std::time::Instant;
+
     use tokio::time::sleep_until;
 
-    use super::Instant;
-
     #[derive(Debug)]
-    pub(in crate::engine) struct Alarm;
+    pub(crate) struct Alarm;
 
     impl Alarm {
-        pub(in crate::engine) fn new() -> Self {
+        pub(crate) fn new() -> Self {
             Self
         }
 
         /// Waits until then; `None`: not at all.
-        pub(in crate::engine) async fn until(&self, time: Option<Instant>) {
+        pub(crate) async fn until(&self, time: Option<Instant>) {
             if let Some(time) = time {
                 sleep_until(time.into()).await;
             }

@@ -2,11 +2,8 @@
 //! attempts that end are told there. Where nothing is limited and no host is in trouble, nobody comes here.
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
 use crate::engine::lanes::PlaceIndex;
@@ -14,16 +11,13 @@ use crate::engine::share::Share;
 use crate::http::target;
 use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
-use crate::model::limits::{Limits, RetryOn, Retrying};
 use crate::model::live::Live;
-use crate::model::options::RunOptions;
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
 use crate::schedule::asked_to_wait::asked_to_wait;
-use crate::schedule::gate::{Ended, Gate, GateFigures, Rules, Turn};
+use crate::schedule::gate::{Ended, Gate, Turn};
 use crate::schedule::retry::{Asked, AttemptEnd, Fate};
 use crate::schedule::{MAX_CHUNK_ROWS, Next, Schedule};
-use crate::stats::held::Held;
 
 /// Names that a worker looks up at once.
 const MAX_LOOK_UPS: usize = 64;
@@ -31,115 +25,6 @@ const MAX_LOOK_UPS: usize = 64;
 const MAX_DRAWS: usize = 16;
 /// Reading rows again takes a fifth of the time at the most, as long as something else goes on.
 const PAUSES_BETWEEN_READINGS: u32 = 4;
-
-/// The gate of a run, and who is to be woken when something changes there.
-#[derive(Debug)]
-pub struct SharedGate {
-    gate: Mutex<Gate>,
-    /// See [`Gate::is_needed`].
-    is_needed: AtomicBool,
-    /// Something may start that could not.
-    pub(super) changed: Notify,
-    /// Workers that have places and nothing to start.
-    idle: AtomicUsize,
-    /// Each request that is sent is counted by a rate.
-    counts_sends: AtomicBool,
-    /// In nanoseconds; 0: rows have no deadline.
-    deadline: AtomicU64,
-    /// What is worth another attempt: it never changes.
-    on: RetryOn,
-}
-
-impl SharedGate {
-    /// Of a run that begins now; `can_pass_over`: its input can be read again.
-    pub fn of(run: &RunOptions, can_pass_over: bool, now: Instant) -> Self {
-        let rules = rules(run.concurrency, &run.limits, &run.retrying);
-        let gate = Gate::new(rules, can_pass_over, fastrand::u64(..), now);
-        Self {
-            is_needed: AtomicBool::new(gate.is_needed()),
-            counts_sends: AtomicBool::new(gate.rules().limits.has_rates()),
-            deadline: AtomicU64::new(deadline_ns(&gate.rules().retrying)),
-            on: gate.rules().retrying.on.clone(),
-            gate: Mutex::new(gate),
-            changed: Notify::new(),
-            idle: AtomicUsize::new(0),
-        }
-    }
-
-    /// Other rules hold from now on.
-    pub(super) fn set(&self, rules: Rules, is_paused: bool, now: Instant) {
-        self.counts_sends.store(rules.limits.has_rates(), Ordering::Relaxed);
-        self.deadline.store(deadline_ns(&rules.retrying), Ordering::Relaxed);
-        self.change(|gate| {
-            gate.set(rules, now);
-            gate.pause(is_paused);
-        });
-    }
-
-    /// Whether each request that is sent is counted by a rate.
-    pub(super) fn counts_sends(&self) -> bool {
-        self.counts_sends.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn is_needed(&self) -> bool {
-        self.is_needed.load(Ordering::Relaxed)
-    }
-
-    /// Changes something, and wakes those who may have something to do by it.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Gate) -> T) -> T {
-        let mut gate = self.lock();
-        let changed = change(&mut gate);
-        self.look_after(&gate);
-        changed
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn look_after(&self, gate: &Gate) {
-        self.is_needed.store(gate.is_needed(), Ordering::Relaxed);
-        if self.idle.load(Ordering::Relaxed) > 0 {
-            // Whoever waits for rows of the gate, or for its end, looks again.
-            self.changed.notify_waiters();
-        }
-    }
-}
-
-fn rules(concurrency: usize, limits: &Limits, retrying: &Retrying) -> Rules {
-    let concurrency = u32::try_from(concurrency).unwrap_or(u32::MAX);
-    Rules { limits: limits.clone(), retrying: retrying.clone(), concurrency }
-}
-
-fn deadline_ns(retrying: &Retrying) -> u64 {
-    retrying.deadline.map_or(0, |deadline| u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX).max(1))
-}
-
-impl Held for SharedGate {
-    fn figures(&self, now: Instant) -> GateFigures {
-        self.lock().figures(now)
-    }
-
-    fn limits(&self) -> Limits {
-        self.lock().rules().limits.clone()
-    }
-}
-
-/// A worker that waits for something to happen.
-pub(super) struct Idle<'a>(&'a SharedGate);
-
-impl<'a> Idle<'a> {
-    pub(super) fn new(gate: &'a SharedGate) -> Self {
-        gate.idle.fetch_add(1, Ordering::Relaxed);
-        Self(gate)
-    }
-}
-
-impl Drop for Idle<'_> {
-    fn drop(&mut self) {
-        self.0.idle.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 impl Share {
     /// What is to be done at this time.
@@ -215,8 +100,7 @@ impl Share {
     /// Keeps to what was set meanwhile.
     pub(super) fn keep_to(&self, live: &Live) {
         let now = Instant::now();
-        let rules = rules(live.concurrency, &live.limits, &live.retrying);
-        self.shared.gate.set(rules, live.paused, now);
+        self.shared.gate.keep_to(live, now);
         self.shared.give_up.set(live.stop_when_failed);
         let mut schedule = self.schedule.borrow_mut();
         let places = self.part.of(live.concurrency);
@@ -315,7 +199,7 @@ impl Share {
         let was_told_when = told.is_some();
         let told = told.map(|told| told.for_).filter(|time| !time.is_zero());
         let gate = &self.shared.gate;
-        let says_nothing = told.is_none() && !end.is_refusal() && !end.is_worth_another(&gate.on);
+        let says_nothing = told.is_none() && !end.is_refusal() && !end.is_worth_another(gate.retries_on());
         if host.is_none() && says_nothing && !gate.is_needed() {
             return false;
         }
@@ -351,11 +235,7 @@ impl Share {
     /// The time that an attempt has: no more than what is left to its row.
     pub(super) fn attempt_time(&self, place: PlaceIndex, started: Instant) -> Duration {
         let timeout = self.shared.limits.timeout;
-        let deadline = self.shared.gate.deadline.load(Ordering::Relaxed);
-        if deadline == 0 {
-            return timeout;
-        }
-        let deadline = Duration::from_nanos(deadline);
+        let Some(deadline) = self.shared.gate.deadline() else { return timeout };
         let first = self.lanes.look(place, |row| row.before().map_or(started, |before| before.first));
         timeout.min((first + deadline).saturating_duration_since(started))
     }

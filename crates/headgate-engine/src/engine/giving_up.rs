@@ -1,52 +1,17 @@
 //! A run that can't succeed stops itself: each worker tells how its rows ended, as long as that can matter.
 
 use std::cell::RefMut;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::engine::share::Share;
 use crate::http::request::Preparer;
-use crate::model::limits::StopWhenFailed;
-use crate::model::message::Message;
 use crate::model::outcome::OutcomeRef;
 use crate::model::url_user::without_user;
 use crate::queue::rows::RowReceiver;
-use crate::schedule::give_up::{Ended, FailedWith, GiveUp};
+use crate::schedule::give_up::{Ended, FailedWith};
 
 /// What is in flight then has as long as it takes: attempts have an end of their own.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-
-/// Whether a run gives up, for all of its workers.
-#[derive(Debug)]
-pub struct SharedGiveUp {
-    give_up: Mutex<GiveUp>,
-    /// Nothing that is still to come can matter.
-    is_over: AtomicBool,
-    /// Why it did.
-    stopped_by: Arc<OnceLock<Message>>,
-}
-
-impl SharedGiveUp {
-    pub fn new(rule: StopWhenFailed, stopped_by: Arc<OnceLock<Message>>) -> Self {
-        let give_up = GiveUp::new(rule);
-        Self { is_over: AtomicBool::new(give_up.is_over()), give_up: Mutex::new(give_up), stopped_by }
-    }
-
-    /// Another rule, from now on.
-    pub fn set(&self, rule: StopWhenFailed) {
-        let mut give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
-        give_up.set(rule);
-        self.is_over.store(give_up.is_over(), Ordering::Relaxed);
-    }
-
-    fn ended(&self, failed: Option<FailedWith>, row: &EndedRow<'_>) -> Option<Message> {
-        let mut give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let why = give_up.ended(failed, row);
-        self.is_over.store(give_up.is_over(), Ordering::Relaxed);
-        why
-    }
-}
 
 struct EndedRow<'a> {
     outcome: OutcomeRef<'a>,
@@ -89,15 +54,14 @@ impl Share {
     /// Tells how a row ended, and stops the run if that was one failure too many.
     pub(super) fn give_up_if_it_has_to(&self, outcome: OutcomeRef<'_>, failed: bool) {
         let give_up = &self.shared.give_up;
-        if give_up.is_over.load(Ordering::Relaxed) {
+        if give_up.is_over() {
             return;
         }
         let with = match (outcome.failure, outcome.answer) {
             (Some(failure), _) => Some(FailedWith::Kind(failure.kind)),
             (None, answer) => answer.map(|answer| FailedWith::Status(answer.status)),
         };
-        if let Some(why) = give_up.ended(with.filter(|_| failed), &EndedRow { outcome, share: self }) {
-            give_up.stopped_by.set(why).unwrap_or_default();
+        if give_up.ended(with.filter(|_| failed), &EndedRow { outcome, share: self }) {
             self.drain(Instant::now() + LONGEST);
         }
     }

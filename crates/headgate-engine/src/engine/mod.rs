@@ -4,15 +4,17 @@
 mod alarm;
 mod attempt;
 pub mod failure;
-pub mod gated;
+mod gated;
 mod gathered;
-pub mod giving_up;
-mod guards;
+mod giving_up;
+mod house;
 mod lanes;
 pub mod machine;
 mod part;
 mod share;
 pub mod shared;
+pub mod shared_gate;
+pub mod shared_give_up;
 mod worker;
 
 use std::convert::Infallible;

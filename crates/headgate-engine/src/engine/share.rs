@@ -7,34 +7,29 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::Notify;
-use tokio::task::spawn_local;
-use tokio::time::MissedTickBehavior;
+use tokio::task::{AbortHandle, spawn_local};
 
 use crate::engine::alarm::Alarm;
-use crate::engine::gated::Idle;
+use crate::engine::failure::PanicGuard;
 use crate::engine::gathered::{Gathered, NothingIsKept};
-use crate::engine::guards::{DrainOnPanic, EndOnPanic, LaneGuard};
-use crate::engine::lanes::Lanes;
+use crate::engine::lanes::{Lanes, PlaceIndex};
 use crate::engine::part::Part;
 use crate::engine::shared::{Phase, Shared};
+use crate::engine::shared_gate::Idle;
 use crate::http::client::{Client, LaneState};
 use crate::http::h1::allowance::Allowance;
 use crate::http::request::Preparer;
-use crate::http::target;
-use crate::model::error::{ErrorKind, Failure, JobError};
+use crate::model::error::JobError;
 use crate::model::outcome::Outcome;
 use crate::model::row::Row;
 use crate::queue::rows::NoRows;
 use crate::schedule::gate::HostIndex;
 use crate::schedule::{Next, Schedule};
 use crate::stats::lanes::Wait;
-use crate::stats::worker::{SlowRow, Waiting, WorkerStats};
-
-/// Outcomes that have waited this long go to the sink, however few.
-const FLUSH_EVERY: Duration = Duration::from_millis(100);
+use crate::stats::worker::{Waiting, WorkerStats};
 
 pub(super) struct Share {
     pub(super) shared: Arc<Shared>,
@@ -48,7 +43,7 @@ pub(super) struct Share {
     /// What lanes were told that is not for them to do: one thing a lane at the most.
     left_over: RefCell<Vec<Next>>,
     /// Outcomes of rows that were cancelled in flight: one for each lane that ends by it.
-    cancelled: RefCell<Vec<Outcome>>,
+    pub(super) cancelled: RefCell<Vec<Outcome>>,
     pub(super) lanes: Lanes,
     /// Something has happened that the schedule may have something to say to.
     changed: Notify,
@@ -199,26 +194,6 @@ impl Share {
         self.changed.notify_one();
     }
 
-    /// Cancels a row that was drawn or is in flight here.
-    pub(super) fn cancel(&self, ordinal: u64) {
-        let now = Instant::now();
-        if self.schedule.borrow_mut().cancel(ordinal) || self.shared.gate.change(|gate| gate.cancel(ordinal, now)) {
-            self.changed.notify_one();
-        } else if let Some((row, span)) = self.lanes.cancel(ordinal) {
-            let failure = Failure::new(ErrorKind::Cancelled, "cancelled while it was in flight");
-            let outcome = self.unanswered(row, span, failure);
-            self.cancelled.borrow_mut().push(outcome);
-        }
-    }
-
-    async fn end_cancelled(&self) {
-        loop {
-            let outcome = self.cancelled.borrow_mut().pop();
-            let Some(outcome) = outcome else { return };
-            self.end_without_lane(outcome).await;
-        }
-    }
-
     /// Has a lane make an attempt at a row: one that waits, or a new one.
     fn start(self: &Rc<Self>, row: Row, host: Option<HostIndex>) {
         if let Err(row) = self.lanes.hand_over(row, host) {
@@ -298,7 +273,7 @@ impl Share {
     }
 
     /// A row has its outcome that no lane has brought. Waits where a batch is full and the sink is behind.
-    async fn end_without_lane(&self, outcome: Outcome) {
+    pub(super) async fn end_without_lane(&self, outcome: Outcome) {
         if self.record(outcome).await {
             self.flush(true).await;
         }
@@ -324,26 +299,6 @@ impl Share {
         self.changed.notify_one();
     }
 
-    async fn keep_house(self: Rc<Self>) {
-        let _panic = DrainOnPanic::new(self.clone(), "worker");
-        let mut interval = tokio::time::interval(FLUSH_EVERY);
-        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            interval.tick().await;
-            self.name_slow_row();
-            self.flush(false).await;
-        }
-    }
-
-    /// Says whom the row asks that the window is full behind, if it is one of ours.
-    fn name_slow_row(&self) {
-        let slow_row = self.shared.window.full_at().and_then(|ordinal| {
-            let target = target::parse(&self.lanes.url_of(ordinal)?).ok()?;
-            Some(SlowRow { ordinal, host: target.origin.authority().into() })
-        });
-        self.stats().slow_row = slow_row;
-    }
-
     pub(super) async fn waiting<T>(&self, wait: Wait, future: impl Future<Output = T>) -> T {
         let _waiting = Waiting::new(&self.stats, wait);
         future.await
@@ -351,5 +306,72 @@ impl Share {
 
     pub(super) fn stats(&self) -> MutexGuard<'_, WorkerStats> {
         self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run of which a worker's part has panicked would never end: its source would wait, and its lanes keep the sink waiting.
+struct EndOnPanic<'a> {
+    share: &'a Share,
+    house: AbortHandle,
+    _panic: PanicGuard,
+}
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.share.shared.end_rows();
+            self.share.lanes.end_all();
+            self.house.abort();
+        }
+    }
+}
+
+/// What panics beside it ends the share in an orderly way.
+pub(super) struct DrainOnPanic {
+    share: Rc<Share>,
+    _panic: PanicGuard,
+}
+
+impl DrainOnPanic {
+    pub(super) fn new(share: Rc<Share>, part: &'static str) -> Self {
+        let panic = share.shared.failure.on_panic(part);
+        Self { share, _panic: panic }
+    }
+}
+
+impl Drop for DrainOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.share.drain(Instant::now());
+        }
+    }
+}
+
+/// Counts a lane as long as it lives, however it ends.
+struct LaneGuard {
+    share: Rc<Share>,
+    place: PlaceIndex,
+    _panic: DrainOnPanic,
+}
+
+impl LaneGuard {
+    fn new(share: Rc<Share>, row: Row, host: Option<HostIndex>) -> Self {
+        share.stats().lanes.start(Instant::now());
+        let panic = DrainOnPanic::new(share.clone(), "lane");
+        let place = share.lanes.enter(row, host);
+        Self { share, place, _panic: panic }
+    }
+}
+
+impl Drop for LaneGuard {
+    fn drop(&mut self) {
+        if let Some(host) = self.share.lanes.take_host(self.place) {
+            self.share.shared.gate.change(|gate| gate.abandoned(host, Instant::now()));
+        }
+        if !self.share.lanes.leave(self.place) {
+            self.share.schedule.borrow_mut().free_place();
+        }
+        self.share.stats().lanes.end(Instant::now());
+        self.share.wake();
     }
 }

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
-use crate::engine::gated::SharedGate;
-use crate::engine::giving_up::SharedGiveUp;
+use crate::engine::shared_gate::SharedGate;
+use crate::engine::shared_give_up::SharedGiveUp;
 use crate::http::client::AttemptLimits;
 use crate::http::method::Methods;
 use crate::model::clock::Clock;

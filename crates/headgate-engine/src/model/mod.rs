@@ -15,6 +15,7 @@ pub mod message;
 pub mod options;
 pub mod origin;
 pub mod outcome;
+pub mod random;
 pub mod reason;
 pub mod row;
 pub mod source_size;

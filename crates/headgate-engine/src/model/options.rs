@@ -149,6 +149,13 @@ pub struct RequestOptions {
     pub insecure: bool,
 }
 
+impl RequestOptions {
+    /// Of the body of rows that bring none.
+    pub fn body_bytes(&self) -> u64 {
+        self.body.as_ref().map_or(0, |body| body.len() as u64)
+    }
+}
+
 impl Default for RequestOptions {
     fn default() -> Self {
         Self {

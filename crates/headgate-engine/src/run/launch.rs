@@ -13,9 +13,9 @@ use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
 use crate::engine::failure::FirstFailure;
-use crate::engine::gated::SharedGate;
-use crate::engine::giving_up::SharedGiveUp;
 use crate::engine::shared::Shared;
+use crate::engine::shared_gate::SharedGate;
+use crate::engine::shared_give_up::SharedGiveUp;
 use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
 use crate::http::idempotency_key::KeySalt;
@@ -108,8 +108,7 @@ impl Launch {
         let passing_over = again.map(|again| again_thread::passing_over(again, self.run.window, failure.clone()));
         let (row_sender, rows) = row_queue(passing_over);
         let (stop, phase) = Stop::new(rows.clone());
-        let done = Arc::<Done>::default();
-        let reader_gone = Arc::<OnceLock<()>>::default();
+        let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
         let notes = Arc::new(Mutex::new(self.notes));
         let clock = Clock::start();
         let started = clock.started();
@@ -125,10 +124,10 @@ impl Launch {
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
                 let limits = AttemptLimits::new(&self.request, engine.memory());
-                let gate = Arc::new(SharedGate::of(&self.run, rows.can_pass_over(), started));
+                let gate =
+                    Arc::new(SharedGate::of(&self.run, self.request.body_bytes(), rows.can_pass_over(), started));
                 held = Some(gate.clone());
-                let live =
-                    LiveRun::new(self.asked, self.set_before, (engine.clone(), room), notes.clone()).map(Arc::new)?;
+                let live = LiveRun::shared(self.asked, self.set_before, (engine.clone(), room), notes.clone())?;
                 let shared = Shared {
                     clock,
                     limits,

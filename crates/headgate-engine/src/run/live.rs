@@ -104,12 +104,12 @@ impl LiveRun {
     ///
     /// # Errors
     /// `Usage`: what was set does not go with what was asked.
-    pub(super) fn new(
+    pub(super) fn shared(
         base: Live,
         before: SetBefore,
         held: (Engine, Room),
         notes: Arc<Mutex<Vec<Message>>>,
-    ) -> Result<Self, JobError> {
+    ) -> Result<Arc<Self>, JobError> {
         let SetBefore { files, control, .. } = before;
         let (now, _) = watch::channel(Arc::new(with(&base, &control)?));
         let stamp = files.as_ref().and_then(ControlFiles::stamp);
@@ -118,7 +118,7 @@ impl LiveRun {
             let _ = files.answer(control.sequence, None);
         }
         let state = State { control, stamp, next_look: Instant::now(), held: Some(held) };
-        Ok(Self { base, now, files, state: Mutex::new(state), notes })
+        Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), notes }))
     }
 
     pub(super) fn receiver(&self) -> watch::Receiver<Arc<Live>> {

@@ -16,8 +16,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use fastrand::Rng;
-
 use super::addresses::Addresses;
 use super::host::{Head, Standing};
 use super::hosts_of_run::{Hosts, MAX_HOSTS};
@@ -28,6 +26,7 @@ use super::waits::{Hold, Lost, Waits};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::limits::{CostOf, Limits, Retrying};
 use crate::model::message::OptionName;
+use crate::model::random::Rng;
 use crate::model::row::Row;
 
 pub use super::hosts_of_run::HostIndex;
@@ -42,6 +41,22 @@ pub struct Rules {
     pub retrying: Retrying,
     /// In flight at the most, over all hosts.
     pub concurrency: u32,
+    /// Of the body of rows that bring none.
+    pub body_bytes: u64,
+}
+
+impl Rules {
+    fn cost_of(&self, row: &Row) -> u64 {
+        let extra = row.extra.as_ref();
+        match self.limits.cost.as_ref().map(|cost| &cost.of) {
+            None => 0,
+            Some(CostOf::Column(_)) => extra.and_then(|extra| extra.cost).unwrap_or(1),
+            Some(CostOf::BodyBytes) => {
+                let own = extra.and_then(|extra| extra.body.as_ref());
+                own.map_or(self.body_bytes, |body| body.len() as u64)
+            }
+        }
+    }
 }
 
 /// What is to be done now.
@@ -259,8 +274,7 @@ impl Gate {
         let (hold, until) = if let Some(until) = self.rate.as_ref().and_then(|pace| at(&pace.starts, 1)) {
             (Hold::Rate, until)
         } else {
-            let of = self.rules.limits.cost.as_ref().map(|cost| &cost.of);
-            let cost = cost_of(of, self.hosts.at(index).peek(head)?);
+            let cost = self.rules.cost_of(self.hosts.at(index).peek(head)?);
             (Hold::Cost, self.cost.as_ref().and_then(|meter| at(meter, cost))?)
         };
         self.waits.held_by(Some(hold), now);
@@ -269,7 +283,7 @@ impl Gate {
     }
 
     fn start(&mut self, index: HostIndex, row: &Row, now: Instant) {
-        let cost = cost_of(self.rules.limits.cost.as_ref().map(|cost| &cost.of), row);
+        let cost = self.rules.cost_of(row);
         let host = self.hosts.at(index);
         host.in_flight += 1;
         match row.before() {
@@ -310,15 +324,5 @@ impl Gate {
     /// Nothing starts, until it is told otherwise.
     pub fn pause(&mut self, is_paused: bool) {
         self.is_paused = is_paused;
-    }
-}
-
-fn cost_of(of: Option<&CostOf>, row: &Row) -> u64 {
-    match of {
-        None => 0,
-        Some(CostOf::Column(_)) => row.extra.as_ref().and_then(|extra| extra.cost).unwrap_or(1),
-        Some(CostOf::BodyBytes) => {
-            row.extra.as_ref().and_then(|extra| extra.body.as_ref()).map_or(0, |body| body.len() as u64)
-        }
     }
 }

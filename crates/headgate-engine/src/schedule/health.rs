@@ -7,9 +7,8 @@
 
 use std::time::{Duration, Instant};
 
-use fastrand::Rng;
-
 use crate::model::limits::Retrying;
+use crate::model::random::Rng;
 
 /// Failures in a row after which a host is only probed.
 const TRIP: u32 = 20;

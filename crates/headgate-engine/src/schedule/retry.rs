@@ -6,11 +6,10 @@
 
 use std::time::{Duration, Instant};
 
-use fastrand::Rng;
-
 use crate::model::error::ErrorKind;
 use crate::model::limits::{RetryOn, Retrying};
 use crate::model::outcome::OutcomeRef;
+use crate::model::random::Rng;
 use crate::model::row::Before;
 
 /// How an attempt ended, as far as its row's fate depends on it.

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::message;
 use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
+pub use crate::stats::bound_kind::BoundKind;
 use crate::stats::held::HeldStretch;
 use crate::stats::lanes::{LaneTime, Wait};
 
@@ -28,40 +29,6 @@ const MOST: f64 = 0.5;
 
 /// With less than this share of the concurrency in flight there were too few rows, and more concurrency would not help.
 const FEW: f64 = 0.5;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BoundKind {
-    Concurrency,
-    Machine,
-    Input,
-    /// No row is read, because one read long before has not ended.
-    Window,
-    Output,
-    /// Undoing content codings.
-    Decoding,
-    Memory,
-    /// Looking up names.
-    Names,
-    /// The rate of the run.
-    Rate,
-    /// The limit on costs.
-    Cost,
-    HostRate,
-    HostConcurrency,
-    /// A host asked to be left alone.
-    Pause,
-    /// A host refuses everything.
-    Refusing,
-    /// Rows wait for their next attempt.
-    Retries,
-    /// Somebody has paused the job.
-    Paused,
-    /// Most rows fail: to be faster would not help.
-    Failures,
-    /// Too little happened to tell.
-    Nothing,
-}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct BoundBy {

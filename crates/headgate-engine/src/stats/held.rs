@@ -9,7 +9,7 @@ use crate::model::limits::{HostConcurrency, Limits};
 use crate::model::message::{Message, OptionName};
 use crate::schedule::gate::{GateFigures, HeldHost};
 use crate::schedule::waits::{Hold, Lost};
-use crate::stats::bottleneck::BoundKind;
+use crate::stats::bound_kind::BoundKind;
 
 /// The gate of a run, to look at.
 pub trait Held: Debug + Send + Sync {

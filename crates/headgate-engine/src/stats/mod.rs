@@ -1,6 +1,7 @@
 //! What a job does, in figures of constant size: counters and histograms, never a list of latencies.
 
 pub mod bottleneck;
+pub mod bound_kind;
 pub mod failures;
 pub mod held;
 pub mod lanes;

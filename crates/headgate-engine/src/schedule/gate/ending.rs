@@ -21,7 +21,11 @@ impl Gate {
         ended: &Ended,
         now: Instant,
     ) -> Fate {
-        let fate = fate(&self.rules.retrying, &ended.end, &ended.asked, now, &mut self.rng);
+        let fate = match fate(&self.rules.retrying, &ended.end, &ended.asked, now, &mut self.rng) {
+            // Nothing starts any more: what it came to is its result.
+            Fate::Again(_) if self.is_stopped => Fate::Final,
+            fate => fate,
+        };
         let has_news = ended.told.is_some() || ended.end.is_refusal() || self.in_trouble > 0;
         let known = index.or_else(|| has_news.then(|| name().map(|name| self.host(&name, now))).flatten());
         let Some(known) = known else { return fate };
@@ -65,7 +69,8 @@ impl Gate {
             };
             *self.pauses.entry(count).or_default() += 1;
         }
-        if ended.end.is_refusal() {
+        // Who wants each row asked once, whatever comes of it, wants no probes.
+        if ended.end.is_refusal() && self.rules.retrying.retries > 0 {
             host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(
                 ended.asked.before.is_none(),
                 now,

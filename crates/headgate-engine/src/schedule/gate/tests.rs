@@ -9,7 +9,7 @@ use crate::model::limits::{HostConcurrency, LimitBy, PerHost};
 use crate::schedule::retry::Fate;
 
 fn rules() -> Rules {
-    Rules { limits: Limits::default(), retrying: Retrying::default(), concurrency: 100 }
+    Rules { limits: Limits::default(), retrying: Retrying::default(), concurrency: 100, body_bytes: 0 }
 }
 
 fn end(status: u16) -> AttemptEnd {

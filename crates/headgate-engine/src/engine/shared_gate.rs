@@ -1,0 +1,134 @@
+//! The gate of a run as its workers share it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use crate::model::limits::{Limits, RetryOn, Retrying};
+use crate::model::live::Live;
+use crate::model::options::RunOptions;
+use crate::schedule::gate::{Gate, GateFigures, Rules};
+use crate::stats::held::Held;
+
+/// The gate of a run, and who is to be woken when something changes there.
+#[derive(Debug)]
+pub struct SharedGate {
+    gate: Mutex<Gate>,
+    /// See [`Gate::is_needed`].
+    is_needed: AtomicBool,
+    /// Something may start that could not.
+    pub(super) changed: Notify,
+    /// Workers that have places and nothing to start.
+    idle: AtomicUsize,
+    /// Each request that is sent is counted by a rate.
+    counts_sends: AtomicBool,
+    /// In nanoseconds; 0: rows have no deadline.
+    deadline: AtomicU64,
+    /// What is worth another attempt: it never changes.
+    on: RetryOn,
+}
+
+impl SharedGate {
+    /// Of a run that begins now; `body_bytes`: of the body of rows that bring none; `can_pass_over`: its input can be read again.
+    pub fn of(run: &RunOptions, body_bytes: u64, can_pass_over: bool, now: Instant) -> Self {
+        let rules = rules(run.concurrency, &run.limits, &run.retrying, body_bytes);
+        let gate = Gate::new(rules, can_pass_over, fastrand::u64(..), now);
+        Self {
+            is_needed: AtomicBool::new(gate.is_needed()),
+            counts_sends: AtomicBool::new(gate.rules().limits.has_rates()),
+            deadline: AtomicU64::new(deadline_ns(&gate.rules().retrying)),
+            on: gate.rules().retrying.on.clone(),
+            gate: Mutex::new(gate),
+            changed: Notify::new(),
+            idle: AtomicUsize::new(0),
+        }
+    }
+
+    /// Keeps to what was set meanwhile.
+    pub(super) fn keep_to(&self, live: &Live, now: Instant) {
+        self.counts_sends.store(live.limits.has_rates(), Ordering::Relaxed);
+        self.deadline.store(deadline_ns(&live.retrying), Ordering::Relaxed);
+        self.change(|gate| {
+            let body_bytes = gate.rules().body_bytes;
+            gate.set(rules(live.concurrency, &live.limits, &live.retrying, body_bytes), now);
+            gate.pause(live.paused);
+        });
+    }
+
+    /// What is worth another attempt.
+    pub(super) fn retries_on(&self) -> &RetryOn {
+        &self.on
+    }
+
+    /// What a row has for all of its attempts.
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        let deadline = self.deadline.load(Ordering::Relaxed);
+        (deadline > 0).then(|| Duration::from_nanos(deadline))
+    }
+
+    /// Whether each request that is sent is counted by a rate.
+    pub(super) fn counts_sends(&self) -> bool {
+        self.counts_sends.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_needed(&self) -> bool {
+        self.is_needed.load(Ordering::Relaxed)
+    }
+
+    /// Changes something, and wakes those who may have something to do by it.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Gate) -> T) -> T {
+        let mut gate = self.lock();
+        let changed = change(&mut gate);
+        self.look_after(&gate);
+        changed
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn look_after(&self, gate: &Gate) {
+        self.is_needed.store(gate.is_needed(), Ordering::Relaxed);
+        if self.idle.load(Ordering::Relaxed) > 0 {
+            // Whoever waits for rows of the gate, or for its end, looks again.
+            self.changed.notify_waiters();
+        }
+    }
+}
+
+fn rules(concurrency: usize, limits: &Limits, retrying: &Retrying, body_bytes: u64) -> Rules {
+    let concurrency = u32::try_from(concurrency).unwrap_or(u32::MAX);
+    Rules { limits: limits.clone(), retrying: retrying.clone(), concurrency, body_bytes }
+}
+
+fn deadline_ns(retrying: &Retrying) -> u64 {
+    retrying.deadline.map_or(0, |deadline| u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX).max(1))
+}
+
+impl Held for SharedGate {
+    fn figures(&self, now: Instant) -> GateFigures {
+        self.lock().figures(now)
+    }
+
+    fn limits(&self) -> Limits {
+        self.lock().rules().limits.clone()
+    }
+}
+
+/// A worker that waits for something to happen.
+pub(super) struct Idle<'a>(&'a SharedGate);
+
+impl<'a> Idle<'a> {
+    pub(super) fn new(gate: &'a SharedGate) -> Self {
+        gate.idle.fetch_add(1, Ordering::Relaxed);
+        Self(gate)
+    }
+}
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.idle.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,37 @@
+//! What can hold a job back, in one word.
+
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoundKind {
+    Concurrency,
+    Machine,
+    Input,
+    /// No row is read, because one read long before has not ended.
+    Window,
+    Output,
+    /// Undoing content codings.
+    Decoding,
+    Memory,
+    /// Looking up names.
+    Names,
+    /// The rate of the run.
+    Rate,
+    /// The limit on costs.
+    Cost,
+    HostRate,
+    HostConcurrency,
+    /// A host asked to be left alone.
+    Pause,
+    /// A host refuses everything.
+    Refusing,
+    /// Rows wait for their next attempt.
+    Retries,
+    /// Somebody has paused the job.
+    Paused,
+    /// Most rows fail: to be faster would not help.
+    Failures,
+    /// Too little happened to tell.
+    Nothing,
+}
