@@ -18,7 +18,7 @@ COMMIT_EVERY_S = 0.2
 def job_of(server: str, directory: Path, source: str, *flags: str) -> Job:
     expected = mixture(server, ROWS)
     out = directory / "out"
-    bounds = ["-c", str(CONCURRENCY), "--commit-every-s", str(COMMIT_EVERY_S)]
+    bounds = ["-c", str(CONCURRENCY), "--commit-every-s", str(COMMIT_EVERY_S), "--retries", "0"]
     return Job(
         arguments=["fetch", write_urls(directory / source, expected), "-o", out, *bounds, *flags],
         directory=out,

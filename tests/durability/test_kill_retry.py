@@ -34,13 +34,13 @@ def test_killed_at_any_instant_a_retry_loses_nothing_and_doubles_nothing(form: s
         ill = endings(server, healed=False)
         source = write_urls(tmp_path / "urls.txt", ill)
         # Parts so small that there are many, each of which a retry replaces by a commit.
-        headgate("fetch", source, "-o", out, "--format", form, "--part-bytes", "16KiB", check=3)
+        headgate("fetch", source, "-o", out, "--format", form, "--part-bytes", "16KiB", "--retries", "0", check=3)
         assert [] == ledger.mistakes(out, ill)
     failed = sum(ending.series == "failed" for ending in ill)
     assert len(list(out.glob("failed-*"))) > KILLS
 
     chance = random.Random(form)  # noqa: S311 - no secret
-    command: list[str | Path] = ["retry", out, "-c", "16"]
+    command: list[str | Path] = ["retry", out, "-c", "16", "--retries", "0"]
     with serving("--port", server.rpartition(":")[2], "--delay", "0..0.02") as same, watching(same) as watched:
         assert server == same
         well = endings(server, healed=True)

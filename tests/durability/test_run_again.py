@@ -21,7 +21,7 @@ class Again:
         self.expected = mixture(server, ROWS)
         self.source = write_urls(directory / "urls.txt", self.expected)
         self.asked = stats(server)["requests"]
-        flags = ["--format", form, "-c", "16", "--commit-every-s", "0.2"]
+        flags = ["--format", form, "-c", "16", "--commit-every-s", "0.2", "--retries", "0"]
         self.command: list[str | Path] = ["fetch", self.source, "-o", self.out, *flags]
 
     def requests(self) -> int:

@@ -104,7 +104,8 @@ def outcomes(server: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     methods = {"body-after-head": "HEAD"}
     lines = [f"{server}/fault/{name},{methods.get(name, 'GET')}\n" for name in EXPECTED]
     (directory / "rows.csv").write_text("url,method\n" + "".join(lines))
-    flags = ["--timeout-s", str(TIMEOUT_S), "--max-body-bytes", str(MAX_BODY_BYTES), "-c", str(len(EXPECTED))]
+    flags = ["--timeout-s", str(TIMEOUT_S), "--max-body-bytes", str(MAX_BODY_BYTES)]
+    flags += ["-c", str(len(EXPECTED)), "--retries", "0"]
     headgate("fetch", directory / "rows.csv", "-o", directory / "out", *flags, check=3)
     found = rows(directory / "out")
     assert list(range(len(EXPECTED))) == [row["row"] for row in found]
@@ -127,7 +128,7 @@ def test_a_fault_ends_as_one_outcome_of_its_kind(
 
 
 def test_a_connection_that_nobody_accepts_is_connect(tmp_path: Path) -> None:
-    headgate("fetch", "http://127.0.0.1:1/", "-o", tmp_path / "out", check=3)
+    headgate("fetch", "http://127.0.0.1:1/", "-o", tmp_path / "out", "--retries", "0", check=3)
     assert ["connect"] == [row["error"] for row in rows(tmp_path / "out")]
 
 
@@ -137,9 +138,9 @@ def test_a_server_that_does_not_answer_a_handshake_is_connect_timeout_which_only
     out = tmp_path / "out"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}/"
-        headgate("fetch", url, "-o", out, "--connect-timeout-s", "0.2", check=3)
+        headgate("fetch", url, "-o", out, "--connect-timeout-s", "0.2", "--retries", "0", check=3)
         for only, attempts in [("connect", 1), ("connect_timeout", 2), ("timeout", 3)]:
-            headgate("retry", out, "--only", only, "--connect-timeout-s", "0.2", check=3)
+            headgate("retry", out, "--only", only, "--connect-timeout-s", "0.2", "--retries", "0", check=3)
             assert [("connect_timeout", attempts)] == [(row["error"], row["attempts"]) for row in rows(out)]
 
 

@@ -219,7 +219,7 @@ def test_a_job_that_was_interrupted_is_planned_from_where_it_stopped(tmp_path: P
     with serving() as server:
         lines = [f"{server}/{row}" for row in range(5)] + [f"{server}/fault/hang-before-headers"] * 3
         urls.write_text("\n".join(lines) + "\n")
-        headgate("fetch", urls, "-o", out, "-q", "--timeout-s", "1", check=3)
+        headgate("fetch", urls, "-o", out, "-q", "--timeout-s", "1", "--retries", "0", check=3)
     # The rows of a job that grew are known to be more.
     with urls.open("a") as file:
         file.write("http://127.0.0.1:1/more\n" * 2)

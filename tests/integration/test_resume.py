@@ -52,7 +52,7 @@ def test_a_finished_job_with_failed_rows_names_the_ways_on_and_asks_nothing(tmp_
     out, summary_file = tmp_path / "out", tmp_path / "s.json"
     with changing() as origin:
         origin.statuses["/2"] = 503
-        command = ("fetch", f"{origin.url}/[1-3]", "-o", out)
+        command = ("fetch", f"{origin.url}/[1-3]", "-o", out, "--retries", "0")
         headgate(*command, check=3)
         again = headgate(*command, "--summary", summary_file, check=3)
         assert (

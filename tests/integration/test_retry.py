@@ -14,7 +14,7 @@ from support.run import LONGEST_S, headgate, serving, started, wait_for_requests
 def failing(origin: Origin, out: Path, *flags: str) -> None:
     """Runs a job of ten rows of which three fail."""
     origin.statuses |= {"/2": 503, "/4": 429, "/6": 500}
-    headgate("fetch", f"{origin.url}/[1-10]", "-o", out, *flags, check=3)
+    headgate("fetch", f"{origin.url}/[1-10]", "-o", out, "--retries", "0", *flags, check=3)
     origin.requests.clear()
 
 
@@ -27,7 +27,7 @@ def test_rows_that_are_answered_now_are_no_longer_failed(tmp_path: Path) -> None
     with changing() as origin:
         failing(origin, out)
         origin.statuses = {"/4": 429}
-        done = headgate("retry", out, "--summary", summary_file, check=3)
+        done = headgate("retry", out, "--retries", "0", "--summary", summary_file, check=3)
         assert ["/2", "/4", "/6"] == paths(origin)
         lines = done.stderr.splitlines()
         assert lines[0].startswith("done: 3 rows retried in ")
@@ -101,7 +101,7 @@ def test_what_is_no_valid_request_is_asked_again_only_by_name(tmp_path: Path) ->
     with changing() as origin:
         urls.write_text(f"no URL\n{origin.url}/2\n")
         origin.statuses["/2"] = 503
-        headgate("fetch", urls, "-o", out, check=3)
+        headgate("fetch", urls, "-o", out, "--retries", "0", check=3)
         origin.statuses.clear()
         done = headgate("retry", out, check=3)
         note = (
@@ -128,7 +128,7 @@ def test_mistakes_and_missing_jobs_exit_with_2(tmp_path: Path) -> None:
 def test_rows_of_standard_input_cannot_be_asked_again(tmp_path: Path) -> None:
     with changing() as origin:
         origin.statuses["/1"] = 503
-        headgate("fetch", "-", "-o", tmp_path / "out", stdin=f"{origin.url}/1\n", check=3)
+        headgate("fetch", "-", "-o", tmp_path / "out", "--retries", "0", stdin=f"{origin.url}/1\n", check=3)
         refused = headgate("retry", tmp_path / "out", check=2)
     assert "can't be read again: its failed rows can't be requested again" in refused.errors()[0]
 
@@ -137,8 +137,8 @@ def test_rows_of_standard_input_cannot_be_asked_again(tmp_path: Path) -> None:
 def test_a_retry_that_is_stopped_goes_on(code: int, number: signal.Signals, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving("--status", "503", "--delay", "0..0.1") as server:
-        headgate("fetch", f"{server}/[1-500]", "-o", out, "-c", "100", check=3)
-        with started("retry", out, "-c", "20") as process:
+        headgate("fetch", f"{server}/[1-500]", "-o", out, "-c", "100", "--retries", "0", check=3)
+        with started("retry", out, "-c", "20", "--retries", "0") as process:
             wait_for_requests(server, 600)
             process.send_signal(number)
             _, stderr = process.communicate(timeout=LONGEST_S)
@@ -146,14 +146,14 @@ def test_a_retry_that_is_stopped_goes_on(code: int, number: signal.Signals, tmp_
         assert "run the same command again to resume" == stderr.splitlines()[-1]
         assert list(range(500)) == [row["row"] for row in rows(out)]
         assert {1, 2} == {row["attempts"] for row in rows(out)}
-        headgate("retry", out, "-c", "100", "-q", check=3)
+        headgate("retry", out, "-c", "100", "-q", "--retries", "0", check=3)
     assert list(range(500)) == [row["row"] for row in rows(out)]
 
 
 def test_quiet_says_nothing(tmp_path: Path) -> None:
     with changing() as origin:
         failing(origin, tmp_path / "out")
-        assert "" == headgate("retry", tmp_path / "out", "-q", check=3).stderr
+        assert "" == headgate("retry", tmp_path / "out", "-q", "--retries", "0", check=3).stderr
 
 
 def test_a_retry_of_nothing_needs_no_credentials(server: str, tmp_path: Path) -> None:

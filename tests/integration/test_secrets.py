@@ -47,7 +47,7 @@ def test_two_credentials_for_one_header_are_refused_with_both_names(server: str,
 
 
 def test_a_renewed_token_goes_on_and_a_forgotten_one_is_refused(tmp_path: Path) -> None:
-    out, url = tmp_path / "out", "/status/503"
+    out, url = tmp_path / "out", "/status/501"
     with serving() as server:
         begun = ("fetch", f"{server}{url}", "-o", out, "-H", "X-A: 1")
         headgate(*begun, "-H", f"Authorization: {PASSWORD}", check=3)
@@ -65,9 +65,9 @@ def test_a_password_in_a_url_is_sent_and_stands_in_nothing_that_is_written(tmp_p
     urls, summary = tmp_path / "urls.txt", tmp_path / "summary.json"
     with serving() as server:
         with_user = server.replace("//", f"//me:{PASSWORD}@")
-        urls.write_text(f"{with_user}/echo\n{with_user}/status/503\nhttp://me:{PASSWORD}@:0/\n")
+        urls.write_text(f"{with_user}/echo\n{with_user}/status/501\nhttp://me:{PASSWORD}@:0/\n")
         told = []
-        for name, source in (("pattern", f"{with_user}/{{echo,status/503}}"), ("file", str(urls))):
+        for name, source in (("pattern", f"{with_user}/{{echo,status/501}}"), ("file", str(urls))):
             out = tmp_path / name
             done = headgate("fetch", source, "-o", out, "--summary", summary, "-c", "1", check=3)
             told += [done.stderr, summary.read_text()]

@@ -17,7 +17,9 @@ def test_a_summary_is_read_with_its_parts() -> None:
 
 
 def test_a_summary_is_written_under_the_names_it_was_read_from() -> None:
-    assert json.loads(Summary.from_json(summary_json()).to_json()) == SUMMARY
+    retried = {"retries": {"status:503": 5}, "not_repeated": 2, "lost_s": {"rate": 1.25}, "pauses": {"a.example": 3}}
+    for changes in ({}, retried):
+        assert json.loads(Summary.from_json(summary_json(**changes)).to_json()) == SUMMARY | changes
 
 
 def test_a_summary_survives_writing_and_reading() -> None:
@@ -27,9 +29,11 @@ def test_a_summary_survives_writing_and_reading() -> None:
 
 
 def test_a_summary_of_an_earlier_engine_is_read() -> None:
-    older = {name: value for name, value in SUMMARY.items() if name not in ("abandoned", "rows_known", "job")}
+    newer = ("abandoned", "rows_known", "job", "stopped_by", "retries", "not_repeated", "lost_s", "pauses")
+    older = {name: value for name, value in SUMMARY.items() if name not in newer}
     summary = Summary.from_json(json.dumps(older))
-    assert (0, None, None) == (summary.abandoned, summary.rows_known, summary.job)
+    assert (0, None, None, None) == (summary.abandoned, summary.rows_known, summary.job, summary.stopped_by)
+    assert ({}, 0, {}, {}) == (summary.retries, summary.not_repeated, summary.lost_s, summary.pauses)
     earlier = {name: value for name, value in SNAPSHOT.items() if name != "rows_before"}
     assert 0 == Snapshot.from_json(json.dumps(earlier)).rows_before
 
