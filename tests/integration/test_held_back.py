@@ -1,0 +1,98 @@
+"""A host that is held back keeps nobody else waiting, also where more of its rows come first than fit into memory."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headgate as package
+from support.results import table
+from support.run import LONGEST_S, headgate, serving, started, stats, wait_for
+
+HELD: Final = 250_000
+"""More than may wait in memory, which is 200,000."""
+OTHERS: Final = 1_000
+
+
+@contextmanager
+def two_servers(*flags: str) -> Iterator[tuple[str, str]]:
+    """Two hosts; the first has these flags."""
+    with serving(*flags) as held, serving("--host", "127.0.0.2") as other:
+        yield held, other
+
+
+def sorted_by_host(path: Path, held: str, other: str) -> Path:
+    """All rows of the one host, then those of the other."""
+    urls = [f"{held}/{row}" for row in range(HELD)] + [f"{other}/{row}" for row in range(OTHERS)]
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({"url": urls}), path, row_group_size=50_000)
+    else:
+        path.write_text("".join(f"{url}\n" for url in urls))
+    return path
+
+
+def requests(server: str) -> int:
+    seen: int = stats(server)["requests"]
+    return seen
+
+
+def assert_each_row_is_answered_once(out: Path) -> None:
+    found = table(out)
+    assert list(range(HELD + OTHERS)) == found["row"].to_pylist()
+    assert {200} == set(found["status"].to_pylist())
+
+
+@pytest.mark.parametrize("source", ["urls.txt", "urls.parquet"])
+def test_rows_that_do_not_fit_into_memory_let_others_pass_and_are_read_again(source: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with two_servers() as (held, other):
+        rows = sorted_by_host(tmp_path / source, held, other)
+        with package.start(rows, out, rate_per_host={"127.0.0.1": "1/h"}, progress=False) as run:
+            wait_for(lambda: requests(other) == OTHERS)
+            assert 1 == requests(held), "it is held back as before"
+            run.set(rate_per_host=None)
+        assert (HELD, OTHERS) == (requests(held), requests(other)), "nothing is asked twice"
+    assert_each_row_is_answered_once(out)
+
+
+def test_a_pipe_stops_being_read_and_what_is_bound_says_so_and_nothing_is_lost(tmp_path: Path) -> None:
+    out, pipe = tmp_path / "out", tmp_path / "urls.txt"
+    os.mkfifo(pipe)
+    with two_servers() as (held, other):
+        feeding = threading.Thread(target=sorted_by_host, args=(pipe, held, other), daemon=True)
+        feeding.start()
+        with package.start(pipe, out, rate_per_host={"127.0.0.1": "1/h"}, progress=False) as run:
+            wait_for(lambda: run.snapshot().bound_by.text.startswith("bound by the input: the 200,"))
+            assert "most of them for 127.0.0.1" in run.snapshot().bound_by.text
+            assert (1, 0) == (requests(held), requests(other)), "what comes after these rows was not read"
+            run.set(rate_per_host=None)
+        feeding.join()
+        assert (HELD, OTHERS) == (requests(held), requests(other))
+    assert_each_row_is_answered_once(out)
+
+
+def test_a_host_that_asked_for_a_pause_is_left_alone_while_all_others_are_answered(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with two_servers("--api-rate", "1/50m") as (held, other):
+        rows = sorted_by_host(tmp_path / "urls.txt", held, other)
+        command = ("fetch", rows, "-o", out, "-c", "64", "--grace-s", "0")
+        with started(*command) as job:
+            wait_for(lambda: requests(other) == OTHERS)
+            asked = requests(held)
+            job.send_signal(signal.SIGINT)
+            _, told = job.communicate(timeout=LONGEST_S)
+        assert 130 == job.returncode, told
+        assert asked == requests(held), "nobody asks before the time that it named"
+        assert asked <= 64, "those that were in flight when it asked for a pause"
+        assert 1 + OTHERS == table(out).num_rows, "waiting rows are left undone"
+    with serving("--port", held.rpartition(":")[2]), serving("--host", "127.0.0.2", "--port", other.rpartition(":")[2]):
+        headgate(*command, check=0)
+        assert (HELD - 1, 0) == (requests(held), requests(other))
+    assert_each_row_is_answered_once(out)
