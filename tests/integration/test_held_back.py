@@ -1,5 +1,6 @@
 """A host that is held back keeps nobody else waiting, also where more of its rows come first than fit into memory."""
 
+import json
 import os
 import signal
 import threading
@@ -96,3 +97,14 @@ def test_a_host_that_asked_for_a_pause_is_left_alone_while_all_others_are_answer
         headgate(*command, check=0)
         assert (HELD - 1, 0) == (requests(held), requests(other))
     assert_each_row_is_answered_once(out)
+
+
+@pytest.mark.xfail(reason="each probe is one of the rows that are always refused")
+def test_a_host_that_refuses_some_rows_in_a_row_is_not_taken_for_one_that_refuses_everything(tmp_path: Path) -> None:
+    summary, urls = tmp_path / "summary.json", tmp_path / "urls.txt"
+    with serving() as server:
+        paths = [f"status/503?{row}" for row in range(100)] + [str(row) for row in range(1_000)]
+        urls.write_text("".join(f"{server}/{path}\n" for path in paths))
+        flags = ("-c", "4", "--retries", "1", "--retry-delay-s", "0.1", "--host-down-after-s", "5")
+        headgate("fetch", urls, "--format", "none", *flags, "--summary", summary, check=3)
+    assert {"status:503": 100} == json.loads(summary.read_text())["errors"]
