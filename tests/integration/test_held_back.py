@@ -106,5 +106,6 @@ def test_a_host_that_refuses_some_rows_in_a_row_is_not_taken_for_one_that_refuse
         paths = [f"status/503?{row}" for row in range(100)] + [str(row) for row in range(1_000)]
         urls.write_text("".join(f"{server}/{path}\n" for path in paths))
         flags = ("-c", "4", "--retries", "1", "--retry-delay-s", "0.1", "--host-down-after-s", "5")
+        flags += ("--stop-when-failed", "never")
         headgate("fetch", urls, "--format", "none", *flags, "--summary", summary, check=3)
     assert {"status:503": 100} == json.loads(summary.read_text())["errors"]
