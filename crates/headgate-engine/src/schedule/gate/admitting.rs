@@ -13,6 +13,9 @@ use crate::schedule::host::{Host, Parked};
 impl Gate {
     /// A row that was drawn, and the host that it goes to; `None`: it can't be sent to any.
     pub fn offer(&mut self, mut row: Row, name: Option<&str>, now: Instant) {
+        if self.is_stopped {
+            return;
+        }
         let is_new = self.newest.is_none_or(|newest| row.ordinal > newest);
         if is_new {
             self.newest = Some(row.ordinal);
