@@ -201,3 +201,16 @@ fn the_rows_of_a_host_that_refuses_everything_end_as_host_down() {
     assert!(down >= 100, "{:?}", summary.errors);
     assert!(rows.iter().all(|row| matches!(row.kind(), Some("host_down" | "connect"))));
 }
+
+#[test]
+fn a_job_that_stops_itself_ends_although_rows_wait_to_be_asked_again() {
+    let (server, _) = server(|_, _| {
+        std::thread::sleep(Duration::from_millis(20));
+        "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".into()
+    });
+    let mut rig = Rig::new(server.url("/[1-3000]")).concurrency(64, 2);
+    rig.options.run.stop_when_failed = StopWhenFailed::Count(3);
+    rig.options.run.retrying = Retrying { retries: 1, ..quick() };
+    let (_, summary) = run(&rig);
+    assert!(summary.stopped_by.is_some());
+}

@@ -99,6 +99,9 @@ impl Gate {
         due: Instant,
         now: Instant,
     ) {
+        if self.is_stopped {
+            return;
+        }
         let before = row.before();
         let first = before.map_or(started, |before| before.first);
         row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first });

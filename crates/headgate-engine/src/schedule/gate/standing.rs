@@ -8,7 +8,7 @@ use crate::schedule::pace::{Meter, Pace};
 use crate::schedule::waits::Hold;
 
 impl Gate {
-    /// Nothing starts any more: rows that wait are left undone.
+    /// Nothing starts any more: rows that wait are left undone, and so are those that still come.
     pub fn stop(&mut self, now: Instant) {
         self.is_stopped = true;
         self.hostless.clear();
