@@ -156,8 +156,7 @@ impl Share {
             return until;
         }
         let (Some(first), _) = rows.passed_over() else { return until };
-        let is_wanted = gate.is_hungry() || rows.frontier_stalled() && gate.is_half_empty();
-        if !is_wanted {
+        if !gate.is_hungry() && !gate.is_empty() {
             return until;
         }
         let pause_ends = again.ended_at.map(|ended| ended + again.last_took * PAUSES_BETWEEN_READINGS);
