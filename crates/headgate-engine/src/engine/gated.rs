@@ -40,8 +40,10 @@ pub struct SharedGate {
     is_needed: AtomicBool,
     /// Something may start that could not.
     pub(super) changed: Notify,
-    /// Workers that have places and nothing to start.
+    /// Workers that have nothing to start.
     idle: AtomicUsize,
+    /// Rises with whatever may give others something to do: who is about to wait looks whether he has missed any.
+    news: AtomicU64,
     /// Each request that is sent is counted by a rate.
     counts_sends: AtomicBool,
     /// In nanoseconds; 0: rows have no deadline.
@@ -63,6 +65,7 @@ impl SharedGate {
             gate: Mutex::new(gate),
             changed: Notify::new(),
             idle: AtomicUsize::new(0),
+            news: AtomicU64::new(0),
         }
     }
 
@@ -90,7 +93,12 @@ impl SharedGate {
         let mut gate = self.lock();
         let changed = change(&mut gate);
         self.look_after(&gate);
+        self.tell();
         changed
+    }
+
+    fn has_rows(&self) -> bool {
+        !self.lock().is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, Gate> {
@@ -99,10 +107,20 @@ impl SharedGate {
 
     fn look_after(&self, gate: &Gate) {
         self.is_needed.store(gate.is_needed(), Ordering::Relaxed);
-        if self.idle.load(Ordering::Relaxed) > 0 {
-            // Whoever waits for rows of the gate, or for its end, looks again.
+    }
+
+    /// Whoever waits for rows of the gate, or for its end, looks again.
+    pub(super) fn tell(&self) {
+        // Whoever begins to wait does so the other way round: one of both sees the other.
+        self.news.fetch_add(1, Ordering::SeqCst);
+        if self.idle.load(Ordering::SeqCst) > 0 {
             self.changed.notify_waiters();
         }
+    }
+
+    /// How much was told so far.
+    pub(super) fn news(&self) -> u64 {
+        self.news.load(Ordering::SeqCst)
     }
 }
 
@@ -130,7 +148,7 @@ pub(super) struct Idle<'a>(&'a SharedGate);
 
 impl<'a> Idle<'a> {
     pub(super) fn new(gate: &'a SharedGate) -> Self {
-        gate.idle.fetch_add(1, Ordering::Relaxed);
+        gate.idle.fetch_add(1, Ordering::SeqCst);
         Self(gate)
     }
 }
@@ -144,16 +162,24 @@ impl Drop for Idle<'_> {
 impl Share {
     /// What is to be done at this time.
     pub(super) fn next_at(self: &Rc<Self>, now: Instant) -> Next {
+        // Before the look: what is told meanwhile counts as not seen.
+        self.seen.set(self.shared.gate.news());
         let mut schedule = self.schedule.borrow_mut();
-        if !self.shared.gate.is_needed() || schedule.is_draining() {
+        if schedule.is_draining() {
             return schedule.next(now);
         }
-        self.next_through_gate(&mut schedule, now)
+        let next =
+            if self.shared.gate.is_needed() { self.next_through_gate(&mut schedule, now) } else { schedule.next(now) };
+        // Who has no places draws nothing, and so is not told that there is nothing more.
+        let is_over = matches!(next, Next::Wait) && schedule.places() == 0 && schedule.taken() == 0;
+        if is_over && self.shared.rows.has_ended() && !self.shared.gate.has_rows() { Next::Ended } else { next }
     }
 
     fn next_through_gate(self: &Rc<Self>, schedule: &mut Schedule, now: Instant) -> Next {
         let mut gate = self.shared.gate.lock();
-        for row in schedule.take_drawn() {
+        let drawn = schedule.take_drawn();
+        let mut is_news = !drawn.is_empty();
+        for row in drawn {
             self.offer(&mut gate, row, now);
         }
         let mut chunks = 0;
@@ -171,6 +197,7 @@ impl Share {
                     let drawn = if chunks < MAX_DRAWS { self.draw_into(&mut gate, now) } else { Err(NoRows::Empty) };
                     let until = match drawn {
                         Ok(()) => {
+                            is_news = true;
                             chunks += 1;
                             continue;
                         }
@@ -185,6 +212,11 @@ impl Share {
         self.give_up_rows(&mut gate);
         self.look_up_names(&gate);
         self.shared.gate.look_after(&gate);
+        // Nothing but a look is no news: two who wait would wake each other for it in turns.
+        if is_news || matches!(next, Next::Start(..) | Next::Fail(..)) {
+            self.shared.gate.tell();
+        }
+        self.seen.set(self.shared.gate.news());
         next
     }
 
