@@ -29,16 +29,24 @@ const PAUSES_BETWEEN_READINGS: u32 = 4;
 impl Share {
     /// What is to be done at this time.
     pub(super) fn next_at(self: &Rc<Self>, now: Instant) -> Next {
+        // Before the look: what is told meanwhile counts as not seen.
+        self.seen.set(self.shared.gate.news());
         let mut schedule = self.schedule.borrow_mut();
-        if !self.shared.gate.is_needed() || schedule.is_draining() {
+        if schedule.is_draining() {
             return schedule.next(now);
         }
-        self.next_through_gate(&mut schedule, now)
+        let next =
+            if self.shared.gate.is_needed() { self.next_through_gate(&mut schedule, now) } else { schedule.next(now) };
+        // Who has no places draws nothing, and so is not told that there is nothing more.
+        let is_over = matches!(next, Next::Wait) && schedule.places() == 0 && schedule.taken() == 0;
+        if is_over && self.shared.rows.has_ended() && !self.shared.gate.has_rows() { Next::Ended } else { next }
     }
 
     fn next_through_gate(self: &Rc<Self>, schedule: &mut Schedule, now: Instant) -> Next {
         let mut gate = self.shared.gate.lock();
-        for row in schedule.take_drawn() {
+        let drawn = schedule.take_drawn();
+        let mut is_news = !drawn.is_empty();
+        for row in drawn {
             self.offer(&mut gate, row, now);
         }
         let mut chunks = 0;
@@ -56,6 +64,7 @@ impl Share {
                     let drawn = if chunks < MAX_DRAWS { self.draw_into(&mut gate, now) } else { Err(NoRows::Empty) };
                     let until = match drawn {
                         Ok(()) => {
+                            is_news = true;
                             chunks += 1;
                             continue;
                         }
@@ -70,6 +79,11 @@ impl Share {
         self.give_up_rows(&mut gate);
         self.look_up_names(&gate);
         self.shared.gate.look_after(&gate);
+        // Nothing but a look is no news: two who wait would wake each other for it in turns.
+        if is_news || matches!(next, Next::Start(..) | Next::Fail(..)) {
+            self.shared.gate.tell();
+        }
+        self.seen.set(self.shared.gate.news());
         next
     }
 
@@ -156,8 +170,7 @@ impl Share {
             return until;
         }
         let (Some(first), _) = rows.passed_over() else { return until };
-        let is_wanted = gate.is_hungry() || rows.frontier_stalled() && gate.is_half_empty();
-        if !is_wanted {
+        if !gate.is_hungry() && !gate.is_empty() {
             return until;
         }
         let pause_ends = again.ended_at.map(|ended| ended + again.last_took * PAUSES_BETWEEN_READINGS);

@@ -54,6 +54,8 @@ pub(super) struct Share {
     pub(super) looking_up: Cell<usize>,
     /// Its part of what the run has in flight.
     pub(super) part: Part,
+    /// What the gate had told when it was last looked at.
+    pub(super) seen: Cell<u64>,
 }
 
 impl Share {
@@ -86,6 +88,7 @@ impl Share {
             alarm: Alarm::new(),
             looking_up: Cell::new(0),
             part,
+            seen: Cell::new(0),
         })
     }
 
@@ -95,6 +98,8 @@ impl Share {
         let _guard =
             EndOnPanic { share: &self, house: house.abort_handle(), _panic: self.shared.failure.on_panic("worker") };
         self.drive().await;
+        // Somebody who has no places may wait for the end of the others.
+        self.shared.gate.tell();
         let abandoned = self.lanes.abandon();
         self.stats().figures.abandoned = abandoned;
         // Lanes that hand an outcome to the sink end when they have done so.
@@ -115,7 +120,7 @@ impl Share {
     async fn drive(self: &Rc<Self>) {
         let mut phase = self.shared.phase.clone();
         let mut live = self.shared.live.clone();
-        if live.borrow_and_update().paused {
+        if live.borrow().paused {
             self.shared.gate.change(|gate| gate.pause(true));
         }
         // A run whose handle is gone works on to its end: nobody is left to stop it.
@@ -126,7 +131,10 @@ impl Share {
         }
         loop {
             self.end_cancelled().await;
-            let until = match self.next() {
+            let next = self.next();
+            // Lanes look, too, while this one waits below.
+            let seen = self.seen.get();
+            let until = match next {
                 Next::Start(row, host) => {
                     self.start(row, host);
                     continue;
@@ -143,14 +151,17 @@ impl Share {
                 Next::Until(time) => Some(time),
                 Next::Wait => None,
             };
+            let gate_changed = self.shared.gate.changed.notified();
+            let _idle = Idle::new(&self.shared.gate);
+            if self.shared.gate.news() != seen {
+                continue;
+            }
             let is_gated = self.shared.gate.is_needed();
             let wanted = if is_gated { 0 } else { self.schedule.borrow().wanted() };
             if wanted > 0 && self.draw() {
                 continue;
             }
             let wants_any = is_gated && self.wants_rows_for_gate();
-            let gate_changed = self.shared.gate.changed.notified();
-            let _idle = Idle::new(&self.shared.gate);
             if self.schedule.borrow().taken() == 0 {
                 self.allowance.release();
                 // Somebody may wait for these outcomes before there are more rows.

@@ -20,8 +20,10 @@ pub struct SharedGate {
     is_needed: AtomicBool,
     /// Something may start that could not.
     pub(super) changed: Notify,
-    /// Workers that have places and nothing to start.
+    /// Workers that have nothing to start.
     idle: AtomicUsize,
+    /// Rises with whatever may give others something to do: who is about to wait looks whether he has missed any.
+    news: AtomicU64,
     /// Each request that is sent is counted by a rate.
     counts_sends: AtomicBool,
     /// In nanoseconds; 0: rows have no deadline.
@@ -43,6 +45,7 @@ impl SharedGate {
             gate: Mutex::new(gate),
             changed: Notify::new(),
             idle: AtomicUsize::new(0),
+            news: AtomicU64::new(0),
         }
     }
 
@@ -82,7 +85,12 @@ impl SharedGate {
         let mut gate = self.lock();
         let changed = change(&mut gate);
         self.look_after(&gate);
+        self.tell();
         changed
+    }
+
+    pub(super) fn has_rows(&self) -> bool {
+        !self.lock().is_empty()
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Gate> {
@@ -91,10 +99,20 @@ impl SharedGate {
 
     pub(super) fn look_after(&self, gate: &Gate) {
         self.is_needed.store(gate.is_needed(), Ordering::Relaxed);
-        if self.idle.load(Ordering::Relaxed) > 0 {
-            // Whoever waits for rows of the gate, or for its end, looks again.
+    }
+
+    /// Whoever waits for rows of the gate, or for its end, looks again.
+    pub(super) fn tell(&self) {
+        // Whoever begins to wait does so the other way round: one of both sees the other.
+        self.news.fetch_add(1, Ordering::SeqCst);
+        if self.idle.load(Ordering::SeqCst) > 0 {
             self.changed.notify_waiters();
         }
+    }
+
+    /// How much was told so far.
+    pub(super) fn news(&self) -> u64 {
+        self.news.load(Ordering::SeqCst)
     }
 }
 
@@ -122,7 +140,7 @@ pub(super) struct Idle<'a>(&'a SharedGate);
 
 impl<'a> Idle<'a> {
     pub(super) fn new(gate: &'a SharedGate) -> Self {
-        gate.idle.fetch_add(1, Ordering::Relaxed);
+        gate.idle.fetch_add(1, Ordering::SeqCst);
         Self(gate)
     }
 }

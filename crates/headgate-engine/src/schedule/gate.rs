@@ -213,11 +213,6 @@ impl Gate {
         self.has_ever_passed_over
     }
 
-    /// Whether there is room for many more rows.
-    pub fn is_half_empty(&self) -> bool {
-        self.look_ahead.is_half_empty()
-    }
-
     /// Rows that were passed over since the last time.
     pub fn take_passed_over(&mut self) -> Vec<u64> {
         self.look_ahead.take_given_up()
@@ -225,6 +220,9 @@ impl Gate {
 
     /// What is to be done at this time. To be asked until it says [`Turn::Held`], and again when something has happened.
     pub fn next(&mut self, now: Instant) -> Turn {
+        if !self.is_paused && !self.is_stopped {
+            self.wake(now);
+        }
         if let Some((row, failure)) = self.failing.pop_front() {
             return Turn::Fail(row, failure);
         }
@@ -232,13 +230,12 @@ impl Gate {
             self.waits.held_by(self.is_paused.then_some(Hold::Paused), now);
             return Turn::Held(None);
         }
-        self.wake(now);
         if let Some(row) = self.hostless.pop_front() {
             self.waits.held_by(None, now);
             return Turn::Start(row, None);
         }
         while let Some((_, index)) = self.ready.first().copied() {
-            let (standing, head) = self.hosts.at(index).look(now);
+            let (standing, head) = self.hosts.at(index).look(&self.rules.retrying, now);
             let Some(head) = head.filter(|_| matches!(standing, Standing::Ready(_))) else {
                 self.settle(index, now);
                 continue;
@@ -259,6 +256,9 @@ impl Gate {
             self.start(index, &row, now);
             self.waits.held_by(None, now);
             return Turn::Start(row, Some(index));
+        }
+        if let Some((row, failure)) = self.failing.pop_front() {
+            return Turn::Fail(row, failure);
         }
         let hold = self.hold();
         self.waits.held_by(hold, now);

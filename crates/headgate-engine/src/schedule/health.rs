@@ -20,7 +20,7 @@ const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 /// Far from what a clock can hold.
 const LONGEST_PAUSE: Duration = Duration::from_secs(366 * 86_400);
 /// With so many in flight, a host is no longer held back.
-const WELL: u32 = 4096;
+const WELL: u32 = 65_536;
 
 /// What a host's trouble allows now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Health {
             troubled_at: now,
             failures: 0,
             failing_since: now,
-            allowed: WELL,
+            allowed: u32::MAX,
             probe: None,
         }
     }
@@ -90,16 +90,19 @@ impl Health {
         }
         self.failures = 0;
         self.probe = None;
-        self.allowed = self.allowed.saturating_mul(2).min(WELL);
+        self.allowed = self.allowed.saturating_mul(2);
+        if self.allowed >= WELL {
+            self.allowed = u32::MAX;
+        }
     }
 
-    /// An attempt has failed; `is_first`: of its row. What failed before and fails again says more of the row than of the
-    /// host: at the end of a job, nothing else may be left.
-    pub fn failed(&mut self, is_first: bool, now: Instant, rng: &mut Rng) {
+    /// An attempt has failed; `says_something`: of the host. Where nothing is left but rows that failed before, it says more
+    /// of the row.
+    pub fn failed(&mut self, says_something: bool, now: Instant, rng: &mut Rng) {
         if self.failures == 0 {
             self.failing_since = now;
         }
-        self.failures = self.failures.saturating_add(u32::from(is_first).max(u32::from(self.probe.is_some())));
+        self.failures = self.failures.saturating_add(u32::from(says_something).max(u32::from(self.probe.is_some())));
         if self.failures < TRIP {
             return;
         }
@@ -117,6 +120,11 @@ impl Health {
     /// Since when it has refused everything, where it is only probed.
     pub fn refuses_since(&self) -> Option<Instant> {
         self.probe.map(|_| self.failing_since)
+    }
+
+    /// When it counts as down, if it has no success until then.
+    pub fn down_at(&self, rules: &Retrying) -> Option<Instant> {
+        self.refuses_since().map(|since| since + rules.host_down_after)
     }
 
     /// Whether it had no success for too long, or asked for too long a pause.
@@ -138,7 +146,7 @@ impl Health {
 
     /// Whether nothing of it holds any more.
     pub fn is_well(&self, now: Instant) -> bool {
-        self.failures == 0 && self.allowed >= WELL && !self.is_paused(now)
+        self.failures == 0 && self.allowed == u32::MAX && !self.is_paused(now)
     }
 }
 
@@ -171,7 +179,7 @@ mod tests {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut health = Health::new(start);
         (1..TRIP).for_each(|_| health.failed(true, start, &mut rng));
-        assert_eq!((Allowed::InFlight(WELL), None), (health.allowed(start), health.refuses_since()));
+        assert_eq!((Allowed::InFlight(u32::MAX), None), (health.allowed(start), health.refuses_since()));
         (0..100).for_each(|_| health.failed(false, start, &mut rng));
         assert_eq!(None, health.refuses_since(), "rows that fail again say nothing of the host");
         // A thousand in flight at once are one sign, not a thousand.

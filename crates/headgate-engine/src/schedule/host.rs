@@ -138,7 +138,7 @@ impl Host {
     }
 
     /// Where it stands now, and which row is next if one may start.
-    pub(super) fn look(&mut self, now: Instant) -> (Standing, Option<Head>) {
+    pub(super) fn look(&mut self, rules: &Retrying, now: Instant) -> (Standing, Option<Head>) {
         if self.waiting() == 0 {
             return (Standing::Idle, None);
         }
@@ -148,7 +148,10 @@ impl Host {
         if let Some(health) = &self.health {
             match health.allowed(now) {
                 Allowed::Pause(until) => return (Standing::Until(until, Hold::Pause), None),
-                Allowed::Probe(until) => return (Standing::Until(until, Hold::Refusing), None),
+                Allowed::Probe(until) => {
+                    let until = health.down_at(rules).map_or(until, |down| until.min(down.max(now)));
+                    return (Standing::Until(until, Hold::Refusing), None);
+                }
                 Allowed::InFlight(allowed) => {
                     is_probe = allowed == 1;
                     if allowed < most {
@@ -158,7 +161,8 @@ impl Host {
             }
         }
         if self.in_flight >= most {
-            return (Standing::Blocked(hold), None);
+            let down_at = self.health.as_ref().and_then(|health| health.down_at(rules)).filter(|at| *at > now);
+            return (down_at.map_or(Standing::Blocked(hold), |at| Standing::Until(at, hold)), None);
         }
         let head = match self.head(is_probe, now) {
             Ok(head) => head,

@@ -61,10 +61,6 @@ impl LookAhead {
         self.rows >= self.max_rows || self.bytes >= self.max_bytes
     }
 
-    pub(super) fn is_half_empty(&self) -> bool {
-        self.rows <= self.max_rows / 2 && self.bytes <= self.max_bytes / 2
-    }
-
     pub(super) fn enters(&mut self, row: &Row) {
         self.rows += 1;
         self.bytes += row.bytes();

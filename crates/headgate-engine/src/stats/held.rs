@@ -53,18 +53,19 @@ impl HeldStretch {
                 let rate = self.limits.cost.as_ref().map_or_else(String::new, |cost| format!(" of {}", cost.rate));
                 message!("bound by the limit on costs{rate}: it held back rows {percent} of the time; raise ", OptionName::RateCost)
             }
-            Hold::HostRate => message!(
-                "bound by the rate per host: {rows} for {name}, and {percent} of the time there was no other row to start; raise ",
-                OptionName::RatePerHost
-            ),
+            Hold::HostRate => {
+                let waits = host.map_or_else(String::new, |_| format!(": {rows} for {name}"));
+                message!("bound by the rate per host, {percent} of the time{waits}; raise ", OptionName::RatePerHost)
+            }
             Hold::HostConcurrency => {
                 let in_flight = host.map_or(0, |host| host.in_flight);
                 if self.limits.concurrency_per_host.of(name) == Some(HostConcurrency::Auto) {
                     let in_flight = grouped(in_flight.into());
                     return format!("bound by {name}: more than {in_flight} requests at once bring no more answers, and {rows} for it").into();
                 }
+                let waits = host.map_or_else(String::new, |_| format!(": {rows} for {name}, which has {in_flight} in flight"));
                 message!(
-                    "bound by the concurrency per host: {rows} for {name}, which has {in_flight} in flight; raise ",
+                    "bound by the concurrency per host, {percent} of the time{waits}; raise ",
                     OptionName::ConcurrencyPerHost
                 )
             }

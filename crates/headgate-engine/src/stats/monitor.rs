@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
-use crate::schedule::gate::GateFigures;
+use crate::schedule::gate::{GateFigures, HeldHost};
 use crate::schedule::waits::{Hold, Lost};
 use crate::stats::bottleneck::{Behind, Stretch, WindowStretch, bound_by};
 use crate::stats::held::{Held, HeldStretch};
@@ -42,6 +42,8 @@ pub struct Monitor {
     window: Arc<Window>,
     /// `None`: there was nothing to do.
     held: Option<Arc<dyn Held>>,
+    /// Whom most rows waited for when somebody last looked and some did.
+    held_host: Option<HeldHost>,
     before: Moment,
     samples: VecDeque<Sample>,
 }
@@ -70,7 +72,17 @@ impl Monitor {
         window: Arc<Window>,
         held: Option<Arc<dyn Held>>,
     ) -> Self {
-        Self { started, setting, workers, source, window, held, before: Moment::now(), samples: VecDeque::new() }
+        Self {
+            started,
+            setting,
+            workers,
+            source,
+            window,
+            held,
+            held_host: None,
+            before: Moment::now(),
+            samples: VecDeque::new(),
+        }
     }
 
     /// So many may be in flight from now on.
@@ -81,6 +93,9 @@ impl Monitor {
     pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
         let (figures, in_flight, sample) = self.add_up(now, CoreTime::now());
         let recent = self.recent(&sample);
+        if let Some(host) = self.held.as_ref().and_then(|held| held.figures(now).host) {
+            self.held_host = Some(host);
+        }
         let elapsed = now.saturating_duration_since(self.started);
         let requests_per_s = per_second(sample.rows - recent.rows, now.saturating_duration_since(recent.at));
         let size = self.source_size();
@@ -216,7 +231,7 @@ impl Monitor {
         HeldStretch {
             lost: to.lost.since(&from.lost),
             left: host.as_ref().and_then(|host| host.until).map(|until| until.saturating_duration_since(to.at)),
-            host,
+            host: host.or_else(|| self.held_host.clone()),
             waiting,
             paused_hosts,
             limits: held.limits(),

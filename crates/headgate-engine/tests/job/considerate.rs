@@ -201,3 +201,22 @@ fn the_rows_of_a_host_that_refuses_everything_end_as_host_down() {
     assert!(down >= 100, "{:?}", summary.errors);
     assert!(rows.iter().all(|row| matches!(row.kind(), Some("host_down" | "connect"))));
 }
+
+#[test]
+fn a_job_that_stops_itself_ends_although_rows_wait_to_be_asked_again() {
+    let (server, _) = server(|_, _| "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".into());
+    let mut rig = Rig::new(server.url("/[1-3000]")).concurrency(64, 2);
+    rig.options.run.stop_when_failed = StopWhenFailed::Count(3);
+    rig.options.run.retrying = Retrying { retries: 1, ..quick() };
+    let (_, summary) = run(&rig);
+    assert!(summary.stopped_by.is_some());
+}
+#[test]
+fn a_job_ends_that_was_set_to_fewer_requests_at_once_than_it_has_threads() {
+    let (server, _) = server(|_, _| response(""));
+    let rig = Rig::new(server.url("/[1-1000]")).concurrency(8, 2);
+    let job = rig.start();
+    job.set([("concurrency".to_owned(), "1".to_owned())].into()).expect("it can be set");
+    let (rows, _) = rig.finish(&job);
+    assert_eq!(1000, rows.len());
+}

@@ -70,7 +70,8 @@ impl Gate {
         }
         let turn = self.next_turn;
         self.next_turn += 1;
-        if self.is_refused(index, now) {
+        let others = self.hosts.at(index).waiting();
+        if self.is_refused(index, others, now) {
             self.fail_down(index, row, now);
         } else if self.look_ahead.is_full() && self.look_ahead.can_pass_over() {
             self.make_room(now);
@@ -81,12 +82,13 @@ impl Gate {
         self.settle(index, now);
     }
 
-    /// Whether a row of this host is to fail without being asked.
-    pub(super) fn is_refused(&mut self, index: HostIndex, now: Instant) -> bool {
+    /// Whether a row of this host is to fail without being asked, where so many others of it wait: one at a time may see
+    /// whether the host is well again.
+    pub(super) fn is_refused(&mut self, index: HostIndex, others: u64, now: Instant) -> bool {
         let host = self.hosts.at(index);
         let may_probe =
             || host.health.as_ref().is_some_and(|health| matches!(health.allowed(now), Allowed::InFlight(_)));
-        host.is_down(&self.rules.retrying, now) && !(host.waiting() == 0 && host.in_flight == 0 && may_probe())
+        host.is_down(&self.rules.retrying, now) && !(others == 0 && host.in_flight == 0 && may_probe())
     }
 
     pub(super) fn park(&mut self, index: HostIndex, parked: Parked) {

@@ -55,6 +55,8 @@ impl Gate {
     pub(super) fn note_health(&mut self, index: HostIndex, ended: &Ended, now: Instant) {
         let host = self.hosts.at(index);
         let was_in_trouble = host.health.is_some();
+        let has_fresh_rows = !host.parked.is_empty() || host.passed_over > 0;
+        let says_something = ended.asked.before.is_none() || has_fresh_rows;
         if let Some(time) = ended.told {
             host.health.get_or_insert_with(|| Box::new(Health::new(now))).pause(
                 time,
@@ -71,11 +73,7 @@ impl Gate {
         }
         // Who wants each row asked once, whatever comes of it, wants no probes.
         if ended.end.is_refusal() && self.rules.retrying.retries > 0 {
-            host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(
-                ended.asked.before.is_none(),
-                now,
-                &mut self.rng,
-            );
+            host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(says_something, now, &mut self.rng);
         } else if ended.end.is_answer()
             && let Some(health) = &mut host.health
         {
@@ -99,6 +97,9 @@ impl Gate {
         due: Instant,
         now: Instant,
     ) {
+        if self.is_stopped {
+            return;
+        }
         let before = row.before();
         let first = before.map_or(started, |before| before.first);
         row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first });

@@ -8,7 +8,7 @@ use crate::schedule::pace::{Meter, Pace};
 use crate::schedule::waits::Hold;
 
 impl Gate {
-    /// Nothing starts any more: rows that wait are left undone.
+    /// Nothing starts any more: rows that wait are left undone, and so are those that still come.
     pub fn stop(&mut self, now: Instant) {
         self.is_stopped = true;
         self.hostless.clear();
@@ -64,6 +64,10 @@ impl Gate {
 
     /// Puts a host where it stands now.
     pub(super) fn settle(&mut self, index: HostIndex, now: Instant) {
+        let waiting = self.hosts.at(index).waiting();
+        if waiting > 0 && self.is_refused(index, waiting - 1, now) {
+            self.fail_all_of(index, now);
+        }
         let host = self.hosts.at(index);
         match host.standing {
             Standing::Ready(turn) => drop(self.ready.remove(&(turn, index))),
@@ -73,7 +77,7 @@ impl Gate {
         if let Some(hold) = host.standing.hold() {
             self.waiting[hold as usize] -= host.counted;
         }
-        host.standing = host.look(now).0;
+        host.standing = host.look(&self.rules.retrying, now).0;
         host.counted = host.waiting();
         if let Some(hold) = host.standing.hold() {
             self.waiting[hold as usize] += host.counted;
@@ -95,7 +99,10 @@ impl Gate {
     /// Whether a host has few rows left here, while others of its rows were passed over.
     pub(super) fn weigh(&mut self, index: HostIndex) {
         let host = self.hosts.at(index);
-        let is_hungry = host.passed_over > 0 && host.parked.len() < (self.look_ahead.share() / 2).max(1);
+        let share = self.look_ahead.share();
+        // Who is given more is given all of its share.
+        let enough = if host.is_hungry { share } else { (share / 2).max(1) };
+        let is_hungry = host.passed_over > 0 && host.parked.len() < enough;
         self.hungry = self.hungry + usize::from(is_hungry) - usize::from(host.is_hungry);
         host.is_hungry = is_hungry;
         if self.passed_over == 0 {

@@ -317,7 +317,7 @@ proptest! {
         let mut now = start;
         let mut unread: BTreeSet<u64> = (0..scene.rows).collect();
         let mut passed_over = BTreeSet::new();
-        let mut reading_again = false;
+        let (mut reading, mut last_read) = (None, None);
         let mut in_flight: BTreeMap<(Instant, u64), (Row, Option<HostIndex>, Instant)> = BTreeMap::new();
         let mut by_host: BTreeMap<String, u32> = BTreeMap::new();
         let mut paused: BTreeMap<String, Instant> = BTreeMap::new();
@@ -347,17 +347,24 @@ proptest! {
                     }
                     Turn::Fail(row, _) => prop_assert!(ended.insert(row.ordinal)),
                     Turn::Held(_) if gate.wants_rows() && !gate.is_full_of_hosts(now) => {
-                        let again = if reading_again { passed_over.pop_first() } else { None };
+                        let again = reading.and_then(|from| passed_over.range(from..).next().copied());
+                        if again.is_none() {
+                            reading = None;
+                        }
                         let Some(ordinal) = again.or_else(|| unread.pop_first()) else {
-                            if passed_over.is_empty() || reading_again || !(gate.is_hungry() || gate.is_half_empty()) { break }
+                            // Not twice at the same time, unless nothing else is left.
+                            let may_read = last_read != Some(now) || gate.is_empty();
+                            if passed_over.is_empty() || !may_read || !(gate.is_hungry() || gate.is_empty()) { break }
                             gate.reads_again();
-                            reading_again = true;
+                            (reading, last_read) = (Some(0), Some(now));
                             continue;
                         };
+                        if again.is_some() {
+                            passed_over.remove(&ordinal);
+                            reading = Some(ordinal + 1);
+                        }
                         gate.offer(scene.row(ordinal), Some(&scene.host_of(ordinal)), now);
                         let given_up = gate.take_passed_over();
-                        // What is read and passed over again ends the reading.
-                        reading_again &= !given_up.contains(&ordinal);
                         prop_assert!(scene.can_pass_over || given_up.is_empty());
                         passed_over.extend(given_up);
                     }
@@ -365,25 +372,11 @@ proptest! {
                 }
                 passed_over.extend(gate.take_passed_over());
             }
-            reading_again = false;
-            let until = match gate.next(now) {
-                Turn::Held(until) if in_flight.len() < scene.places => until,
-                Turn::Held(_) => None,
-                Turn::Start(row, host) => {
-                    // There is no place for it: as if it had been given up.
-                    gate.abandoned(host.expect("all rows have hosts"), now);
-                    prop_assert!(!ended.contains(&row.ordinal));
-                    if row.before().is_some() {
-                        gate.put_back(row, now, host, None, now, now);
-                    } else {
-                        passed_over.insert(row.ordinal);
-                    }
-                    None
-                }
-                Turn::Fail(row, _) => {
-                    prop_assert!(ended.insert(row.ordinal));
-                    continue;
-                }
+            let until = if in_flight.len() < scene.places {
+                let Turn::Held(until) = gate.next(now) else { panic!("it had nothing to start a moment ago") };
+                until
+            } else {
+                None
             };
             let next_end = in_flight.first_key_value().map(|((at, _), _)| *at);
             let Some(at) = next_end.into_iter().chain(until).min() else {
