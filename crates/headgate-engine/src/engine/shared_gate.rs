@@ -12,6 +12,13 @@ use crate::model::options::RunOptions;
 use crate::schedule::gate::{Gate, GateFigures, Rules};
 use crate::stats::held::Held;
 
+/// Whether rows that are left undone can be asked again.
+#[derive(Debug, Clone, Copy)]
+pub struct Repeats {
+    pub in_this_run: bool,
+    pub in_a_later_run: bool,
+}
+
 /// The gate of a run, and who is to be woken when something changes there.
 #[derive(Debug)]
 pub struct SharedGate {
@@ -33,10 +40,10 @@ pub struct SharedGate {
 }
 
 impl SharedGate {
-    /// Of a run that begins now; `body_bytes`: of the body of rows that bring none; `can_pass_over`: its input can be read again.
-    pub fn of(run: &RunOptions, body_bytes: u64, can_pass_over: bool, now: Instant) -> Self {
+    /// Of a run that begins now; `body_bytes`: of the body of rows that bring none.
+    pub fn of(run: &RunOptions, body_bytes: u64, input: Repeats, now: Instant) -> Self {
         let rules = rules(run.concurrency, &run.limits, &run.retrying, body_bytes);
-        let gate = Gate::new(rules, can_pass_over, fastrand::u64(..), now);
+        let gate = Gate::new(rules, input.in_this_run, fastrand::u64(..), now).leaving_undone(input.in_a_later_run);
         Self {
             is_needed: AtomicBool::new(gate.is_needed()),
             counts_sends: AtomicBool::new(gate.rules().limits.has_rates()),

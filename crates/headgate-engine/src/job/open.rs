@@ -71,6 +71,7 @@ impl OpenJob {
         let fresh = options.sink.fresh;
         let directory = JobDirectory::claim(path, fresh, storage)?;
         let found = if fresh { None } else { directory.manifest()? };
+        let mut key_salt = None;
         if let Some(manifest) = found.filter(|manifest| !manifest.clearing) {
             let results = directory.recover()?;
             if results.newest.number > 0 {
@@ -103,10 +104,13 @@ impl OpenJob {
                     then,
                 });
             }
-            // It was begun and nothing came of it: as good as none.
+            // It was begun and nothing came of it: as good as none. But servers may have seen its keys.
+            let now = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: false };
+            key_salt = manifest.check(options, &now, path).is_ok().then(|| manifest.key_salt());
         }
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
-        let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at, KeySalt::random()?);
+        let key_salt = key_salt.map_or_else(KeySalt::random, Ok)?;
+        let manifest = Manifest::new(options, fingerprint, input_rows, schema, started_at, key_salt);
         let replaces = fresh && directory.holds_rows()?;
         let (standing, done_rows) = (Standing::zero(), DoneRows::default());
         Ok(Self {

@@ -14,7 +14,7 @@ use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared::Shared;
-use crate::engine::shared_gate::SharedGate;
+use crate::engine::shared_gate::{Repeats, SharedGate};
 use crate::engine::shared_give_up::SharedGiveUp;
 use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
@@ -27,7 +27,7 @@ use crate::model::live::Live;
 use crate::model::message::Message;
 use crate::model::options::{RequestOptions, RunOptions};
 use crate::model::source_size::SourceSize;
-use crate::queue::rows::row_queue;
+use crate::queue::rows::{RowReceiver, row_queue};
 use crate::queue::window::Window;
 use crate::sink::Sink;
 use crate::source::Source;
@@ -74,6 +74,10 @@ pub(super) enum Begun {
     },
     /// Everything has been done before.
     Finished(JobState),
+}
+
+fn repeats(rows: &RowReceiver, state: Option<&JobState>) -> Repeats {
+    Repeats { in_this_run: rows.can_pass_over(), in_a_later_run: state.is_some_and(|state| state.resumable) }
 }
 
 impl Launch {
@@ -124,8 +128,12 @@ impl Launch {
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
                 let limits = AttemptLimits::new(&self.request, engine.memory());
-                let gate =
-                    Arc::new(SharedGate::of(&self.run, self.request.body_bytes(), rows.can_pass_over(), started));
+                let gate = Arc::new(SharedGate::of(
+                    &self.run,
+                    self.request.body_bytes(),
+                    repeats(&rows, state.as_ref()),
+                    started,
+                ));
                 held = Some(gate.clone());
                 let live = LiveRun::shared(self.asked, self.set_before, (engine.clone(), room), notes.clone())?;
                 let shared = Shared {

@@ -133,6 +133,8 @@ pub struct Gate {
     pauses: BTreeMap<Box<str>, u64>,
     is_paused: bool,
     is_stopped: bool,
+    /// What fails after a stop, and would be asked again, is left for a later run.
+    leaves_undone: bool,
 }
 
 impl Gate {
@@ -172,7 +174,15 @@ impl Gate {
             pauses: BTreeMap::new(),
             is_paused: false,
             is_stopped: false,
+            leaves_undone: false,
         }
+    }
+
+    /// A later run can ask rows that are left undone: those that fail after a stop, and would be asked again, are.
+    #[must_use]
+    pub fn leaving_undone(mut self, leaves_undone: bool) -> Self {
+        self.leaves_undone = leaves_undone;
+        self
     }
 
     pub fn rules(&self) -> &Rules {
@@ -288,7 +298,7 @@ impl Gate {
         host.in_flight += 1;
         match row.before() {
             None => host.budget.first_attempt(now),
-            Some(_) => host.budget.retry(now),
+            Some(_) => host.budget.retry(),
         }
         for pace in host.pace.iter_mut().chain(self.rate.iter_mut()) {
             pace.starts.take_at(1, now);

@@ -71,6 +71,8 @@ impl Standing {
 pub(super) enum Head {
     Retry(Instant, u64),
     Parked(u64),
+    /// The one that came last.
+    Newest(u64),
 }
 
 #[derive(Debug)]
@@ -174,15 +176,21 @@ impl Host {
                 return (Standing::Until(pace.starts.wake_at(when), Hold::HostRate), None);
             }
         }
-        let (Head::Retry(_, turn) | Head::Parked(turn)) = head;
+        let (Head::Retry(_, turn) | Head::Parked(turn) | Head::Newest(turn)) = head;
         (Standing::Ready(turn), Some(head))
     }
 
     /// The row that is next: a retry whose time has come, or else the one that has waited the longest.
     fn head(&mut self, is_probe: bool, now: Instant) -> Result<Head, Standing> {
+        // Rows that failed, and those beside them, may fail though the host is well.
+        let refuses = self.health.as_ref().is_some_and(|health| health.refuses_since().is_some());
+        if let Some(parked) = self.parked.back().filter(|_| refuses) {
+            return Ok(Head::Newest(parked.turn));
+        }
         let mut wait = None;
         if let Some(((due, turn), _)) = self.retries.first_key_value() {
-            let allowed = if is_probe { now } else { self.budget.when(now) };
+            let nothing_new_is_left = self.parked.is_empty() && self.passed_over == 0;
+            let allowed = if is_probe { now } else { self.budget.when(nothing_new_is_left, now) };
             if *due > now {
                 wait = Some((*due, Hold::Backoff));
             } else if allowed > now {
@@ -202,6 +210,7 @@ impl Host {
         match head {
             Head::Retry(due, turn) => self.retries.get(&(due, turn)),
             Head::Parked(_) => self.parked.front().map(|parked| &parked.row),
+            Head::Newest(_) => self.parked.back().map(|parked| &parked.row),
         }
     }
 
@@ -209,6 +218,7 @@ impl Host {
         match head {
             Head::Retry(due, turn) => self.retries.remove(&(due, turn)),
             Head::Parked(_) => self.parked.pop_front().map(|parked| parked.row),
+            Head::Newest(_) => self.parked.pop_back().map(|parked| parked.row),
         }
     }
 

@@ -22,8 +22,8 @@ impl Gate {
         now: Instant,
     ) -> Fate {
         let fate = match fate(&self.rules.retrying, &ended.end, &ended.asked, now, &mut self.rng) {
-            // Nothing starts any more: what it came to is its result.
-            Fate::Again(_) if self.is_stopped => Fate::Final,
+            // Nothing starts any more: what it came to is its result, unless a later run asks it again.
+            Fate::Again(_) if self.is_stopped && !self.leaves_undone => Fate::Final,
             fate => fate,
         };
         let has_news = ended.told.is_some() || ended.end.is_refusal() || self.in_trouble > 0;
@@ -38,7 +38,7 @@ impl Gate {
             adaptive.ended(sample, host.in_flight + 1, now);
         }
         if ended.asked.before.is_some() && ended.end.is_answer() && host.parked.is_empty() && host.passed_over == 0 {
-            host.budget.useful_retry(now);
+            host.budget.useful_retry();
         }
         self.note_health(known, ended, now);
         self.settle(known, now);
