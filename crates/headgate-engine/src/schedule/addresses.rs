@@ -36,9 +36,15 @@ impl Addresses {
 
     /// The next name to look up, and the URL of a row that has it.
     pub(super) fn ask(&mut self) -> Option<(Box<str>, Box<str>)> {
-        let name = self.unasked.pop_front()?;
-        let url = self.waiting.get(&name)?.first()?.url.clone();
-        Some((name, url))
+        while let Some(name) = self.unasked.pop_front() {
+            let url = self.waiting.get(&name).and_then(|rows| rows.first()).map(|row| row.url.clone());
+            if let Some(url) = url {
+                return Some((name, url));
+            }
+            // All of its rows were cancelled: the next one asks anew.
+            self.waiting.remove(&name);
+        }
+        None
     }
 
     pub(super) fn has_unasked(&self) -> bool {

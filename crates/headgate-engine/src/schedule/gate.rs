@@ -127,6 +127,8 @@ pub struct Gate {
     passed_over: u64,
     has_ever_passed_over: bool,
     in_trouble: usize,
+    /// Not before, hosts are looked for whose trouble is over, as nobody asks them any more.
+    forget_after: Option<Instant>,
     /// Rows that wait, by what for.
     waiting: [u64; Hold::ALL.len()],
     waits: Waits,
@@ -169,6 +171,7 @@ impl Gate {
             passed_over: 0,
             has_ever_passed_over: false,
             in_trouble: 0,
+            forget_after: None,
             waiting: [0; Hold::ALL.len()],
             waits: Waits::default(),
             pauses: BTreeMap::new(),
@@ -240,6 +243,7 @@ impl Gate {
             self.waits.held_by(self.is_paused.then_some(Hold::Paused), now);
             return Turn::Held(None);
         }
+        self.forget_troubles(now);
         if let Some(row) = self.hostless.pop_front() {
             self.waits.held_by(None, now);
             return Turn::Start(row, None);
@@ -272,7 +276,9 @@ impl Gate {
         }
         let hold = self.hold();
         self.waits.held_by(hold, now);
-        Turn::Held(self.timers.first().map(|(time, _)| *time))
+        // Hosts that have no rows left have no timer, and still take up their place for a while.
+        let look_again = self.hosts.look_again_at(now);
+        Turn::Held(self.timers.first().map(|(time, _)| *time).into_iter().chain(look_again).min())
     }
 
     /// What keeps all hosts from starting anything, if anything does.

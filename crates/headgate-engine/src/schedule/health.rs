@@ -19,6 +19,8 @@ const SPREAD: f64 = 0.05;
 const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 /// Far from what a clock can hold.
 const LONGEST_PAUSE: Duration = Duration::from_secs(366 * 86_400);
+/// So long after its last failure it is known that a host has failed, where it is not asked meanwhile.
+const REMEMBERED_FOR: Duration = Duration::from_secs(1);
 /// With so many in flight, a host is no longer held back.
 const WELL: u32 = 65_536;
 
@@ -44,6 +46,8 @@ pub struct Health {
     failures: u32,
     /// When the first of these failures was.
     failing_since: Instant,
+    /// When it failed last.
+    failed_at: Instant,
     /// In flight at the most.
     allowed: u32,
     /// `Some`: only probes, the next one then; and the pause after it.
@@ -58,6 +62,7 @@ impl Health {
             troubled_at: now,
             failures: 0,
             failing_since: now,
+            failed_at: now,
             allowed: u32::MAX,
             probe: None,
         }
@@ -74,6 +79,8 @@ impl Health {
     /// The host asked for a pause of so much from now on. It never shortens an earlier one.
     pub fn pause(&mut self, time: Duration, rules: &Retrying, now: Instant, rng: &mut Rng) {
         let time = time.min(LONGEST_PAUSE);
+        // One that is over says nothing of this one.
+        self.pause_is_too_long &= self.is_paused(now);
         self.pause_is_too_long |= time > rules.max_retry_after;
         let spread = time.mul_f64(SPREAD * rng.f64()).min(LONGEST_SPREAD);
         let until = now + time + spread;
@@ -102,6 +109,7 @@ impl Health {
         if self.failures == 0 {
             self.failing_since = now;
         }
+        self.failed_at = now;
         self.failures = self.failures.saturating_add(u32::from(says_something).max(u32::from(self.probe.is_some())));
         if self.failures < TRIP {
             return;
@@ -135,9 +143,14 @@ impl Health {
             || self.pause_is_too_long && pause.is_some_and(|time| !time.is_zero())
     }
 
-    /// Whether nothing is lost if it is forgotten while nobody asks for the host.
+    /// Whether nothing is lost if it is forgotten, as nobody asks for the host: what it refused has to be some time ago.
     pub fn may_be_forgotten(&self, now: Instant) -> bool {
-        self.probe.is_none() && !self.is_paused(now)
+        self.probe.is_none() && !self.is_paused(now) && now >= self.failed_at + REMEMBERED_FOR
+    }
+
+    /// Whether nothing forbids to ask it now, be it that little is known of it.
+    pub fn may_be_asked(&self, now: Instant) -> bool {
+        matches!(self.allowed(now), Allowed::InFlight(_))
     }
 
     pub fn is_paused(&self, now: Instant) -> bool {
@@ -172,6 +185,19 @@ mod tests {
         assert_eq!(Allowed::InFlight(2), health.allowed(until));
         (0..20).for_each(|_| health.succeeded(until));
         assert!(health.is_well(until));
+    }
+
+    #[test]
+    fn a_pause_that_was_too_long_says_nothing_of_those_after_it() {
+        let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
+        let mut health = Health::new(start);
+        let rules = Retrying { max_retry_after: Duration::from_secs(5), ..Retrying::default() };
+        health.pause(Duration::from_secs(10), &rules, start, &mut rng);
+        assert!(health.is_down(&rules, after(start, 9.0)));
+        health.pause(Duration::from_secs(1), &rules, after(start, 9.0), &mut rng);
+        assert!(health.is_down(&rules, after(start, 9.5)), "the longer one goes on");
+        health.pause(Duration::from_secs(2), &rules, after(start, 11.0), &mut rng);
+        assert!(!health.is_down(&rules, after(start, 11.1)));
     }
 
     #[test]

@@ -222,12 +222,12 @@ impl Host {
         }
     }
 
-    /// Whether nobody would miss it: a host that was forgotten begins anew.
+    /// Whether nobody would miss it much: a host that was forgotten begins anew.
     pub(super) fn may_be_forgotten(&self, now: Instant) -> bool {
         self.waiting() == 0
             && self.in_flight == 0
             && self.passed_over == 0
-            && self.health.as_ref().is_none_or(|health| health.is_well(now))
+            && self.health.as_ref().is_none_or(|health| health.may_be_asked(now))
             && self.pace.as_ref().is_none_or(|pace| pace.is_as_new(now))
     }
 }

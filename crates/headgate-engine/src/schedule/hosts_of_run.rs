@@ -77,8 +77,14 @@ impl Hosts {
         self.places.iter().flatten()
     }
 
-    /// Forgets hosts that nobody would miss, if there are too many. Whether there is room for another one.
-    pub(super) fn make_room(&mut self, now: Instant) -> bool {
+    /// When to look for hosts again that could go, if there is no room for another one.
+    pub(super) fn look_again_at(&self, now: Instant) -> Option<Instant> {
+        (self.len() >= self.most).then(|| now + SWEEP_EVERY)
+    }
+
+    /// Forgets hosts that nobody would miss, if there are too many; how many of them were in trouble is added to
+    /// `in_trouble`. Whether there is room for another one.
+    pub(super) fn make_room(&mut self, now: Instant, in_trouble: &mut usize) -> bool {
         if self.len() < self.sweep_at {
             return true;
         }
@@ -90,6 +96,7 @@ impl Hosts {
         for (index, place) in places.iter_mut().enumerate() {
             if let Some(host) = place.take_if(|host| host.may_be_forgotten(now)) {
                 by_name.remove(&host.name);
+                *in_trouble += usize::from(host.health.is_some());
                 free.push(HostIndex(index as u32));
             }
         }

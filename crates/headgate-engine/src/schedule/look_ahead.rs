@@ -88,6 +88,16 @@ impl LookAhead {
         self.can_pass_over && self.before.len() < MAX_BEFORE
     }
 
+    /// How many such.
+    pub(super) fn room_for_before(&self) -> usize {
+        if self.can_pass_over { MAX_BEFORE.saturating_sub(self.before.len()) } else { 0 }
+    }
+
+    /// Whether there is no room, or a host has its share with so many rows that were not asked yet, and others that are asked again.
+    pub(super) fn is_full_for(&self, parked: usize, retries: usize) -> bool {
+        self.is_full() || parked >= self.share.saturating_sub(retries).max(self.share.div_ceil(2))
+    }
+
     /// Gives up a row that has not entered, or has left.
     pub(super) fn give_up(&mut self, row: &Row) {
         if let Some(before) = row.before() {

@@ -93,7 +93,7 @@ impl Gate {
 
     pub(super) fn park(&mut self, index: HostIndex, parked: Parked) {
         let host = self.hosts.at(index);
-        if self.look_ahead.can_pass_over() && host.parked.len() >= self.look_ahead.share() {
+        if self.look_ahead.can_pass_over() && self.look_ahead.is_full_for(host.parked.len(), host.retries.len()) {
             self.pass_over(index, &parked.row);
             return;
         }
@@ -110,12 +110,18 @@ impl Gate {
 
     /// Takes from those that have more than their share.
     pub(super) fn make_room(&mut self, now: Instant) {
-        let hosts = self.hosts.iter().filter(|host| !host.parked.is_empty()).count();
+        let hosts = self.hosts.iter().filter(|host| host.waiting() > 0).count();
         self.look_ahead.divide(hosts);
         for index in self.hosts.indices() {
             let Some(host) = self.hosts.get(index) else { continue };
-            let kept = host.parked.len().min(self.look_ahead.share());
-            for Parked { row, .. } in host.parked.split_off(kept) {
+            let share = self.look_ahead.share();
+            // Half of it is for rows that were not asked yet: those that are asked again are a part of them, and go with them.
+            let retries = host.retries.len().saturating_sub(share / 2);
+            let retries = (0..retries).map_while(|_| host.retries.pop_last().map(|(_, row)| row));
+            let retries: Vec<Row> = retries.take(self.look_ahead.room_for_before()).collect();
+            let kept = host.parked.len().min(share.saturating_sub(host.retries.len()).max(share.div_ceil(2)));
+            let parked = host.parked.split_off(kept).into_iter().map(|parked| parked.row);
+            for row in parked.chain(retries) {
                 self.look_ahead.leaves(&row);
                 self.pass_over(index, &row);
             }
@@ -130,7 +136,7 @@ impl Gate {
         if let Some(index) = self.hosts.find(name) {
             return index;
         }
-        self.hosts.make_room(now);
+        self.make_room_for_a_host(now);
         self.hosts.insert(Host::new(name, &self.rules.limits, self.rules.concurrency, now))
     }
 
@@ -143,6 +149,13 @@ impl Gate {
 
     /// Whether another host would have no place: then no more rows are to be drawn.
     pub fn is_full_of_hosts(&mut self, now: Instant) -> bool {
-        !self.hosts.make_room(now)
+        !self.make_room_for_a_host(now)
+    }
+
+    fn make_room_for_a_host(&mut self, now: Instant) -> bool {
+        let mut forgotten = 0;
+        let has_room = self.hosts.make_room(now, &mut forgotten);
+        self.in_trouble -= forgotten;
+        has_room
     }
 }

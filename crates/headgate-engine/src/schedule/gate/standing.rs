@@ -1,11 +1,14 @@
 //! Where hosts stand, and what the gate has to tell of that.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Gate, GateFigures, HeldHost, HostIndex, Rules};
 use crate::schedule::host::{Host, Standing};
 use crate::schedule::pace::{Meter, Pace};
 use crate::schedule::waits::Hold;
+
+/// Looking through all hosts takes a millisecond.
+const FORGET_EVERY: Duration = Duration::from_secs(1);
 
 impl Gate {
     /// Nothing starts any more: rows that wait are left undone, and so are those that still come.
@@ -87,13 +90,24 @@ impl Gate {
             Standing::Until(time, _) => drop(self.timers.insert((time, index))),
             Standing::Idle | Standing::Blocked(_) => {}
         }
-        if host.standing == Standing::Idle
-            && host.in_flight == 0
-            && host.health.take_if(|health| health.may_be_forgotten(now)).is_some()
-        {
-            self.in_trouble -= 1;
-        }
         self.weigh(index);
+    }
+
+    /// A host that has failed and that nobody asks any more is not to keep all others under account.
+    pub(super) fn forget_troubles(&mut self, now: Instant) {
+        if self.in_trouble == 0 || self.forget_after.is_some_and(|after| now < after) {
+            return;
+        }
+        self.forget_after = Some(now + FORGET_EVERY);
+        for index in self.hosts.indices() {
+            if let Some(host) = self.hosts.get(index)
+                && host.standing == Standing::Idle
+                && host.in_flight == 0
+                && host.health.take_if(|health| health.may_be_forgotten(now)).is_some()
+            {
+                self.in_trouble -= 1;
+            }
+        }
     }
 
     /// Whether a host has few rows left here, while others of its rows were passed over.

@@ -161,7 +161,10 @@ fn nobody_keeps_account_where_nothing_is_limited_and_all_hosts_are_well() {
     let started = driver.started().remove(0);
     assert_eq!(1, started.0.attempts_before());
     driver.end(started, end(200), None);
-    assert!(!driver.gate.is_needed());
+    // It began when the other one failed, and says nothing of how the host is since; after a while nobody remembers that.
+    assert!(driver.gate.is_needed());
+    driver.now += Duration::from_secs(10);
+    assert!(driver.started().is_empty() && !driver.gate.is_needed());
 }
 
 #[test]
@@ -195,6 +198,81 @@ fn names_that_lead_to_one_address_share_its_limit_where_hosts_are_addresses() {
     driver.offer(5, "b");
     assert_eq!(Vec::<u64>::new(), driver.ordinals());
     assert!(driver.gate.cancel(5, driver.now));
+}
+
+#[test]
+fn a_table_full_of_hosts_is_looked_at_again_although_nothing_else_happens() {
+    for (rate_per_host, status) in [(Some(10), 200), (None, 503)] {
+        let limits = Limits {
+            rate_per_host: PerHost { each: per_second(rate_per_host), named: Vec::new() },
+            ..Limits::default()
+        };
+        let retrying = Retrying { retries: 0, ..Retrying::default() };
+        let mut driver = Driver::new(Rules { limits, retrying, ..rules() });
+        driver.gate = Gate::bounded(driver.gate.rules().clone(), true, 7, driver.now, (1000, usize::MAX, 2));
+        // As many as make a host that refuses everything one that is only probed.
+        (0..60).for_each(|ordinal| driver.offer(ordinal, if ordinal % 2 == 0 { "a" } else { "b" }));
+        let mut turns = 0;
+        while !driver.gate.is_empty() || driver.gate.is_full_of_hosts(driver.now) {
+            turns += 1;
+            assert!(turns < 10_000);
+            match driver.gate.next(driver.now) {
+                Turn::Start(row, host) => drop(driver.end((row, host), end(status), None)),
+                Turn::Held(until) => driver.now = until.expect("it is full").max(driver.now),
+                Turn::Fail(..) => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_that_refuses_everything_is_probed_although_its_rows_are_not_asked_again() {
+    let mut driver = Driver::new(rules());
+    let post = Asked { may_repeat: false, ..asked(&Row::new(0, ""), driver.now) };
+    for _ in 0..30 {
+        let ended = Ended { end: end(503), asked: post, told: None };
+        assert_eq!(Fate::Unrepeatable, driver.gate.ended(None, || Some("a".into()), &ended, driver.now));
+    }
+    assert!(driver.gate.is_needed());
+    (30..60).for_each(|ordinal| driver.offer(ordinal, "a"));
+    assert_eq!(Vec::<u64>::new(), driver.ordinals(), "it is left alone for a while");
+}
+
+#[test]
+fn who_wants_each_row_asked_once_whatever_comes_of_it_wants_no_probes() {
+    let retrying = Retrying { retries: 0, ..Retrying::default() };
+    let mut driver = Driver::new(Rules { retrying, ..rules() });
+    for ordinal in 0..30 {
+        let ended = Ended { end: end(503), asked: asked(&Row::new(ordinal, ""), driver.now), told: None };
+        assert_eq!(Fate::Final, driver.gate.ended(None, || Some("a".into()), &ended, driver.now));
+    }
+    assert!(!driver.gate.is_needed());
+}
+
+#[test]
+fn a_host_that_failed_once_and_is_asked_no_more_keeps_nobody_busy() {
+    let mut driver = Driver::new(rules());
+    let post = Asked { may_repeat: false, ..asked(&Row::new(0, ""), driver.now) };
+    driver.gate.ended(None, || Some("a".into()), &Ended { end: end(503), asked: post, told: None }, driver.now);
+    assert!(driver.gate.is_needed());
+    driver.now += Duration::from_secs(10);
+    driver.offer(1, "b");
+    let started = driver.started().remove(0);
+    driver.end(started, end(200), None);
+    assert!(!driver.gate.is_needed());
+}
+
+#[test]
+fn a_name_is_looked_up_whose_first_row_was_cancelled() {
+    let limits = Limits { rate: per_second(Some(5)), limit_by: LimitBy::Address, ..Limits::default() };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    driver.offer(0, "a");
+    driver.offer(1, "b");
+    assert!(driver.gate.cancel(0, driver.now));
+    for (ordinal, name) in [(2, "b"), (3, "a")] {
+        assert_eq!(Some(name.into()), driver.gate.name_to_look_up().map(|(name, _)| name));
+        driver.offer(ordinal + 1, "a");
+    }
 }
 
 /// What a server does with a request.
@@ -317,7 +395,8 @@ proptest! {
         let mut now = start;
         let mut unread: BTreeSet<u64> = (0..scene.rows).collect();
         let mut passed_over = BTreeSet::new();
-        let (mut reading, mut last_read) = (None, None);
+        // Where the reading of rows that were passed over is, and when the last one began.
+        let (mut again_from, mut read_at) = (None, None);
         let mut in_flight: BTreeMap<(Instant, u64), (Row, Option<HostIndex>, Instant)> = BTreeMap::new();
         let mut by_host: BTreeMap<String, u32> = BTreeMap::new();
         let mut paused: BTreeMap<String, Instant> = BTreeMap::new();
@@ -328,6 +407,7 @@ proptest! {
         while ended.len() < scene.rows as usize {
             steps += 1;
             prop_assert!(steps < 200_000, "{} of {} ended", ended.len(), scene.rows);
+            let mut until = None;
             while in_flight.len() < scene.places {
                 match gate.next(now) {
                     Turn::Start(row, host) => {
@@ -346,38 +426,34 @@ proptest! {
                         in_flight.insert((when + latency, row.ordinal), (row, host, when));
                     }
                     Turn::Fail(row, _) => prop_assert!(ended.insert(row.ordinal)),
-                    Turn::Held(_) if gate.wants_rows() && !gate.is_full_of_hosts(now) => {
-                        let again = reading.and_then(|from| passed_over.range(from..).next().copied());
-                        if again.is_none() {
-                            reading = None;
+                    Turn::Held(held) if gate.wants_rows() && !gate.is_full_of_hosts(now) => {
+                        let again = again_from.and_then(|from| passed_over.range(from..).next().copied());
+                        again_from = again.map(|ordinal| ordinal + 1);
+                        if let Some(again) = again {
+                            passed_over.remove(&again);
                         }
                         let Some(ordinal) = again.or_else(|| unread.pop_first()) else {
-                            // Not twice at the same time, unless nothing else is left.
-                            let may_read = last_read != Some(now) || gate.is_empty();
-                            if passed_over.is_empty() || !may_read || !(gate.is_hungry() || gate.is_empty()) { break }
+                            let is_wanted = gate.is_hungry() || gate.is_empty();
+                            if passed_over.is_empty() || read_at == Some(now) || !is_wanted {
+                                until = held;
+                                break;
+                            }
                             gate.reads_again();
-                            (reading, last_read) = (Some(0), Some(now));
+                            (again_from, read_at) = (Some(0), Some(now));
                             continue;
                         };
-                        if again.is_some() {
-                            passed_over.remove(&ordinal);
-                            reading = Some(ordinal + 1);
-                        }
                         gate.offer(scene.row(ordinal), Some(&scene.host_of(ordinal)), now);
                         let given_up = gate.take_passed_over();
                         prop_assert!(scene.can_pass_over || given_up.is_empty());
                         passed_over.extend(given_up);
                     }
-                    Turn::Held(_) => break,
+                    Turn::Held(held) => {
+                        until = held;
+                        break;
+                    }
                 }
                 passed_over.extend(gate.take_passed_over());
             }
-            let until = if in_flight.len() < scene.places {
-                let Turn::Held(until) = gate.next(now) else { panic!("it had nothing to start a moment ago") };
-                until
-            } else {
-                None
-            };
             let next_end = in_flight.first_key_value().map(|((at, _), _)| *at);
             let Some(at) = next_end.into_iter().chain(until).min() else {
                 if passed_over.is_empty() && unread.is_empty() { prop_assert!(ended.len() == scene.rows as usize, "it stands still"); }
