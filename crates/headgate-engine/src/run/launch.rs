@@ -27,7 +27,7 @@ use crate::model::live::Live;
 use crate::model::message::Message;
 use crate::model::options::{RequestOptions, RunOptions};
 use crate::model::source_size::SourceSize;
-use crate::queue::rows::{RowReceiver, row_queue};
+use crate::queue::rows::{PassingOver, RowReceiver, row_queue};
 use crate::queue::window::Window;
 use crate::sink::Sink;
 use crate::source::Source;
@@ -91,6 +91,11 @@ impl Launch {
         }
     }
 
+    fn passing_over(&self, failure: &Arc<FirstFailure>) -> Option<PassingOver> {
+        let again = self.source.as_ref().and_then(|source| source.again());
+        again.map(|again| again_thread::passing_over(again, self.run.window, failure.clone()))
+    }
+
     fn defaults(&self) -> Result<Defaults, JobError> {
         let defaults = Defaults::new(&self.request)?;
         if self.run.retrying.idempotency_key { defaults.with_keys(self.key_salt) } else { Ok(defaults) }
@@ -104,20 +109,16 @@ impl Launch {
         begin: impl FnOnce(&Arc<Window>) -> Result<Begun, JobError>,
     ) -> Result<Run, JobError> {
         let defaults = self.defaults()?;
-        let tls = engine.tls(&self.request)?;
-        let setting = self.setting();
+        let (tls, setting) = (engine.tls(&self.request)?, self.setting());
         let concurrency = room.rows();
         let failure = Arc::<FirstFailure>::default();
-        let again = self.source.as_ref().and_then(|source| source.again());
-        let passing_over = again.map(|again| again_thread::passing_over(again, self.run.window, failure.clone()));
-        let (row_sender, rows) = row_queue(passing_over);
+        let (row_sender, rows) = row_queue(self.passing_over(&failure));
         let (stop, phase) = Stop::new(rows.clone());
         let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
         let notes = Arc::new(Mutex::new(self.notes));
         let clock = Clock::start();
         let started = clock.started();
-        let size = Arc::new(Mutex::new(self.size));
-        let window = self.window;
+        let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
         let mut held = None;
         let stopped_by = Arc::<OnceLock<Message>>::default();
         let (assigned, state, live) = match begin(&window)? {

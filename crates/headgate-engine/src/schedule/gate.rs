@@ -125,7 +125,6 @@ pub struct Gate {
     /// Hosts that have few rows left here, while others of theirs were passed over.
     hungry: usize,
     passed_over: u64,
-    has_ever_passed_over: bool,
     in_trouble: usize,
     /// Not before, hosts are looked for whose trouble is over, as nobody asks them any more.
     forget_after: Option<Instant>,
@@ -169,7 +168,6 @@ impl Gate {
             newest: None,
             hungry: 0,
             passed_over: 0,
-            has_ever_passed_over: false,
             in_trouble: 0,
             forget_after: None,
             waiting: [0; Hold::ALL.len()],
@@ -198,7 +196,7 @@ impl Gate {
             || self.in_trouble > 0
             || self.is_paused
             || self.is_stopped
-            || self.has_ever_passed_over
+            || self.look_ahead.has_given_up()
             || !self.is_empty()
             || !self.look_ahead.remembers_nothing()
     }
@@ -223,7 +221,7 @@ impl Gate {
 
     /// Whether any row was ever passed over.
     pub fn has_passed_over(&self) -> bool {
-        self.has_ever_passed_over
+        self.look_ahead.has_given_up()
     }
 
     /// Rows that were passed over since the last time.

@@ -27,6 +27,7 @@ pub(super) struct LookAhead {
     share: usize,
     /// Rows given up, for the queue to know.
     given_up: Vec<u64>,
+    has_given_up: bool,
     /// Of rows that were given up, what became of them before.
     before: HashMap<u64, Before>,
 }
@@ -41,6 +42,7 @@ impl LookAhead {
             bytes: 0,
             share: max_rows,
             given_up: Vec::new(),
+            has_given_up: false,
             before: HashMap::new(),
         }
     }
@@ -104,6 +106,12 @@ impl LookAhead {
             self.before.insert(row.ordinal, before);
         }
         self.given_up.push(row.ordinal);
+        self.has_given_up = true;
+    }
+
+    /// Whether any row was ever given up.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.has_given_up
     }
 
     /// What became before of a row that comes.

@@ -35,7 +35,6 @@ impl Gate {
             self.admit(row, &key, is_new, now);
         } else if self.look_ahead.is_full() && self.look_ahead.can_pass_over() {
             self.look_ahead.give_up(&row);
-            self.has_ever_passed_over = true;
         } else {
             self.look_ahead.enters(&row);
             self.addresses.wait(name, row);
@@ -105,7 +104,6 @@ impl Gate {
         self.look_ahead.give_up(row);
         self.hosts.at(index).passed_over += 1;
         self.passed_over += 1;
-        self.has_ever_passed_over = true;
     }
 
     /// Takes from those that have more than their share.
