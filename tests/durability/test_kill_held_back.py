@@ -125,7 +125,6 @@ def status(out: Path) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.xfail(reason="a job without a commit is begun anew, with keys of its own")
 def test_killed_before_its_first_commit_a_job_has_the_same_keys_the_next_time(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:
@@ -140,7 +139,6 @@ def test_killed_before_its_first_commit_a_job_has_the_same_keys_the_next_time(tm
         assert [(2, 1)] * 4 == [(len(keys), len(set(keys))) for keys in origin.keys.values()]
 
 
-@pytest.mark.xfail(reason="what fails while the job stops is its row's result")
 def test_a_row_that_is_refused_while_the_job_stops_is_asked_again_by_the_next_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with changing() as origin:

@@ -99,7 +99,6 @@ def test_a_host_that_asked_for_a_pause_is_left_alone_while_all_others_are_answer
     assert_each_row_is_answered_once(out)
 
 
-@pytest.mark.xfail(reason="each probe is one of the rows that are always refused")
 def test_a_host_that_refuses_some_rows_in_a_row_is_not_taken_for_one_that_refuses_everything(tmp_path: Path) -> None:
     summary, urls = tmp_path / "summary.json", tmp_path / "urls.txt"
     with serving() as server:
