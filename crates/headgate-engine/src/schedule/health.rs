@@ -42,7 +42,7 @@ pub struct Health {
     /// Longer than anybody wants to wait.
     pause_is_too_long: bool,
     /// When it last asked for a pause, or was left alone.
-    troubled_at: Instant,
+    troubled_at: Option<Instant>,
     failures: u32,
     /// When the first of these failures was.
     failing_since: Instant,
@@ -59,7 +59,7 @@ impl Health {
         Self {
             paused_until: None,
             pause_is_too_long: false,
-            troubled_at: now,
+            troubled_at: None,
             failures: 0,
             failing_since: now,
             failed_at: now,
@@ -86,13 +86,13 @@ impl Health {
         let until = now + time + spread;
         self.paused_until = Some(self.paused_until.map_or(until, |earlier| earlier.max(until)));
         self.allowed = 1;
-        self.troubled_at = now;
+        self.troubled_at = Some(now);
     }
 
-    /// An attempt was answered that began at `started`. One from before the last pause or failure says nothing of how the
-    /// host is since.
+    /// An attempt was answered that began at `started`. One from before the last pause, or before the host was left alone,
+    /// says nothing of how it is since.
     pub fn succeeded(&mut self, started: Instant) {
-        if started <= self.troubled_at {
+        if self.troubled_at.is_some_and(|at| started <= at) {
             return;
         }
         self.failures = 0;
@@ -121,7 +121,7 @@ impl Health {
             None => FIRST_PROBE,
         };
         self.allowed = 1;
-        self.troubled_at = now;
+        self.troubled_at = Some(now);
         self.probe = Some((now + pause.mul_f64(0.75 + 0.5 * rng.f64()), pause));
     }
 
@@ -185,6 +185,18 @@ mod tests {
         assert_eq!(Allowed::InFlight(2), health.allowed(until));
         (0..20).for_each(|_| health.succeeded(until));
         assert!(health.is_well(until));
+    }
+
+    #[test]
+    fn a_host_that_answers_others_meanwhile_does_not_refuse_everything() {
+        let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
+        // A thousand in flight began together, and some of them fail.
+        let mut health = Health::new(after(start, 0.1));
+        for _ in 0..50 {
+            health.failed(true, after(start, 0.1), &mut rng);
+            health.succeeded(start);
+        }
+        assert_eq!((Allowed::InFlight(WELL), None), (health.allowed(after(start, 0.1)), health.refuses_since()));
     }
 
     #[test]

@@ -36,15 +36,14 @@ impl Meter {
         meter
     }
 
-    /// Another rate, from now on. What has been let through stays on the account.
+    /// Another rate, from now on. What has been let through stays on the account, and is paid off at the new rate.
     pub fn set(&mut self, rate: Rate, burst: Option<u32>, now: Instant) {
-        let owed = self.paid_off.saturating_sub(self.at(now)) * u128::from(rate.count.get());
-        let owed = owed / self.parts;
+        let owed = self.paid_off.saturating_sub(self.at(now)) as f64 / self.one as f64;
         self.parts = u128::from(rate.count.get());
         self.one = rate.per.as_nanos();
         let default = DEFAULT_BURST.as_nanos() * self.parts;
         self.burst = burst.map_or(default, |burst| u128::from(burst) * self.one).max(self.one);
-        self.paid_off = self.at(now) + owed;
+        self.paid_off = self.at(now) + (owed * self.one as f64).ceil() as u128;
     }
 
     fn at(&self, time: Instant) -> u128 {
@@ -164,9 +163,14 @@ mod tests {
         let mut meter = Meter::new(rate("1/s"), Some(1), start);
         meter.take(1, start);
         meter.set(rate("10/s"), Some(1), start);
-        assert_eq!(start + Duration::from_secs(1), meter.take(1, start));
-        let then = start + Duration::from_secs(1);
-        assert_eq!(then + Duration::from_millis(100), meter.take(1, then));
+        assert_eq!(start + Duration::from_millis(100), meter.take(1, start));
+        // One that is far slower is paid off at the rate that is wanted now.
+        let mut meter = Meter::new(rate("1/d"), Some(1), start);
+        meter.take(7, start);
+        meter.set(rate("2/s"), Some(1), start);
+        assert_eq!(start + Duration::from_millis(3500), meter.when(1, start));
+        meter.set(rate("1/m"), Some(1), start);
+        assert_eq!(start + Duration::from_secs(420), meter.when(1, start));
     }
 
     proptest! {

@@ -41,7 +41,9 @@ fn bodies_larger_than_the_whole_budget_pass_one_after_the_other() {
 #[test]
 fn bodies_that_fail_give_their_memory_back() {
     let server = server();
-    let bad = (0..60).map(|_| url(server.address(), "/fault/content-length-too-long"));
+    // A host that closes all connections is left alone for a while: this one answers now and then.
+    let bad = (0..60).map(|row| if row % 10 == 9 { "/bytes/1" } else { "/fault/content-length-too-long" });
+    let bad = bad.map(|path| url(server.address(), path));
     let bombs = (0..20).map(|_| url(server.address(), "/fault/zstd-bomb"));
     let good = (0..10).map(|_| url(server.address(), &format!("/bytes/{BODY_BYTES}")));
     let mut rig = Rig::urls(bad.chain(bombs).chain(good)).concurrency(10, 2);
