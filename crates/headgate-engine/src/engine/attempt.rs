@@ -91,6 +91,9 @@ impl Share {
                 Err(Detour::Held(until)) => {
                     Box::pin(self.waiting(Wait::Turn, sleep_until(until.into()))).await;
                     may_send = true;
+                    if self.is_given_back(place) {
+                        return false;
+                    }
                     continue;
                 }
             };
@@ -99,6 +102,9 @@ impl Share {
                 return Box::pin(self.end_unanswered(place, started, Some(span), failure)).await;
             }
             on_new_connection = true;
+            if self.is_given_back(place) {
+                return false;
+            }
         }
     }
 

@@ -189,6 +189,26 @@ impl Share {
         has_place && gate.wants_rows() && !gate.is_full_of_hosts(Instant::now()) && !self.shared.rows.has_ended()
     }
 
+    /// Gives the row at `place` back, which is not sent yet, if its host has asked for a pause since it was started. Whether
+    /// it was.
+    pub(super) fn is_given_back(&self, place: PlaceIndex) -> bool {
+        if !self.shared.gate.is_needed() {
+            return false;
+        }
+        let now = Instant::now();
+        let host = self.lanes.host(place);
+        let key = || self.lanes.look(place, |row| self.preparer.borrow_mut().limit_key(row).map(Into::into));
+        self.shared.gate.change(|gate| {
+            let has_to_wait = gate.has_to_wait(host, key, now);
+            if has_to_wait {
+                let key: Option<Box<str>> = key();
+                self.lanes.take_host(place);
+                gate.take_back(self.lanes.take(place), host, key.as_deref(), now);
+            }
+            has_to_wait
+        })
+    }
+
     /// When the request at `place` may be sent; `None`: now. To be asked once for each time that it is sent.
     pub(super) fn send_at(&self, place: PlaceIndex, now: Instant) -> Option<Instant> {
         let when = self.shared.gate.lock().send(self.lanes.host(place), now);

@@ -145,7 +145,8 @@ impl ControlFiles {
     /// # Errors
     /// The directory can't be written to.
     pub fn remove(&self) -> io::Result<()> {
-        [SET, TAKEN].iter().try_for_each(|name| remove_if_there(self.storage.as_ref(), &self.own.join(name)))
+        let paths = [SET, TAKEN].map(|name| self.own.join(name));
+        paths.iter().filter(|path| path.exists()).try_for_each(|path| remove_if_there(self.storage.as_ref(), path))
     }
 
     fn write(&self, name: &str, content: &impl Serialize) -> io::Result<()> {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::job::status::status;
-use headgate_engine::model::options::JobOptions;
+use headgate_engine::model::options::{JobOptions, RunOptions};
 use headgate_engine::run::Run;
 use headgate_engine::stats::report::Summary;
 use headgate_testserver::{Config, Server};
@@ -196,7 +196,8 @@ fn failed_rows_are_asked_again_of_an_input_that_has_grown_but_of_no_other() {
     let rig = Rig::new(Config::default(), ROWS, |row| (row % 10 == 5).then(|| url.clone()));
     rig.run();
     let retry = || {
-        let job = JobOptions { engine: rig.options.engine.clone(), ..JobOptions::default() };
+        let run = RunOptions::default().without_retries();
+        let job = JobOptions { engine: rig.options.engine.clone(), run, ..JobOptions::default() };
         let options = RetryOptions { output: rig.out(), job, ..RetryOptions::default() };
         let job = Run::retry_with(options, Recorder::new()).unwrap();
         assert!(job.wait(PATIENCE));

@@ -130,6 +130,10 @@ impl Gate {
         self.weigh_all();
     }
 
+    pub(super) fn find(&self, name: &str) -> Option<HostIndex> {
+        self.hosts.find(name)
+    }
+
     pub(super) fn host(&mut self, name: &str, now: Instant) -> HostIndex {
         if let Some(index) = self.hosts.find(name) {
             return index;

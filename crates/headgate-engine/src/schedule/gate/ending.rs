@@ -8,7 +8,7 @@ use crate::model::message::OptionName;
 use crate::model::row::{Before, Row};
 use crate::schedule::adaptive::{Sample, SampleResult};
 use crate::schedule::health::Health;
-use crate::schedule::host::Concurrency;
+use crate::schedule::host::{Concurrency, Parked};
 use crate::schedule::retry::{AttemptEnd, Fate, fate};
 
 impl Gate {
@@ -121,6 +121,37 @@ impl Gate {
             self.next_turn += 1;
             self.look_ahead.enters(&row);
             self.hosts.at(index).retries.insert((due, turn), row);
+        }
+        self.settle(index, now);
+    }
+
+    /// Whether a row that was started and not sent is to wait all the same: its host has asked for a pause meanwhile.
+    pub fn has_to_wait(
+        &mut self,
+        index: Option<HostIndex>,
+        name: impl FnOnce() -> Option<Box<str>>,
+        now: Instant,
+    ) -> bool {
+        let index = index.or_else(|| name().and_then(|name| self.find(&name)));
+        let health = index.and_then(|index| self.hosts.get(index)).and_then(|host| host.health.as_ref());
+        health.is_some_and(|health| health.is_paused(now))
+    }
+
+    /// A row comes back that was started and not sent: it is the next one of its host.
+    pub fn take_back(&mut self, row: Row, index: Option<HostIndex>, name: Option<&str>, now: Instant) {
+        let started_for = index;
+        let Some(index) = index.or_else(|| name.map(|name| self.host(name, now))) else { return };
+        let host = self.hosts.at(index);
+        host.in_flight -= u32::from(started_for.is_some()).min(host.in_flight);
+        if !self.is_stopped {
+            let turn = host.parked.front().map_or(self.next_turn, |parked| parked.turn);
+            self.next_turn += 1;
+            self.look_ahead.enters(&row);
+            if row.before().is_some() {
+                host.retries.insert((now, self.next_turn), row);
+            } else {
+                host.parked.push_front(Parked { turn, row });
+            }
         }
         self.settle(index, now);
     }

@@ -105,6 +105,26 @@ fn a_host_that_asks_for_a_pause_is_left_alone_until_then_and_the_row_waits_witho
 }
 
 #[test]
+fn a_row_that_is_not_sent_yet_when_its_host_asks_for_a_pause_comes_back_as_the_next_one() {
+    let mut driver = Driver::new(rules());
+    (0..3).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let mut started = driver.started();
+    let (slow, host) = started.pop().expect("three");
+    assert!(!driver.gate.has_to_wait(host, || None, driver.now));
+    assert!(matches!(driver.end(started.remove(0), end(429), Some(ms(1000))), Fate::Again(_)));
+    assert!(driver.gate.has_to_wait(host, || None, driver.now));
+    driver.offer(3, "a");
+    driver.gate.take_back(slow, host, None, driver.now);
+    assert_eq!(Fate::Final, driver.end(started.remove(0), end(200), None));
+    driver.now += ms(2000);
+    let next = driver.started();
+    assert_eq!((1, 0), (next.len(), next[0].0.ordinal), "retries that are due come first");
+    assert_eq!(Fate::Final, driver.end(next.into_iter().next().expect("one"), end(200), None));
+    driver.began = driver.now;
+    assert_eq!(2, driver.ordinals()[0]);
+}
+
+#[test]
 fn the_rows_of_a_host_that_refuses_everything_for_too_long_fail_and_the_others_go_on() {
     let mut driver = Driver::new(rules());
     (0..100).for_each(|ordinal| driver.offer(ordinal, "dead"));
