@@ -266,7 +266,7 @@ impl Sample {
 
 fn lost_s(lost: &Lost) -> BTreeMap<Hold, f64> {
     let times = Hold::ALL.into_iter().map(|hold| (hold, lost.to(hold).as_secs_f64()));
-    times.filter(|(_, seconds)| *seconds >= 0.001).collect()
+    times.filter(|(_, seconds)| *seconds > 0.0).collect()
 }
 
 fn per_second(count: u64, time: Duration) -> f64 {
