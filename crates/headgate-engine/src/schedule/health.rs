@@ -44,7 +44,7 @@ pub struct Health {
     /// When it last asked for a pause, or was left alone.
     troubled_at: Option<Instant>,
     failures: u32,
-    /// When the first of these failures was.
+    /// When the first of these attempts began.
     failing_since: Instant,
     /// When it failed last.
     failed_at: Instant,
@@ -103,11 +103,11 @@ impl Health {
         }
     }
 
-    /// An attempt has failed; `says_something`: of the host. Where nothing is left but rows that failed before, it says more
+    /// An attempt has failed that began at `started`; `says_something`: of the host. Where nothing is left but rows that failed before, it says more
     /// of the row.
-    pub fn failed(&mut self, says_something: bool, now: Instant, rng: &mut Rng) {
+    pub fn failed(&mut self, says_something: bool, started: Instant, now: Instant, rng: &mut Rng) {
         if self.failures == 0 {
-            self.failing_since = now;
+            self.failing_since = started;
         }
         self.failed_at = now;
         self.failures = self.failures.saturating_add(u32::from(says_something).max(u32::from(self.probe.is_some())));
@@ -193,7 +193,7 @@ mod tests {
         // A thousand in flight began together, and some of them fail.
         let mut health = Health::new(after(start, 0.1));
         for _ in 0..50 {
-            health.failed(true, after(start, 0.1), &mut rng);
+            health.failed(true, after(start, 0.1), after(start, 0.1), &mut rng);
             health.succeeded(start);
         }
         assert_eq!((Allowed::InFlight(u32::MAX), None), (health.allowed(after(start, 0.1)), health.refuses_since()));
@@ -216,12 +216,12 @@ mod tests {
     fn a_host_that_refuses_everything_is_probed_ever_more_rarely_until_it_answers() {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut health = Health::new(start);
-        (1..TRIP).for_each(|_| health.failed(true, start, &mut rng));
+        (1..TRIP).for_each(|_| health.failed(true, start, start, &mut rng));
         assert_eq!((Allowed::InFlight(u32::MAX), None), (health.allowed(start), health.refuses_since()));
-        (0..100).for_each(|_| health.failed(false, start, &mut rng));
+        (0..100).for_each(|_| health.failed(false, start, start, &mut rng));
         assert_eq!(None, health.refuses_since(), "rows that fail again say nothing of the host");
         // A thousand in flight at once are one sign, not a thousand.
-        (0..1000).for_each(|_| health.failed(true, start, &mut rng));
+        (0..1000).for_each(|_| health.failed(true, start, start, &mut rng));
         let mut now = start;
         for expected in [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] {
             let Allowed::Probe(at) = health.allowed(now) else { panic!("it is left alone") };
@@ -229,7 +229,7 @@ mod tests {
             assert!((0.7..1.3).contains(&(pause / expected)), "{pause} for {expected}");
             now = at;
             assert_eq!(Allowed::InFlight(1), health.allowed(now));
-            health.failed(false, now, &mut rng);
+            health.failed(false, now, now, &mut rng);
         }
         assert_eq!(Some(start), health.refuses_since());
         health.succeeded(start);

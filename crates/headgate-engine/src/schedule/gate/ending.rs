@@ -73,7 +73,12 @@ impl Gate {
         }
         // Who wants each row asked once, whatever comes of it, wants no probes.
         if ended.end.is_refusal() && self.rules.retrying.retries > 0 {
-            host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(says_something, now, &mut self.rng);
+            host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(
+                says_something,
+                ended.asked.started,
+                now,
+                &mut self.rng,
+            );
         } else if ended.end.is_answer()
             && let Some(health) = &mut host.health
         {
