@@ -12,7 +12,7 @@ from support.run import headgate, serving
 def test_a_job_of_which_all_rows_fail_ends_with_exit_code_4_and_goes_on_after_the_mend(tmp_path: Path) -> None:
     out, summary = tmp_path / "out", tmp_path / "summary.json"
     with serving("--status", "403") as server:
-        fetch = ("fetch", f"{server}/[1-5000]", "-o", out, "--fail-on", "4xx", "--threads", "1", "--summary", summary)
+        fetch = ("fetch", f"{server}/[1-5000]", "-o", out, "--fail-on", "4xx", "--summary", summary)
         done = headgate(*fetch, check=4)
         (error,) = done.errors()
         told = json.loads(summary.read_text())
@@ -22,7 +22,7 @@ def test_a_job_of_which_all_rows_fail_ends_with_exit_code_4_and_goes_on_after_th
         assert f"and `headgate retry {out}` for the failed rows" in done.stderr
         assert headgate(*fetch, "-q", check=4).errors() == [json.loads(summary.read_text())["stopped_by"]]
         with pytest.raises(package.TooManyFailed) as raised:
-            package.fetch(f"{server}/[1-5000]", out, fail_on="4xx", threads=1, stop_when_failed="100%", progress=False)
+            package.fetch(f"{server}/[1-5000]", out, fail_on="4xx", stop_when_failed="100%", progress=False)
         assert raised.value.summary is not None
         assert str(raised.value) == raised.value.summary.stopped_by
         headgate(*fetch, "--stop-when-failed", "never", check=3)
