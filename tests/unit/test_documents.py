@@ -43,6 +43,11 @@ def test_the_readme_has_200_lines_at_most() -> None:
     assert len(text("README.md").splitlines()) <= 200
 
 
+@pytest.mark.parametrize("command", ["make build", "make demo", "make test"])
+def test_the_readme_shows_how_to_build_try_and_test_it(command: str) -> None:
+    assert re.search(rf"^    {command} +#", text("README.md"), re.MULTILINE)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_table_that_is_generated_is_what_the_code_says(page: str) -> None:
     assert text(page) == write_docs.filled(text(page)), "run `make docs`"
