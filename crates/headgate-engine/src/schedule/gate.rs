@@ -9,6 +9,8 @@
 
 mod admitting;
 mod ending;
+#[cfg(test)]
+mod model;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -209,9 +211,8 @@ impl Gate {
     /// Whether more rows could start something that those here can't.
     pub fn wants_rows(&self) -> bool {
         let nothing_is_next = self.ready.is_empty() && self.hostless.is_empty() && self.failing.is_empty();
-        let has_room = self.look_ahead.can_pass_over() || !self.look_ahead.is_full();
         // Only who asks for rows learns that there are none.
-        self.is_empty() || nothing_is_next && has_room && !self.is_paused && !self.is_stopped
+        self.is_empty() || nothing_is_next && self.look_ahead.takes_rows() && !self.is_paused && !self.is_stopped
     }
 
     /// Whether rows that were passed over should be read again.

@@ -21,6 +21,8 @@ const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(366 * 86_400);
 /// So long after its last failure it is known that a host has failed, where it is not asked meanwhile.
 const REMEMBERED_FOR: Duration = Duration::from_secs(1);
+/// So many failures in a row, and none but these for as long as anybody wants to wait: it is down, though few were asked.
+const DOWN: u32 = 4;
 /// With so many in flight, a host is no longer held back.
 const WELL: u32 = 65_536;
 
@@ -103,8 +105,8 @@ impl Health {
         }
     }
 
-    /// An attempt has failed that began at `started`; `says_something`: of the host. Where nothing is left but rows that failed before, it says more
-    /// of the row.
+    /// An attempt has failed that began at `started`; `says_something`: of the host. Where nothing is left but rows that
+    /// failed before, it says more of the row.
     pub fn failed(&mut self, says_something: bool, started: Instant, now: Instant, rng: &mut Rng) {
         if self.failures == 0 {
             self.failing_since = started;
@@ -132,15 +134,17 @@ impl Health {
 
     /// When it counts as down, if it has no success until then.
     pub fn down_at(&self, rules: &Retrying) -> Option<Instant> {
-        self.refuses_since().map(|since| since + rules.host_down_after)
+        (self.failures >= DOWN).then(|| self.failing_since + rules.host_down_after)
+    }
+
+    /// Whether it asked for a longer pause than anybody wants to wait.
+    pub fn asked_for_too_much(&self, now: Instant) -> bool {
+        self.pause_is_too_long && self.is_paused(now)
     }
 
     /// Whether it had no success for too long, or asked for too long a pause.
     pub fn is_down(&self, rules: &Retrying, now: Instant) -> bool {
-        let refuses = self.refuses_since().map(|since| now.saturating_duration_since(since));
-        let pause = self.paused_until.map(|until| until.saturating_duration_since(now));
-        refuses.is_some_and(|time| time >= rules.host_down_after)
-            || self.pause_is_too_long && pause.is_some_and(|time| !time.is_zero())
+        self.asked_for_too_much(now) || self.down_at(rules).is_some_and(|at| now >= at)
     }
 
     /// Whether nothing is lost if it is forgotten, as nobody asks for the host: what it refused has to be some time ago.
@@ -151,6 +155,11 @@ impl Health {
     /// Whether nothing forbids to ask it now, be it that little is known of it.
     pub fn may_be_asked(&self, now: Instant) -> bool {
         matches!(self.allowed(now), Allowed::InFlight(_))
+    }
+
+    /// Until when it asked to be left alone, the last time that it did.
+    pub fn paused_until(&self) -> Option<Instant> {
+        self.paused_until
     }
 
     pub fn is_paused(&self, now: Instant) -> bool {
@@ -197,6 +206,18 @@ mod tests {
             health.succeeded(start);
         }
         assert_eq!((Allowed::InFlight(u32::MAX), None), (health.allowed(after(start, 0.1)), health.refuses_since()));
+    }
+
+    #[test]
+    fn a_host_that_is_asked_rarely_is_down_after_the_same_time() {
+        let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
+        let rules = Retrying { host_down_after: Duration::from_secs(20), ..Retrying::default() };
+        let mut health = Health::new(after(start, 5.0));
+        (0..DOWN).for_each(|_| health.failed(true, start, after(start, 5.0), &mut rng));
+        assert_eq!((None, false), (health.refuses_since(), health.is_down(&rules, after(start, 19.9))));
+        assert!(health.is_down(&rules, after(start, 20.0)));
+        health.succeeded(after(start, 6.0));
+        assert!(!health.is_down(&rules, after(start, 20.0)));
     }
 
     #[test]

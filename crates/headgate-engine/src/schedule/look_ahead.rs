@@ -28,6 +28,8 @@ pub(super) struct LookAhead {
     /// Rows given up, for the queue to know.
     given_up: Vec<u64>,
     has_given_up: bool,
+    /// It is full, and nobody has more than his share.
+    is_crowded: bool,
     /// Of rows that were given up, what became of them before.
     before: HashMap<u64, Before>,
 }
@@ -43,6 +45,7 @@ impl LookAhead {
             share: max_rows,
             given_up: Vec::new(),
             has_given_up: false,
+            is_crowded: false,
             before: HashMap::new(),
         }
     }
@@ -63,6 +66,21 @@ impl LookAhead {
         self.rows >= self.max_rows || self.bytes >= self.max_bytes
     }
 
+    /// Whether it is full, and some may have more than their share.
+    pub(super) fn may_make_room(&self) -> bool {
+        self.can_pass_over && self.is_full() && !self.is_crowded
+    }
+
+    /// Whoever had more than his share has it no more.
+    pub(super) fn has_made_room(&mut self) {
+        self.is_crowded = self.is_full();
+    }
+
+    /// Whether more rows may be drawn: they find room, or can be given up, and so can those that fail.
+    pub(super) fn takes_rows(&self) -> bool {
+        !self.is_full() || self.has_room_for_before()
+    }
+
     pub(super) fn enters(&mut self, row: &Row) {
         self.rows += 1;
         self.bytes += row.bytes();
@@ -71,6 +89,7 @@ impl LookAhead {
     pub(super) fn leaves(&mut self, row: &Row) {
         self.rows -= 1;
         self.bytes -= row.bytes();
+        self.is_crowded &= self.is_full();
     }
 
     /// Divides the room, with a quarter to spare, among so many hosts.

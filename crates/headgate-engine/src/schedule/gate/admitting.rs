@@ -72,10 +72,10 @@ impl Gate {
         let others = self.hosts.at(index).waiting();
         if self.is_refused(index, others, now) {
             self.fail_down(index, row, now);
-        } else if self.look_ahead.is_full() && self.look_ahead.can_pass_over() {
-            self.make_room(now);
-            self.park(index, Parked { turn, row });
         } else {
+            if self.look_ahead.may_make_room() {
+                self.make_room(now);
+            }
             self.park(index, Parked { turn, row });
         }
         self.settle(index, now);
@@ -127,6 +127,7 @@ impl Gate {
                 self.settle(index, now);
             }
         }
+        self.look_ahead.has_made_room();
         self.weigh_all();
     }
 

@@ -9,7 +9,7 @@ use crate::model::row::{Before, Row};
 use crate::schedule::adaptive::{Sample, SampleResult};
 use crate::schedule::health::Health;
 use crate::schedule::host::{Concurrency, Parked};
-use crate::schedule::retry::{AttemptEnd, Fate, fate};
+use crate::schedule::retry::{Asked, AttemptEnd, Fate, fate};
 
 impl Gate {
     /// An attempt has ended; `name`: its host, where it was started without the gate. What becomes of its row. If it is
@@ -42,7 +42,15 @@ impl Gate {
         }
         self.note_health(known, ended, now);
         self.settle(known, now);
-        fate
+        if self.ends_in_pause(known, fate, &ended.asked) { Fate::Final } else { fate }
+    }
+
+    /// Whether a row can't be asked again before its deadline, since its host has asked for a pause that is longer.
+    fn ends_in_pause(&mut self, index: HostIndex, fate: Fate, asked: &Asked) -> bool {
+        let first = asked.before.map_or(asked.started, |before| before.first);
+        let health = self.hosts.get(index).and_then(|host| host.health.as_ref());
+        let until = health.and_then(|health| health.paused_until()).filter(|_| matches!(fate, Fate::Again(_)));
+        until.zip(self.rules.retrying.deadline).is_some_and(|(until, deadline)| until >= first + deadline)
     }
 
     /// An attempt was given up.
@@ -116,7 +124,7 @@ impl Gate {
             self.fail_down(index, row, now);
             return;
         }
-        if self.look_ahead.is_full() && self.look_ahead.can_pass_over() {
+        if self.look_ahead.may_make_room() {
             self.make_room(now);
         }
         if self.look_ahead.is_full() && self.look_ahead.has_room_for_before() {
@@ -167,8 +175,8 @@ impl Gate {
 
     pub(super) fn fail_down(&mut self, index: HostIndex, row: Row, now: Instant) {
         let host = self.hosts.at(index);
-        let is_paused = host.health.as_ref().is_some_and(|health| health.is_paused(now));
-        self.fail(row, host_down(is_paused));
+        let asked_for_too_much = host.health.as_ref().is_some_and(|health| health.asked_for_too_much(now));
+        self.fail(row, host_down(asked_for_too_much));
     }
 
     pub(super) fn fail_all_of(&mut self, index: HostIndex, now: Instant) {
