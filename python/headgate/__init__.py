@@ -62,6 +62,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _foreign  _secret_flags  _shells
         _option_flags
         _fetch_flags  _retry_flags  _changes
+        _pausing
         fetch  plan  retry  serve  show  status
         set  pause  unpause
         completion  demo

@@ -9,23 +9,24 @@ import pytest
 import headgate
 from headgate.jobs._background import Run
 from headgate.jobs._job_options import FetchOptions
-from support.figures import snapshot_json, summary_json
+from support.figures import summary_json
+from support.runs import NotingRun
 
 
 def nothing() -> None:
     pass
 
 
-class FakeJob:
+class FakeJob(NotingRun):
     """A job that ends when it is told to, or after some looks at it."""
 
     def __init__(self, looks: int | None = None, *, ends_on: str = "stop", **figures: object) -> None:
+        super().__init__()
         self._looks_left = looks
         self._ends_on = ends_on
         self._figures = figures
         self._has_ended = threading.Event()
         self.at_look = nothing
-        self.calls: list[str] = []
 
     def wait(self, timeout_s: float) -> bool:
         assert timeout_s <= 0.1
@@ -49,18 +50,6 @@ class FakeJob:
             self.at_look = nothing
             self._figures |= {"interrupted": True}
             self._has_ended.set()
-
-    def set(self, settings: dict[str, str]) -> None:
-        self.calls.append(f"set {settings}")
-
-    def pause(self) -> None:
-        self.calls.append("pause")
-
-    def unpause(self) -> None:
-        self.calls.append("unpause")
-
-    def snapshot(self) -> str:
-        return snapshot_json()
 
     def summary(self) -> str:
         return summary_json(**self._figures)
