@@ -35,7 +35,7 @@ _HERE: Final = "127.0.0.1"
 # One process to pin, to weigh and to stop; it never closes a connection by itself. `postpone_output 0` writes the head
 # without waiting for the body, and `limit_rate` lets a millisecond pass after it. Without `sendfile` a file goes out in
 # one write with its head.
-_CONFIG: Final = """\
+_FRAME: Final = """\
 daemon off;
 master_process off;
 pid {directory}/nginx.pid;
@@ -43,14 +43,18 @@ error_log stderr warn;
 events {{ worker_connections 18000; multi_accept on; }}
 http {{
     access_log off;
-    keepalive_requests 1000000000;
-    keepalive_timeout 1h;
     client_body_temp_path {directory}/body;
     proxy_temp_path {directory}/proxy;
     fastcgi_temp_path {directory}/fastcgi;
     uwsgi_temp_path {directory}/uwsgi;
     scgi_temp_path {directory}/scgi;
     default_type text/plain;
+{http}
+}}
+"""
+_CONFIG: Final = """\
+    keepalive_requests 1000000000;
+    keepalive_timeout 1h;
     sendfile off;
     open_file_cache max=1 inactive=1h;
     open_file_cache_valid 1h;
@@ -67,7 +71,6 @@ http {{
         location {closing}/ {{ keepalive_timeout 0; return 200 "{body}"; }}
         location = /status {{ stub_status; }}
     }}
-}}
 """
 _TLS: Final = """\
         listen {address}:{port} ssl backlog=65535;
@@ -127,10 +130,10 @@ def nginx(core: int, *, addresses: Sequence[str] = (), tls: bool = False) -> Ite
         port, tls_port = _free_ports()
         listen = [f"        listen {address}:{port} backlog=65535;" for address in (_HERE, *addresses)]
         if tls:
-            _make_certificate(Path(directory))
+            make_certificate(Path(directory))
             listen.append(_TLS.format(address=_HERE, port=tls_port, directory=directory))
         Path(directory, "body.gz").write_bytes(ENCODED_BODY)
-        config = _CONFIG.format(
+        http = _CONFIG.format(
             directory=directory,
             listen="\n".join(listen),
             body=BODY.decode(),
@@ -138,9 +141,14 @@ def nginx(core: int, *, addresses: Sequence[str] = (), tls: bool = False) -> Ite
             encoded=ENCODED,
             closing=CLOSING,
         )
-        with configured(config, Path(directory), port, core) as pid:
+        with configured(framed(http, Path(directory)), Path(directory), port, core) as pid:
             tls_url = f"https://{_HERE}:{tls_port}" if tls else ""
             yield Nginx(f"http://{_HERE}:{port}", tls_url, port, pid)
+
+
+def framed(http: str, directory: Path) -> str:
+    """A configuration with this in its `http` block: one process, which writes nothing outside the directory."""
+    return _FRAME.format(directory=directory, http=http)
 
 
 @contextmanager
@@ -170,7 +178,12 @@ def _free_ports() -> tuple[int, int]:
         return one.getsockname()[1], other.getsockname()[1]
 
 
-def _make_certificate(directory: Path) -> None:
+def make_certificate(directory: Path) -> None:
+    """A key and a certificate for it that nobody vouches for.
+
+    Raises:
+        ServerError: openssl is not installed.
+    """
     if (openssl := shutil.which("openssl")) is None:
         raise ServerError("openssl makes the certificate of the server, and there is none; run: apt install openssl")
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={_HERE}"]

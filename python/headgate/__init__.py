@@ -37,6 +37,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _option_rules  _secret_file              what the options of a job may be, what a file of secrets holds
         _option_entry                            what is known of each
         _input_options  _request_options         their entries, by what they are about
+        _response_options  _connection_options
         _limit_options  _rate_options
         _retry_options  _output_options  _plan_options
         _options                                 all entries of a job, and of a retry

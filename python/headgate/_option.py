@@ -66,8 +66,9 @@ class Entry:
         if value is None and self.option.default is None:
             return
         rule = self.option.check
-        if rule is None and get_origin(self.type) is Literal:
-            rule = one_of(get_args(self.type))
+        literal = next((each for each in (self.type, *get_args(self.type)) if get_origin(each) is Literal), None)
+        if rule is None and literal is not None:
+            rule = one_of(get_args(literal))
         if rule is None:
             return
         try:

@@ -17,8 +17,8 @@ class BoundBy:
 
     Attributes:
         kind: One word, for programs: `concurrency`, `machine`, `input`, `window`, `output`, `decoding`, `memory`,
-            `names`, `rate`, `cost`, `host_rate`, `host_concurrency`, `pause`, `refusing`, `retries`, `paused`,
-            `failures` or `nothing`
+            `names`, `streams`, `rate`, `cost`, `host_rate`, `host_concurrency`, `pause`, `refusing`, `retries`,
+            `paused`, `failures` or `nothing`
         text: One sentence, for people: figures, and the option to turn.
     """
 
@@ -191,6 +191,9 @@ class Summary:
         retries: Attempts after which their rows were asked again, by kind of error, or by status as `status:503`.
         not_repeated: Rows that were not asked again, because the server may have acted on them and could not have told
             a second request from the first.
+        sent_again: Requests that went out a second time within an attempt, because the connection that they went out on
+            first turned out to be closed.
+        headers_skipped: Headers that were left out of results, because they break the rules for headers.
         lost_s: Seconds in which nothing could start, by what kept it: `rate`, `cost`, `host_rate`, `host_concurrency`,
             `pause`, `refusing`, `backoff`, `budget`, `look_ahead` or `paused`.
         pauses: How often hosts asked to be left alone, by their names; `others` beyond the first ones.
@@ -222,6 +225,8 @@ class Summary:
     reader_gone: bool = False
     retries: dict[str, int] = field(default_factory=dict)
     not_repeated: int = 0
+    sent_again: int = 0
+    headers_skipped: int = 0
     lost_s: dict[str, float] = field(default_factory=dict)
     pauses: dict[str, int] = field(default_factory=dict)
     stopped_by: str | None = None

@@ -2,129 +2,245 @@
 
 import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import pytest
 
 from support.results import rows
-from support.run import get, headgate
+from support.run import get, headgate, serving
 
 TIMEOUT_S = 3.0
 MAX_BODY_BYTES = 1024 * 1024
 
-# The server's own list of faults, and the `error` that each becomes; None: it is answered.
-EXPECTED: dict[str, str | None] = {
+
+class End(NamedTuple):
+    """What becomes of a row.
+
+    Attributes:
+        error: `None`: it is answered. One of several, with `|` between them.
+        attempts: With one retry; without any, it is one attempt.
+        waits: Each attempt costs the timeout.
+    """
+
+    error: str | None
+    attempts: int = 1
+    waits: bool = False
+
+
+ANSWERED: Final = End(None)
+CLOSED: Final = End("closed", attempts=2)
+TIMEOUT: Final = End("timeout", attempts=2, waits=True)
+PROTOCOL: Final = End("protocol")
+TOO_LARGE: Final = End("body_too_large")
+DECODE: Final = End("decode")
+LOOP: Final = End("too_many_redirects")
+# A flood of bytes: whichever bound is met first.
+FLOOD: Final = End("protocol|body_too_large")
+
+# The server's own list of faults, and what becomes of each over HTTP/1.1 and over HTTP/2; None: it can't be said there.
+FAULTS: Final[dict[str, tuple[End | None, End | None]]] = {
     # connection
-    "refuse": "closed",
-    "reset-before-headers": "closed",
-    "close-mid-headers": "closed",
-    "reset-after-headers": "closed",
-    "reset-mid-body": "closed",
-    "hang-before-headers": "timeout",
-    "hang-mid-headers": "timeout",
-    "hang-mid-body": "timeout",
-    "drip": "timeout",
-    "drip-headers": "timeout",
-    "endless-body": "body_too_large",
-    "endless-body-close-delimited": "body_too_large",
-    "close-after-response": None,
-    "close-idle": None,
-    "reset-idle": None,
-    "extra-bytes": None,
-    "extra-response": None,
-    # content
-    "truncated-gzip": "decode",
-    "corrupt-gzip": "decode",
-    "gzip-bad-checksum": "decode",
-    "gzip-trailing-garbage": None,
-    "not-gzip": "decode",
-    "empty-gzip": None,
-    "gzip-twice": None,
-    "raw-deflate": None,
-    "unknown-encoding": None,
-    "gzip-bomb": "body_too_large",
-    "brotli-bomb": "body_too_large",
-    "zstd-bomb": "body_too_large",
-    "brotli-window": "body_too_large",
-    "zstd-windows": "body_too_large",
-    "deflated-nothing": "body_too_large",
+    "refuse": (CLOSED, CLOSED),
+    "reset-before-headers": (CLOSED, CLOSED),
+    "close-mid-headers": (CLOSED, None),
+    "reset-after-headers": (CLOSED, CLOSED),
+    "reset-mid-body": (CLOSED, CLOSED),
+    "hang-before-headers": (TIMEOUT, TIMEOUT),
+    "hang-mid-headers": (TIMEOUT, None),
+    "hang-mid-body": (TIMEOUT, TIMEOUT),
+    "drip": (TIMEOUT, TIMEOUT),
+    "drip-headers": (TIMEOUT, None),
+    "endless-body": (TOO_LARGE, None),
+    "endless-body-close-delimited": (TOO_LARGE, FLOOD),
+    "close-after-response": (ANSWERED, CLOSED),
+    "close-idle": (ANSWERED, ANSWERED),
+    "reset-idle": (ANSWERED, ANSWERED),
+    "cut-mid-stream": (ANSWERED, CLOSED),
+    "extra-bytes": (ANSWERED, PROTOCOL),
+    "extra-response": (ANSWERED, PROTOCOL),
     # framing
-    "content-length-too-long": "closed",
-    "content-length-too-short": None,
-    "conflicting-content-lengths": "protocol",
-    "repeated-content-length": None,
-    "negative-content-length": "protocol",
-    "content-length-no-number": "protocol",
-    "content-length-overflow": "protocol",
-    "content-length-huge": "body_too_large",
-    "content-length-and-chunked": None,
-    "unknown-transfer-encoding": "protocol",
-    "bad-chunk-size": "protocol",
-    "negative-chunk-size": "protocol",
-    "chunk-size-overflow": "protocol",
-    "chunk-too-long": "protocol",
-    "truncated-chunk": "closed",
-    "truncated-chunks": "closed",
-    "endless-chunk-extension": "protocol",
-    "endless-trailers": "protocol",
-    "extensions-and-trailers": None,
-    "body-after-head": None,
-    "no-content-with-body": None,
-    "not-modified": None,
-    "not-modified-with-body": None,
+    "content-length-too-long": (CLOSED, CLOSED),
+    "content-length-too-short": (ANSWERED, PROTOCOL),
+    "conflicting-content-lengths": (PROTOCOL, PROTOCOL),
+    "repeated-content-length": (ANSWERED, ANSWERED),
+    "negative-content-length": (PROTOCOL, PROTOCOL),
+    "content-length-no-number": (PROTOCOL, PROTOCOL),
+    "content-length-overflow": (PROTOCOL, PROTOCOL),
+    "content-length-huge": (TOO_LARGE, TOO_LARGE),
+    "content-length-and-chunked": (ANSWERED, None),
+    "unknown-transfer-encoding": (PROTOCOL, None),
+    "bad-chunk-size": (PROTOCOL, None),
+    "negative-chunk-size": (PROTOCOL, None),
+    "chunk-size-overflow": (PROTOCOL, None),
+    "chunk-too-long": (PROTOCOL, None),
+    "truncated-chunk": (CLOSED, None),
+    "truncated-chunks": (CLOSED, None),
+    "endless-chunk-extension": (PROTOCOL, None),
+    "endless-trailers": (PROTOCOL, None),
+    "extensions-and-trailers": (ANSWERED, None),
+    "body-after-head": (ANSWERED, PROTOCOL),
+    "no-content-with-body": (ANSWERED, ANSWERED),
+    "not-modified": (ANSWERED, ANSWERED),
+    "not-modified-with-body": (ANSWERED, ANSWERED),
     # head
-    "garbage": "protocol",
-    "http-09": "protocol",
-    "bad-status": "protocol",
-    "long-status": "protocol",
-    "no-reason": None,
-    "bad-version": "protocol",
-    "unasked-upgrade": "protocol",
-    "many-headers": "protocol",
-    "long-header": "protocol",
-    "endless-headers": "protocol",
-    "endless-header": "protocol",
-    "many-interim": "protocol",
-    "endless-interim": "protocol",
-    "folded-header": "protocol",
-    "bare-line-feeds": None,
-    "bare-carriage-return": "protocol",
-    "nul-in-header": "protocol",
-    "latin-1-header": None,
-    "space-before-colon": "protocol",
-    "no-colon": "protocol",
+    "garbage": (PROTOCOL, None),
+    "http-09": (PROTOCOL, None),
+    "bad-status": (PROTOCOL, None),
+    "long-status": (PROTOCOL, None),
+    "no-reason": (ANSWERED, ANSWERED),
+    "bad-version": (PROTOCOL, None),
+    "unasked-upgrade": (PROTOCOL, None),
+    "many-headers": (PROTOCOL, PROTOCOL),
+    "long-header": (PROTOCOL, PROTOCOL),
+    "endless-headers": (PROTOCOL, None),
+    "endless-header": (PROTOCOL, None),
+    "many-interim": (PROTOCOL, None),
+    "endless-interim": (PROTOCOL, None),
+    "folded-header": (ANSWERED, None),
+    "bare-line-feeds": (ANSWERED, CLOSED),
+    "bare-carriage-return": (PROTOCOL, None),
+    "nul-in-header": (ANSWERED, None),
+    "latin-1-header": (ANSWERED, ANSWERED),
+    "space-before-colon": (PROTOCOL, None),
+    "no-colon": (ANSWERED, None),
+    # content
+    "truncated-gzip": (DECODE, DECODE),
+    "corrupt-gzip": (DECODE, DECODE),
+    "gzip-bad-checksum": (DECODE, DECODE),
+    "gzip-trailing-garbage": (ANSWERED, ANSWERED),
+    "not-gzip": (DECODE, DECODE),
+    "empty-gzip": (ANSWERED, ANSWERED),
+    "gzip-twice": (ANSWERED, ANSWERED),
+    "raw-deflate": (ANSWERED, ANSWERED),
+    "unknown-encoding": (ANSWERED, ANSWERED),
+    "gzip-bomb": (TOO_LARGE, TOO_LARGE),
+    "brotli-bomb": (TOO_LARGE, TOO_LARGE),
+    "zstd-bomb": (TOO_LARGE, TOO_LARGE),
+    "brotli-window": (TOO_LARGE, TOO_LARGE),
+    "zstd-windows": (TOO_LARGE, TOO_LARGE),
+    "deflated-nothing": (TOO_LARGE, TOO_LARGE),
+    # redirects
+    "redirect-loop": (LOOP, LOOP),
+    "redirect-without-location": (ANSWERED, ANSWERED),
+    "redirect-to-nothing": (ANSWERED, ANSWERED),
+    "redirect-broken": (PROTOCOL, PROTOCOL),
+    "redirect-other-scheme": (PROTOCOL, PROTOCOL),
+    "redirect-two-locations": (PROTOCOL, PROTOCOL),
+    "redirect-coded-body": (ANSWERED, ANSWERED),
+    "redirect-corrupt-body": (ANSWERED, ANSWERED),
+    "redirect-hang-mid-body": (ANSWERED, ANSWERED),
+    "redirect-drip": (ANSWERED, ANSWERED),
+    # streams of HTTP/2
+    "h2-refused-stream": (None, CLOSED),
+    # Asked over HTTP/1.1, it says that it has this for HTTP/2 only.
+    "h2-http-1-1-required": (None, None),
+    "h2-reset-no-error": (None, CLOSED),
+    "h2-reset-protocol-error": (None, CLOSED),
+    "h2-reset-internal-error": (None, CLOSED),
+    "h2-reset-flow-control-error": (None, CLOSED),
+    "h2-reset-stream-closed": (None, CLOSED),
+    "h2-reset-refused-stream": (None, CLOSED),
+    "h2-reset-cancel": (None, CLOSED),
+    "h2-reset-enhance-your-calm": (None, CLOSED),
+    "h2-content-length-too-long": (None, PROTOCOL),
+    "h2-content-length-too-short": (None, PROTOCOL),
+    "h2-trailers": (None, ANSWERED),
+    "h2-interim": (None, ANSWERED),
+    "h2-goaway-graceful": (None, ANSWERED),
+    # connections of HTTP/2
+    "h2-goaway": (None, CLOSED),
+    "h2-goaway-lower": (None, CLOSED),
+    "h2-goaway-taken": (None, CLOSED),
+    "h2-goaway-calm": (None, CLOSED),
+    "h2-goaway-mid-body": (None, ANSWERED),
+    "h2-goaway-hang": (None, TIMEOUT),
+    "h2-silent": (None, TIMEOUT),
+    "h2-silent-mid-body": (None, TIMEOUT),
+    "h2-close-mid-body": (None, CLOSED),
+    "h2-no-more-streams": (None, ANSWERED),
+    "h2-rapid-reset": (None, PROTOCOL),
+    "h2-continuation-flood": (None, PROTOCOL),
+    "h2-empty-continuation-flood": (None, PROTOCOL),
+    "h2-settings-flood": (None, PROTOCOL),
+    "h2-ping-flood": (None, PROTOCOL),
+    "h2-window-update-flood": (None, PROTOCOL),
+    "h2-empty-data-flood": (None, PROTOCOL),
+    "h2-header-bomb": (None, PROTOCOL),
+    "h2-window-ignored": (None, FLOOD),
+    "h2-garbage": (None, PROTOCOL),
+    "h2-frame-too-large": (None, PROTOCOL),
+    "h2-bad-compression": (None, PROTOCOL),
+    "h2-no-status": (None, PROTOCOL),
+    "h2-upper-case": (None, PROTOCOL),
+    "h2-connection-header": (None, PROTOCOL),
+    "h2-data-first": (None, PROTOCOL),
+    "h2-idle-stream": (None, PROTOCOL),
+    "h2-push": (None, PROTOCOL),
+    "h2-window-overflow": (None, PROTOCOL),
+    "h2-bad-settings": (None, PROTOCOL),
+    "h2-unknown-frame": (None, ANSWERED),
+    "h2-answered-and-reset": (None, ANSWERED),
 }
+VERSIONS: Final = ("HTTP/1.1", "HTTP/2")
 
 
 @pytest.fixture(scope="module")
-def outcomes(server: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """One job that asks for each fault once, all at the same time."""
-    directory = tmp_path_factory.mktemp("faults")
-    methods = {"body-after-head": "HEAD"}
-    lines = [f"{server}/fault/{name},{methods.get(name, 'GET')}\n" for name in EXPECTED]
-    (directory / "rows.csv").write_text("url,method\n" + "".join(lines))
-    flags = ["--timeout-s", str(TIMEOUT_S), "--max-body-bytes", str(MAX_BODY_BYTES)]
-    flags += ["-c", str(len(EXPECTED)), "--retries", "0"]
-    headgate("fetch", directory / "rows.csv", "-o", directory / "out", *flags, check=3)
-    found = rows(directory / "out")
-    assert list(range(len(EXPECTED))) == [row["row"] for row in found]
-    return {str(row["url"]).rpartition("/")[2]: row for row in found}
+def http2_server() -> Iterator[str]:
+    with serving("--http2") as url:
+        yield url
 
 
-def test_every_fault_of_the_server_is_in_the_table(server: str) -> None:
-    assert set(re.findall(r"/fault/([a-z0-9-]+)", get(f"{server}/"))) == set(EXPECTED)
+@pytest.fixture(scope="module", params=[0, 1], ids=["no retry", "one retry"])
+def outcomes(
+    request: pytest.FixtureRequest, http2_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[int, dict[tuple[str, str], dict[str, Any]]]:
+    """A job for each version that asks for each fault once, all at the same time; and how often they ask again."""
+    retries: int = request.param
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for version in VERSIONS:
+        for row in asked_for(http2_server, version, retries, tmp_path_factory.mktemp("faults")):
+            found[version, str(row["url"]).rpartition("/")[2]] = row
+    return retries, found
 
 
-@pytest.mark.parametrize(("name", "error"), EXPECTED.items(), ids=EXPECTED)
+def asked_for(server: str, version: str, retries: int, place: Path) -> list[dict[str, Any]]:
+    """The rows of one job, each of a host of its own: what happens to its connection happens to no other."""
+    port = server.rpartition(":")[2]
+    urls = [f"http://{name}.test:{port}/fault/{name}" for name in FAULTS]
+    lines = [f"{url},{'HEAD' if url.endswith('body-after-head') else 'GET'}\n" for url in urls]
+    (place / "rows.csv").write_text("url,method\n" + "".join(lines))
+    flags = ["--timeout-s", str(TIMEOUT_S), "--max-body-bytes", str(MAX_BODY_BYTES), "-c", str(len(FAULTS))]
+    flags += ["--retries", str(retries), "--retry-delay-s", "0.01", "--resolve", f"*:{port}:127.0.0.1"]
+    flags += ["--http2-prior-knowledge"] if version == "HTTP/2" else []
+    headgate("fetch", place / "rows.csv", "-o", place / "out", *flags, check=3)
+    found = rows(place / "out")
+    assert list(range(len(FAULTS))) == [row["row"] for row in found]
+    return found
+
+
+def test_every_fault_of_the_server_is_in_the_table(http2_server: str) -> None:
+    assert set(re.findall(r"^/fault/([a-z0-9-]+)", get(f"{http2_server}/"), re.MULTILINE)) == set(FAULTS)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_ends_as_one_outcome_of_its_kind(
-    name: str, error: str | None, outcomes: dict[str, dict[str, Any]]
+    name: str, version: str, outcomes: tuple[int, dict[tuple[str, str], dict[str, Any]]]
 ) -> None:
-    outcome = outcomes[name]
-    assert error == outcome["error"], outcome["error_message"]
-    assert (error is None) == (outcome["error_message"] is None)
+    retries, found = outcomes
+    outcome, expected = found[version, name], FAULTS[name][VERSIONS.index(version)]
+    if expected is None:
+        assert (501, None) == (outcome["status"], outcome["error"])
+        return
+    attempts = expected.attempts if retries else 1
+    assert str(outcome["error"]) in str(expected.error).split("|"), outcome["error_message"]
+    assert attempts == outcome["attempts"]
+    assert (expected.error is None) == (outcome["error_message"] is None)
     # A loaded machine may notice the end of the time late, but not much.
     assert outcome["elapsed_us"] < (TIMEOUT_S + 2) * 1_000_000
+    assert not expected.waits or outcome["elapsed_us"] >= TIMEOUT_S * 1_000_000
 
 
 def test_a_connection_that_nobody_accepts_is_connect(tmp_path: Path) -> None:

@@ -312,3 +312,11 @@ def test_a_probe_can_be_interrupted(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=LONGEST_S)
     assert process.returncode == 130
+
+
+def test_what_a_command_for_curl_leaves_out_is_said_for_what_it_is() -> None:
+    proxy, cookie = ("-x", "http://me:secret@127.0.0.1:3128"), ("-H", "Cookie: a=b")
+    done = headgate("plan", "http://127.0.0.1:1/", "--curl", *proxy, *cookie)
+    assert "# set SECRET_PROXY to the URL of the proxy, which is left out\n" in done.stdout
+    assert "# set SECRET_COOKIE to the value of the header, which is left out\n" in done.stdout
+    assert "secret@" not in done.stdout

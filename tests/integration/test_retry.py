@@ -160,3 +160,15 @@ def test_a_retry_of_nothing_needs_no_credentials(server: str, tmp_path: Path) ->
     headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", "-H", "Authorization: token", check=0)
     nothing = headgate("retry", tmp_path / "out", check=0)
     assert ["nothing to retry: no row of the job has failed"] == nothing.stderr.splitlines()
+
+
+def test_what_robots_txt_blocked_is_asked_for_again_only_if_that_allows_it(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with changing() as origin:
+        origin.statuses = {"/robots.txt": 503}
+        headgate("fetch", f"{origin.url}/[1-3]", "-o", out, "--robots", "--retries", "0", check=3)
+        headgate("retry", out, "--retries", "0", check=3)
+        assert ["/robots.txt"] * 2 == paths(origin)
+        origin.statuses = {"/robots.txt": 404}
+        headgate("retry", out, check=0)
+        assert ["/1", "/2", "/3", *["/robots.txt"] * 3] == paths(origin)

@@ -15,8 +15,9 @@ BASIC = "Basic bWU6aHVudGVyMg=="
 
 
 def sent(done: Done) -> list[dict[str, Any]]:
-    """The headers of each request, as the server's `/echo` saw them."""
-    return [dict(json.loads(row["body"])["headers"]) for row in done.rows()]
+    """The headers of each request, as the server's `/echo` saw them, with their names in small letters."""
+    seen = [json.loads(row["body"])["headers"] for row in done.rows()]
+    return [{name.lower(): value for name, value in headers} for headers in seen]
 
 
 def test_each_way_to_give_a_credential_sends_it(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,9 +100,9 @@ def test_a_proxy_that_is_ignored_is_told_once_at_the_start_and_in_the_summary(
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@proxy:3128")
     summary = tmp_path / "summary.json"
-    note = "HTTPS_PROXY is set but ignored: headgate can't use proxies yet and connects directly"
+    note = "HTTPS_PROXY is set but ignored: to connect through it, use --proxy env"
     done = headgate("fetch", f"{server}/", "-o", tmp_path / "out", "--summary", summary, check=0)
-    assert [note] == [line for line in done.stderr.splitlines() if "proxies" in line]
+    assert [note] == [line for line in done.stderr.splitlines() if "PROXY" in line]
     assert note == done.stderr.splitlines()[0]
     assert [note] == json.loads(summary.read_text())["notes"]
     assert "" == headgate("fetch", f"{server}/", "-o", tmp_path / "out", "-q", check=0).stderr

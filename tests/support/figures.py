@@ -67,6 +67,8 @@ SUMMARY: dict[str, Any] = {
     "reader_gone": False,
     "retries": {},
     "not_repeated": 0,
+    "sent_again": 0,
+    "headers_skipped": 0,
     "lost_s": {},
     "pauses": {},
     "stopped_by": None,

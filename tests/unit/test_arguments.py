@@ -93,6 +93,16 @@ def test_a_file_that_holds_no_secret_is_refused_without_a_word_of_it(
     assert [expected] == [mistake.message for mistake in arguments.mistakes]
 
 
+def test_a_file_without_a_proxy_does_not_mean_that_none_is_used(tmp_path: Path) -> None:
+    arguments, file = Arguments(), tmp_path / "proxies"
+    file.write_text(" http://a:1\n\nhttp://b:2\n")
+    assert ("http://a:1", "http://b:2") == arguments.proxies("proxy", file)
+    assert arguments.mistakes == []
+    file.write_text("\n")
+    arguments.proxies("proxy", file)
+    assert [f"{str(file)!r} has nothing in it"] == [mistake.message for mistake in arguments.mistakes]
+
+
 @pytest.mark.parametrize(
     ("expected", "option", "value"),
     [

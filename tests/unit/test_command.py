@@ -161,6 +161,15 @@ def test_python_runs_the_command_by_its_name() -> None:
             ),
             ["serve", "--refuse", "--api-per-host"],
         ),
+        (
+            (
+                "error: --cert needs --key\n"
+                "error: --cert excludes --tls-made\n"
+                "error: --http2-streams needs --http2\n"
+                "see `headgate serve --help`\n"
+            ),
+            ["serve", "--cert", "a.pem", "--tls-made", "b.pem", "--http2-streams", "5"],
+        ),
         ("error: --rows must be at least 1, not 0\nsee `headgate demo --help`\n", ["demo", "--rows", "0"]),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from headgate.jobs._curl import Connecting, command, variables
 from support.plans import request
 
-PLAIN = Connecting(timeout_s=30.0, connect_timeout_s=10.0, cacert=None, insecure=False)
+PLAIN = Connecting(timeout_s=30.0, connect_timeout_s=10.0)
 
 
 def words(made: str) -> list[str]:
@@ -58,19 +58,69 @@ def test_what_is_asked_of_a_connection_is_asked_of_curl() -> None:
         connecting = Connecting(**{"timeout_s": 1.5, "connect_timeout_s": 2.0, **changes})
         return command(request(), connecting).splitlines()[1:3]
 
-    assert "  --noproxy '*' --max-time 1.5 --connect-timeout 2 \\" == options(cacert=None, insecure=False)[0]
-    assert "  --cacert 'my ca.pem' \\" == options(cacert="my ca.pem", insecure=False)[1]
+    assert "  --noproxy '*' --max-time 1.5 --connect-timeout 2 \\" == options()[0]
+    assert "  --cacert 'my ca.pem' \\" == options(cacert="my ca.pem")[1]
     assert "  --insecure \\" == options(cacert="ca.pem", insecure=True)[1]
+
+
+@pytest.mark.parametrize(
+    ("expected", "changes"),
+    [
+        (["-x", "http://p:3128"], {"proxies": ("http://p:3128", "http://q:3128")}),
+        (["-x", "http://p:80"], {"proxies": ("http://p/",)}),
+        (["-x", "p:80"], {"proxies": ("p",)}),
+        (["-x", "https://p:443"], {"proxies": ("https://p",)}),
+        (["-x", "socks5h://[::1]:1080"], {"proxies": ("socks5h://[::1]",)}),
+        ([], {"proxies": ("env",)}),
+        (["--noproxy", "*", "--cert", r"a\:b.pem", "--key", "k e y"], {"cert": "a:b.pem", "key": "k e y"}),
+        (["--noproxy", "*", "--tlsv1.3"], {"tls_min": "1.3"}),
+        (["--noproxy", "*", "--resolve", "a:1:::1", "--resolve", "b:1:::1"], {"resolve": ("a:1:::1", "b:1:::1")}),
+        (["--noproxy", "*", "-4"], {"ipv4": True}),
+        (["--noproxy", "*", "-6", "--interface", "::1"], {"ipv6": True, "local_addresses": ("::1", "::2")}),
+        (["--noproxy", "*", "--interface", "eth1"], {"interface": "eth1", "local_addresses": ("::1",)}),
+    ],
+)
+def test_how_a_server_is_reached_is_told_to_curl(expected: list[str], changes: dict[str, Any]) -> None:
+    asked = words(command(request(), Connecting(timeout_s=30.0, connect_timeout_s=10.0, **changes)))
+    plain = words(command(request(), PLAIN))
+    assert sorted([*(word for word in plain if word not in {"--noproxy", "*"}), *expected]) == sorted(asked)
+
+
+def test_a_host_that_is_known_to_speak_http2_is_asked_so_by_curl() -> None:
+    connecting = Connecting(timeout_s=30.0, connect_timeout_s=10.0, http2_prior_knowledge=True)
+    assert ["curl", "-q", "--http2-prior-knowledge"] == words(command(request(), connecting))[:3]
+
+
+def test_the_credentials_of_a_proxy_are_a_variable_that_has_to_be_set() -> None:
+    connecting = Connecting(timeout_s=30.0, connect_timeout_s=10.0, proxies=("http://me:secret@p:3128",))
+    made = request(headers=[], secret=[])
+    assert ["SECRET_PROXY"] == variables(made, connecting)
+    assert '-x "${SECRET_PROXY:?}" --max-time' in command(made, connecting)
+    assert "secret@" not in command(made, connecting)
+
+
+@pytest.mark.parametrize(
+    ("expected", "target"),
+    [
+        (["--connect-to", "b.example:443:a.example:443", "https://b.example/0"], "https://a.example/0"),
+        (["--connect-to", "b.example:8443:[::1]:8443", "https://b.example:8443/?q"], "https://[::1]:8443/?q"),
+        (["http://a.example/0"], "http://a.example/0"),
+    ],
+)
+def test_another_name_for_tls_is_that_of_the_url_for_curl(expected: list[str], target: str) -> None:
+    connecting = Connecting(timeout_s=30.0, connect_timeout_s=10.0, sni="b.example")
+    asked = words(command(request(target=target), connecting))
+    assert expected == asked[-len(expected) :]
 
 
 def test_the_shell_refuses_a_secret_that_is_not_set() -> None:
     names = ["authorization", "X-Key", "x-key", "path"]
     made = request(headers=[[name, "***"] for name in names], secret=names)
-    assert ["SECRET_AUTHORIZATION", "SECRET_X_KEY", "SECRET_X_KEY_2", "SECRET_PATH"] == variables(made)
+    assert ["SECRET_AUTHORIZATION", "SECRET_X_KEY", "SECRET_X_KEY_2", "SECRET_PATH"] == variables(made, PLAIN)
     shown = command(made, PLAIN)
-    assert [f'-H "{name}: ${{{variable}:?}}"' for name, variable in zip(names, variables(made), strict=True)] == [
-        line.strip(" \\") for line in shown.splitlines() if "SECRET" in line
-    ]
+    assert [
+        f'-H "{name}: ${{{variable}:?}}"' for name, variable in zip(names, variables(made, PLAIN), strict=True)
+    ] == [line.strip(" \\") for line in shown.splitlines() if "SECRET" in line]
     done = subprocess.run(["/bin/sh", "-c", shown], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "SECRET_AUTHORIZATION" in done.stderr

@@ -89,7 +89,7 @@ def flags_of(verb: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
 
 
 def flags_in(words: str) -> Iterator[str]:
-    return (match[0] for match in re.finditer(r"(?<![\w-])--?[a-zA-Z][a-z-]*", words))
+    return (match[0] for match in re.finditer(r"(?<![\w-])(?:--?[a-zA-Z][a-z0-9.-]*|-[46]\b)(?<!\.)", words))
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -57,7 +57,31 @@ def test_input_and_output_are_enough() -> None:
         ({"secret_headers": ("x-a", "x-b")}, ["--secret-header", "x-a", "--secret-header", "x-b"]),
         ({"user_agent": "me/1"}, ["--user-agent", "me/1"]),
         ({"cacert": "ca.pem"}, ["--cacert", "ca.pem"]),
-        ({"insecure": True}, ["--insecure"]),
+        ({"insecure": True}, ["-k"]),
+        ({}, ["-L"]),
+        (
+            {"max_redirects": 3, "keep_redirects": True, "cookies": True},
+            ["--max-redirects", "3", "--keep-redirects", "--cookies"],
+        ),
+        ({"compress_body": "zstd"}, ["--compress-body", "zstd"]),
+        ({"range": "0-499,-5"}, ["-r", "0-499,-5"]),
+        ({"no_body": True}, ["--no-body"]),
+        ({"raw": True, "truncate_body": True}, ["--raw", "--truncate-body"]),
+        ({"robots": True}, ["--robots"]),
+        ({"cert": "me.pem", "key": "me.key"}, ["-E", "me.pem", "--key", "me.key"]),
+        ({"tls_min": "1.3", "sni": "other.example"}, ["--tls-min", "1.3", "--sni", "other.example"]),
+        ({"http1_1": True}, ["--http1.1"]),
+        ({"http2_prior_knowledge": True, "http2_streams": 5}, ["--http2-prior-knowledge", "--http2-streams", "5"]),
+        ({"proxy": ("http://a:1", "env")}, ["-x", "http://a:1", "--proxy", "env"]),
+        ({"resolve": ("a:80:1.2.3.4", "*:443:[::1]")}, ["--resolve", "a:80:1.2.3.4", "--resolve", "*:443:[::1]"]),
+        ({"ipv4": True}, ["-4"]),
+        ({"ipv6": True}, ["-6"]),
+        ({"local_address": ("10.0.0.1", "::1")}, ["--local-address", "10.0.0.1", "--local-address", "::1"]),
+        ({"interface": "eth1"}, ["--interface", "eth1"]),
+        (
+            {"first_byte_timeout_s": 1.5, "idle_timeout_s": 2.0},
+            ["--first-byte-timeout-s", "1.5", "--idle-timeout-s", "2"],
+        ),
         ({"dns": "127.0.0.1:5353"}, ["--dns", "127.0.0.1:5353"]),
         ({"concurrency_per_host": (("*", "auto"),)}, ["--concurrency-per-host", "auto"]),
         (
@@ -160,6 +184,8 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("--header x holds a control character", ["-H", "x: a\nb"]),
         ("--header needs a value", ["-H"]),
         ("--method 'GE T' is not an HTTP method", ["-X", "GE T"]),
+        ("--proxy is empty", ["-x", ""]),
+        ("--proxy '@/dev/null' has nothing in it", ["-x", "http://a:1", "-x", "@/dev/null"]),
         ("--data can't read 'no/such': no such file or directory", ["-d", "@no/such"]),
         ("--summary can't be written: there is no directory 'no'", ["--summary", "no/such"]),
         ("--summary must be a file, not '/'", ["--summary", "/"]),
@@ -221,7 +247,6 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("unknown flag --max-time: curl's --max-time is --timeout-s here", ["--max-time", "3"]),
         ("unknown flag --timeout: wget's and aria2's --timeout is --timeout-s here", ["--timeout=3"]),
         ("unknown flag -m3: curl's -m is --timeout-s here; oha's -m is -X here", ["-m3"]),
-        ("unknown flag --location: curl's --location is not supported yet: a redirect is an answer", ["--location"]),
         ("unexpected argument more.txt", ["more.txt"]),
         ("unexpected argument more.txt", ["-q", "more.txt"]),
     ],
@@ -262,8 +287,8 @@ def test_all_mistakes_of_a_command_line_are_told_at_once() -> None:
 
 def test_a_name_server_that_cannot_be_is_told_with_the_other_mistakes() -> None:
     assert [
-        "--concurrency must be at least 1, not 0",
         "--dns must be the IP address of a name server, with or without a port, or system, not 'foo'",
+        "--concurrency must be at least 1, not 0",
     ] == mistakes("u.txt", "-o", "r", "--dns", "foo", "-c", "0")
 
 
@@ -277,6 +302,7 @@ def test_the_help_groups_the_flags_and_gives_the_defaults(
     assert [
         "input",
         "request",
+        "connections",
         "limits",
         "rates",
         "retries",

@@ -198,6 +198,8 @@ def test_ctrl_c_while_it_waits_ends_what_runs() -> None:
     stuck = Stuck(first=0)
     main = threading.main_thread().ident
     assert main is not None
+    # Other libraries (polars) leave a handler behind after which a wait goes on as if nothing had happened.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     async def press(number: int) -> int:
         if number == 1:

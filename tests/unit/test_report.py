@@ -36,15 +36,19 @@ def test_the_report_says_what_became_of_failures_and_limits_on_the_way() -> None
     told = lines(
         retries={"timeout": 3, "status:503": 1_200},
         not_repeated=7,
+        sent_again=1_004,
+        headers_skipped=12,
         pauses={f"{name}.example": 9 - index for index, name in enumerate("abcdef")},
         lost_s={"backoff": 0.5, "host_rate": 62.0},
     )
-    assert told[6:10] == [
+    assert told[6:12] == [
         "  asked again   1,203  (status:503: 1,200, timeout: 3)",
         (
             "  not repeated  7  servers may have acted on them: --idempotency-key gives rows keys, --retry-unsafe does"
             " without"
         ),
+        "  sent again    1,004  their connections had just been closed",
+        "  left out      12 headers that break the rules for headers",
         "  pauses        39  (a.example: 9, b.example: 8, c.example: 7, d.example: 6, e.example: 5, ...)",
         "  held back     62.0 s by rates of hosts, 0.5 s by delays before retries",
     ]

@@ -1,6 +1,7 @@
 //! The options of `headgate.jobs._job_options` as the engine's: each is read by its name, and what is not there is as
 //! the engine has it.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::message;
 use headgate_engine::model::error::JobError;
 use headgate_engine::model::message::OptionName;
-use headgate_engine::model::options::{Dns, Format, JobOptions, Output};
+use headgate_engine::model::options::{BodyCoding, Dns, Format, JobOptions, Output, RequestOptions, TlsMin};
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -38,6 +39,12 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     asked.read(OptionName::Method, &mut request.method)?;
     asked.read(OptionName::UserAgent, &mut request.user_agent)?;
     asked.read_as(OptionName::FailOn, &mut request.fail_on, |text: String| text.parse())?;
+    asked.read(OptionName::MaxRedirects, &mut request.max_redirects)?;
+    asked.read(OptionName::KeepRedirects, &mut request.keep_redirects)?;
+    asked.read(OptionName::Cookies, &mut request.cookies)?;
+    asked.read(OptionName::Range, &mut request.range)?;
+    asked.read(OptionName::NoBody, &mut request.no_body)?;
+    asked.read(OptionName::Raw, &mut request.raw)?;
     asked.read(OptionName::Window, &mut run.window)?;
     Ok(job)
 }
@@ -83,9 +90,36 @@ impl Asked<'_, '_> {
         self.read(OptionName::Data, &mut request.body)?;
         self.read(OptionName::MaxBodyBytes, &mut request.max_body_bytes)?;
         self.read(OptionName::MaxMemoryBytes, &mut engine.max_memory_bytes)?;
+        self.read_seconds_or_none(OptionName::FirstByteTimeoutS, &mut request.first_byte_timeout)?;
+        self.read_seconds_or_none(OptionName::IdleTimeoutS, &mut request.idle_timeout)?;
+        self.read(OptionName::TruncateBody, &mut request.truncate_body)?;
+        self.read(OptionName::Robots, &mut request.robots)?;
+        self.read_as(OptionName::CompressBody, &mut request.compress_body, |name: Option<String>| {
+            name.map(|name| body_coding(&name)).transpose()
+        })?;
+        self.read_connections(request)?;
+        self.read(OptionName::PartBytes, &mut sink.part_bytes)
+    }
+
+    /// How servers are reached.
+    fn read_connections(&self, request: &mut RequestOptions) -> PyResult<()> {
         self.read(OptionName::Cacert, &mut request.cacert)?;
         self.read(OptionName::Insecure, &mut request.insecure)?;
-        self.read(OptionName::PartBytes, &mut sink.part_bytes)
+        self.read(OptionName::Cert, &mut request.cert)?;
+        self.read(OptionName::Key, &mut request.key)?;
+        self.read_as(OptionName::TlsMin, &mut request.tls_min, |name: String| tls_version(&name))?;
+        self.read(OptionName::Sni, &mut request.sni)?;
+        self.read(OptionName::Http11, &mut request.http1_1)?;
+        self.read(OptionName::Http2PriorKnowledge, &mut request.http2_prior_knowledge)?;
+        self.read(OptionName::Http2Streams, &mut request.http2_streams)?;
+        self.read(OptionName::Proxy, &mut request.proxies)?;
+        self.read(OptionName::Resolve, &mut request.resolve)?;
+        self.read(OptionName::Ipv4, &mut request.ipv4)?;
+        self.read(OptionName::Ipv6, &mut request.ipv6)?;
+        self.read_as(OptionName::LocalAddress, &mut request.local_addresses, |texts: Vec<String>| {
+            texts.iter().map(|text| address(text)).collect()
+        })?;
+        self.read(OptionName::Interface, &mut request.interface)
     }
 
     pub fn read<T>(&self, option: OptionName, place: &mut T) -> PyResult<()>
@@ -125,6 +159,24 @@ fn seconds(option: OptionName, value: f64) -> Result<Duration, JobError> {
         return Ok(Duration::from_secs_f64(value));
     }
     Err(JobError::usage(message!(option, ": must be between 0 and {MAX_SECONDS} seconds, not {value}")))
+}
+
+fn one_of<T>(option: OptionName, name: &str, all: [(&str, T); 2]) -> Result<T, JobError> {
+    let names = all.each_ref().map(|(name, _)| *name).join(", ");
+    let found = all.into_iter().find(|(other, _)| *other == name).map(|(_, value)| value);
+    found.ok_or_else(|| JobError::usage(message!(option.set(name), ": it is one of {names}")))
+}
+
+fn body_coding(name: &str) -> Result<BodyCoding, JobError> {
+    one_of(OptionName::CompressBody, name, [("gzip", BodyCoding::Gzip), ("zstd", BodyCoding::Zstd)])
+}
+
+fn tls_version(name: &str) -> Result<TlsMin, JobError> {
+    one_of(OptionName::TlsMin, name, [("1.2", TlsMin::V12), ("1.3", TlsMin::V13)])
+}
+
+fn address(text: &str) -> Result<IpAddr, JobError> {
+    text.parse().map_err(|_| JobError::usage(message!(OptionName::LocalAddress, ": '{text}' is not an IP address")))
 }
 
 fn output(path: Option<PathBuf>) -> Output {

@@ -9,7 +9,7 @@ use headgate_engine::engine::machine::raise_open_files;
 use headgate_engine::message;
 use headgate_engine::model::error::JobError;
 use headgate_engine::model::message::{Message, OptionName};
-use headgate_testserver::{ApiConfig, Config};
+use headgate_testserver::{ApiConfig, Config, Tls};
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -37,6 +37,11 @@ struct Options {
     refuse: bool,
     api: Option<Api>,
     log: Option<PathBuf>,
+    tls: Option<(PathBuf, PathBuf)>,
+    tls_made: Option<PathBuf>,
+    http2: bool,
+    http2_streams: u32,
+    robots: Option<String>,
 }
 
 /// As `headgate.jobs._server.ApiLimits` has them.
@@ -74,11 +79,33 @@ impl Server {
 }
 
 fn config(host: IpAddr, options: Options) -> Result<Config, String> {
-    let Options { port, threads, delay_s, delay_whole, body_bytes, status, seed, capacity, refuse, api, log, .. } =
-        options;
+    let Options { port, threads, delay_s, delay_whole, body_bytes, status, seed, capacity, refuse, log, .. } = options;
+    let Options { http2, http2_streams, robots, .. } = options;
+    let tls = match (options.tls, options.tls_made) {
+        (Some((certificate, key)), _) => Some(Tls::Files { certificate, key }),
+        (None, Some(certificate)) => Some(Tls::Made { certificate }),
+        (None, None) => None,
+    };
+    let api = options.api.map(ApiConfig::try_from).transpose()?;
     let delay_s = delay_s.0..=delay_s.1;
-    let api = api.map(ApiConfig::try_from).transpose()?;
-    Ok(Config { host, port, threads, delay_s, delay_whole, body_bytes, status, seed, capacity, refuse, api, log })
+    Ok(Config {
+        host,
+        port,
+        threads,
+        delay_s,
+        delay_whole,
+        body_bytes,
+        status,
+        seed,
+        capacity,
+        refuse,
+        api,
+        log,
+        tls,
+        http2,
+        http2_streams,
+        robots,
+    })
 }
 
 impl TryFrom<Api> for ApiConfig {

@@ -1,39 +1,63 @@
 //! Whether and when a request is answered, by the rules of the server.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::answer::Answer;
 use crate::asked::Asked;
-use crate::exchange::Exchange;
+use crate::in_progress::InProgress;
 use crate::limits::api::Api;
 use crate::limits::capacity::Capacity;
 use crate::rules::Rules;
-use crate::statistics::Limited;
+use crate::statistics::{Limited, WorkerCounters};
 
-/// Lets a request through when its turn has come, with what it takes until its end; or says what it is answered instead.
-pub(crate) async fn admit(
-    exchange: &mut Exchange<'_, '_>,
+/// What the rules say of a request.
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// It may go on, with what it takes until its end.
+    Enters,
+    /// It may go on when it has a place.
+    Waits(Arc<Capacity>),
+    /// What it is answered instead.
+    Refused(Answer),
+}
+
+pub(crate) fn admit(
+    counters: &WorkerCounters,
+    in_progress: &mut InProgress,
     rules: &Rules,
     asked: &Asked,
     body: &[u8],
-) -> io::Result<Option<Answer>> {
-    let refusal = rules.api.as_ref().and_then(|api| enter(exchange, api, asked, body));
-    match &rules.capacity {
-        Some(capacity) if refusal.is_none() => take_place(exchange, capacity, rules.refuses).await,
-        _ => Ok(refusal),
+) -> Admission {
+    let refusal = rules.api.as_ref().and_then(|api| enter(counters, in_progress, api, asked, body));
+    match (refusal, &rules.capacity) {
+        (Some(answer), _) => Admission::Refused(answer),
+        (None, None) => Admission::Enters,
+        (None, Some(capacity)) if !rules.refuses => Admission::Waits(capacity.clone()),
+        (None, Some(capacity)) => {
+            let Some(place) = capacity.try_place() else {
+                counters.limited(Limited::Capacity);
+                return Admission::Refused(Answer::new(503, "the server does as much at once as it can\n"));
+            };
+            in_progress.held().place = Some(place);
+            Admission::Enters
+        }
     }
 }
 
-fn enter(exchange: &mut Exchange<'_, '_>, api: &Arc<Api>, asked: &Asked, body: &[u8]) -> Option<Answer> {
-    let counters = exchange.worker.counters();
+fn enter(
+    counters: &WorkerCounters,
+    in_progress: &mut InProgress,
+    api: &Arc<Api>,
+    asked: &Asked,
+    body: &[u8],
+) -> Option<Answer> {
     match api.ask(asked, asked.tokens(body), Instant::now()) {
         Ok(slot) => {
             if slot.is_repeated {
                 counters.limited(Limited::RepeatedAfterAnswer);
             }
-            exchange.in_progress.held().slot = Some(slot);
+            in_progress.held().slot = Some(slot);
             None
         }
         Err(refusal) => {
@@ -41,22 +65,4 @@ fn enter(exchange: &mut Exchange<'_, '_>, api: &Arc<Api>, asked: &Asked, body: &
             Some(refusal.answer())
         }
     }
-}
-
-async fn take_place(
-    exchange: &mut Exchange<'_, '_>,
-    capacity: &Arc<Capacity>,
-    refuses: bool,
-) -> io::Result<Option<Answer>> {
-    let place = if refuses {
-        let Some(place) = capacity.try_place() else {
-            exchange.worker.counters().limited(Limited::Capacity);
-            return Ok(Some(Answer::new(503, "the server does as much at once as it can\n")));
-        };
-        place
-    } else {
-        exchange.connection.while_there(capacity.wait_for_place()).await??
-    };
-    exchange.in_progress.held().place = Some(place);
-    Ok(None)
 }

@@ -48,6 +48,18 @@ impl Answer {
         Self { status: 200, fields, body }
     }
 
+    /// The fields in their order, as they are written.
+    pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.lines().filter_map(|line| line.split_once(": "))
+    }
+
+    /// The body in so many pieces, or fewer, of about the same length; in none, nothing of it.
+    pub fn pieces(&self, count: usize) -> impl Iterator<Item = Bytes> {
+        let piece = self.body.len().div_ceil(count.max(1)).max(1);
+        let bytes = if count == 0 { 0 } else { self.body.len() };
+        (0..bytes).step_by(piece).map(move |start| self.body.slice(start..bytes.min(start + piece)))
+    }
+
     pub fn with_status(mut self, status: u16) -> Self {
         self.status = status;
         self
@@ -79,18 +91,41 @@ pub(crate) fn head(status: u16, fields: &str, persistence: Persistence) -> Vec<u
 pub(crate) struct ReadyAnswer {
     pub status: u16,
     heads: [Vec<u8>; 3],
+    /// As HTTP/2 has it.
+    pub fields: http::HeaderMap,
     pub body: Bytes,
 }
 
 impl ReadyAnswer {
     pub fn new(answer: &Answer) -> Self {
         let heads = [Persistence::Implied, Persistence::Stated, Persistence::Close].map(|each| answer.head(each));
-        Self { status: answer.status, heads, body: answer.body.clone() }
+        Self { status: answer.status, heads, fields: field_map(answer.fields()), body: answer.body.clone() }
     }
 
     pub fn head(&self, persistence: Persistence) -> &[u8] {
         &self.heads[persistence as usize]
     }
+}
+
+/// Fields for HTTP/2; those that can't be said there are left out.
+pub(crate) fn field_map<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> http::HeaderMap {
+    let mut map = http::HeaderMap::new();
+    for (name, value) in fields {
+        if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(name), http::HeaderValue::try_from(value)) {
+            map.append(name, value);
+        }
+    }
+    map
+}
+
+/// Whether it can be the name of a field (RFC 9110 section 5.1).
+pub(crate) fn is_name(name: &str) -> bool {
+    http::HeaderName::try_from(name).is_ok()
+}
+
+/// Whether it stays within its line.
+pub(crate) fn is_value(value: &str) -> bool {
+    !value.contains(['\r', '\n', '\0'])
 }
 
 /// The phrase of RFC 9110 section 15 for the statuses that are met in practice.
@@ -112,10 +147,12 @@ pub(crate) fn reason(status: u16) -> &'static str {
         403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        407 => "Proxy Authentication Required",
         408 => "Request Timeout",
         409 => "Conflict",
         410 => "Gone",
         413 => "Content Too Large",
+        416 => "Range Not Satisfiable",
         418 => "I'm a teapot",
         421 => "Misdirected Request",
         425 => "Too Early",

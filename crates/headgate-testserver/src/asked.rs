@@ -22,11 +22,16 @@ impl Asked {
         // It was parsed before, with the same result.
         let _ = parsed.parse(head);
         let field = |name: &str| parsed.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
-        let text = |name: &str| field(name).map(|field| String::from_utf8_lossy(field.value));
+        Self::new(parsed.path.unwrap_or_default(), |name| field(name).map(|field| field.value))
+    }
+
+    /// `field` has the value of a field by its name.
+    pub fn new<'a>(target: &str, field: impl Fn(&str) -> Option<&'a [u8]>) -> Self {
+        let text = |name: &str| field(name).map(String::from_utf8_lossy);
         Self {
             host: text("host").unwrap_or_default().into(),
-            target: parsed.path.unwrap_or_default().into(),
-            idempotency_key: field("idempotency-key").map(|field| field.value.into()),
+            target: target.into(),
+            idempotency_key: field("idempotency-key").map(Into::into),
             tokens: text("x-tokens").and_then(|text| cost(text.trim().parse().ok()?)),
         }
     }

@@ -7,7 +7,7 @@ use bytes::Buf;
 use crate::connection::Connection;
 use crate::request::{Framing, MAX_HEAD_BYTES, Rejection, Request};
 
-const MAX_BODY_BYTES: u64 = 64 * 1024 * 1024;
+pub(crate) const MAX_BODY_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_CHUNK_LINE_BYTES: usize = 1024;
 const TOO_LARGE: Rejection = Rejection { status: 413, reason: "the body of the request is longer than 64 MiB" };
 const BAD_CHUNK: Rejection = Rejection::bad("the body of the request is not chunked as it should be");

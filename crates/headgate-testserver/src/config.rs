@@ -14,6 +14,8 @@ pub(crate) const MAX_DELAY_S: f64 = 86_400.0;
 pub(crate) const STATUSES: RangeInclusive<u16> = 200..=599;
 const MAX_THREADS: usize = 1024;
 pub(crate) const CAPACITIES: RangeInclusive<usize> = 1..=1_000_000;
+/// As RFC 9113 section 6.5.2 recommends.
+pub const DEFAULT_HTTP2_STREAMS: u32 = 100;
 const DEFAULT_API_BURST: Duration = Duration::from_millis(50);
 /// The default body is held in memory, once.
 const MAX_BODY_BYTES: usize = 1024 * 1024 * 1024;
@@ -46,6 +48,15 @@ impl Default for ApiConfig {
     }
 }
 
+/// With which certificate TLS is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tls {
+    /// Files in PEM.
+    Files { certificate: PathBuf, key: PathBuf },
+    /// One for `localhost`, 127.0.0.1, 127.0.0.2 and `::1` that is made now, and written to this file.
+    Made { certificate: PathBuf },
+}
+
 /// How to listen, and the default answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -70,6 +81,14 @@ pub struct Config {
     pub api: Option<ApiConfig>,
     /// Where each request leaves a line.
     pub log: Option<PathBuf>,
+    /// `None`: no TLS.
+    pub tls: Option<Tls>,
+    /// Clients may speak HTTP/2, too: with TLS by ALPN, without it by prior knowledge.
+    pub http2: bool,
+    /// Streams at once on a connection of HTTP/2.
+    pub http2_streams: u32,
+    /// The path of this server whose answer `/robots.txt` gets.
+    pub robots: Option<String>,
 }
 
 impl Default for Config {
@@ -87,6 +106,10 @@ impl Default for Config {
             refuse: false,
             api: None,
             log: None,
+            tls: None,
+            http2: false,
+            http2_streams: DEFAULT_HTTP2_STREAMS,
+            robots: None,
         }
     }
 }

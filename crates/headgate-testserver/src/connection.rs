@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
+use crate::socket::Socket;
 use crate::statistics::WorkerCounters;
 
 /// Room for a usual request; all that an idle connection costs beside its socket.
@@ -22,15 +22,24 @@ const LINGER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Connection<'worker> {
-    stream: TcpStream,
+    socket: Socket,
     /// What was read and not consumed yet; bounded by those who ask for more.
     pub buffer: BytesMut,
     counters: &'worker WorkerCounters,
 }
 
 impl<'worker> Connection<'worker> {
-    pub fn new(stream: TcpStream, counters: &'worker WorkerCounters) -> Self {
-        Self { stream, buffer: BytesMut::with_capacity(BUFFER_BYTES), counters }
+    pub fn new(socket: Socket, counters: &'worker WorkerCounters) -> Self {
+        Self { socket, buffer: BytesMut::with_capacity(BUFFER_BYTES), counters }
+    }
+
+    pub fn is_secure(&self) -> bool {
+        self.socket.is_secure()
+    }
+
+    /// The socket, and what was read from it and not consumed.
+    pub fn into_parts(self) -> (Socket, BytesMut) {
+        (self.socket, self.buffer)
     }
 
     /// Reads what has come, at least one byte. The end of the stream is an error.
@@ -38,7 +47,7 @@ impl<'worker> Connection<'worker> {
         if self.buffer.capacity() - self.buffer.len() < BUFFER_BYTES / 2 {
             self.buffer.reserve(BUFFER_BYTES);
         }
-        let bytes = self.stream.read_buf(&mut self.buffer).await?;
+        let bytes = self.socket.read_buf(&mut self.buffer).await?;
         if bytes == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -49,10 +58,11 @@ impl<'worker> Connection<'worker> {
     /// Writes all of `bytes`; pieces in a chain go out together.
     pub async fn send(&mut self, mut bytes: impl Buf) -> io::Result<()> {
         while bytes.has_remaining() {
-            let written = self.stream.write_buf(&mut bytes).await?;
+            let written = self.socket.write_buf(&mut bytes).await?;
             self.counters.wrote(written);
         }
-        Ok(())
+        // TLS may have taken more than the socket.
+        self.socket.flush().await
     }
 
     /// Waits, unless the client goes away meanwhile.
@@ -67,7 +77,7 @@ impl<'worker> Connection<'worker> {
         tokio::select! {
             biased;
             done = &mut something => Ok(done),
-            peeked = self.stream.peek(&mut seen) => match peeked {
+            peeked = self.socket.tcp().peek(&mut seen) => match peeked {
                 Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
                 // The next request is already here; behind it, nothing shows whether the client stays.
                 Ok(_) => Ok(something.await),
@@ -92,15 +102,23 @@ impl<'worker> Connection<'worker> {
     /// Says the end, and reads on for a moment: closed at once with bytes unread, the kernel would reset the connection,
     /// and the client might lose the end of the answer.
     pub async fn close(&mut self) -> io::Result<()> {
-        self.stream.shutdown().await?;
+        self.socket.shutdown().await?;
         // Both ways out are the end: the client has closed, or it had its time.
+        let _ = timeout(LINGER, self.hang()).await;
+        Ok(())
+    }
+
+    /// Closes as [`close`](Self::close) does, without the word of TLS that this is the end.
+    pub async fn cut(&mut self) -> io::Result<()> {
+        self.socket.tcp().shutdown().await?;
+        // As above.
         let _ = timeout(LINGER, self.hang()).await;
         Ok(())
     }
 
     /// Makes the coming drop a reset.
     pub fn reset(&mut self) -> io::Result<()> {
-        self.stream.set_zero_linger()
+        self.socket.tcp().set_zero_linger()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use bytes::Bytes;
 use flate2::write::{GzEncoder, ZlibEncoder};
 
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -15,7 +16,7 @@ const ZSTD_LEVEL: i32 = 1;
 /// One block of text; bodies are it, repeated.
 #[derive(Debug)]
 pub(crate) struct Content {
-    block: Vec<u8>,
+    block: Bytes,
 }
 
 impl Content {
@@ -29,12 +30,17 @@ impl Content {
         self.block.iter().copied().cycle().take(bytes).collect()
     }
 
+    /// Where in the first block the text goes on as it does behind `bytes` bytes.
+    pub fn offset(&self, bytes: u64) -> usize {
+        (bytes % self.block.len() as u64) as usize
+    }
+
     /// The first `bytes` bytes in pieces of at most a block: nothing is copied.
-    pub fn pieces(&self, bytes: u64) -> impl DoubleEndedIterator<Item = &[u8]> {
+    pub fn pieces(&self, bytes: u64) -> impl DoubleEndedIterator<Item = Bytes> {
         let blocks = bytes.div_ceil(BLOCK_BYTES as u64);
         (0..blocks).map(move |block| {
             let rest = bytes - block * BLOCK_BYTES as u64;
-            &self.block[..rest.min(BLOCK_BYTES as u64) as usize]
+            self.block.slice(..rest.min(BLOCK_BYTES as u64) as usize)
         })
     }
 }

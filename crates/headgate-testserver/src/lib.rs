@@ -1,4 +1,4 @@
-//! A local HTTP/1.1 server to rehearse against: fast answers, delays, and any fault a client should survive, by path.
+//! A local server to rehearse against: fast answers, delays, and any fault a client should survive, by path.
 //!
 //! It stands behind `headgate serve`, the tests of the engine and the benchmarks. Each core has a thread with its own
 //! listener on the same port (`SO_REUSEPORT`), its own event loop and its own connections; threads share nothing
@@ -12,7 +12,10 @@
 //!
 //! Beside it stands a name server, [`DnsServer`].
 //!
-//! What it does not do: TLS, HTTP/2, files. It trusts its client with CPU time (a fault may send without end, as long
+//! With TLS, and over HTTP/2 where that is asked for, the same paths get the same answers. HTTP/2 is the `h2` crate's; it
+//! isn't as fast.
+//!
+//! What it does not do: files. It trusts its client with CPU time (a fault may send without end, as long
 //! as it is read), never with memory: heads and bodies of requests are bounded, long answers are made piece by piece.
 //!
 //! ```
@@ -30,15 +33,17 @@
 //! ```
 //!
 //! ```text
-//! lib (Server) -> thread -> serve -> admission, helpers, faults::play -> exchange -> worker, connection, request
-//! worker -> rules;  rules -> limits, request_log -> asked -> request -> route
-//! exchange -> in_progress -> limits, request_log, statistics
+//! lib (Server) -> thread -> serve -> http2, exchange;  http2 -> admission, helpers, faults::play
+//! exchange -> admission, helpers, faults::play -> asking, reply, worker, connection, request
+//! worker -> rules, tls;  rules -> limits, request_log -> asked -> request -> route;  connection -> socket
+//! exchange, http2 -> in_progress -> limits, request_log, statistics
 //! worker, connection, limits -> statistics;  statistics, route -> faults::table -> content -> config
 //! ```
 
 mod admission;
 mod answer;
 mod asked;
+mod asking;
 mod body;
 mod config;
 mod connection;
@@ -47,16 +52,20 @@ mod dns;
 mod exchange;
 mod faults;
 mod helpers;
+mod http2;
 mod in_progress;
 mod limits;
 mod listen;
+mod reply;
 mod request;
 mod request_log;
 mod route;
 mod rules;
 mod serve;
+mod socket;
 mod statistics;
 mod thread;
+mod tls;
 mod worker;
 
 use std::io;
@@ -67,7 +76,7 @@ use std::thread::JoinHandle;
 
 use tokio::sync::watch;
 
-pub use crate::config::{ApiConfig, Config};
+pub use crate::config::{ApiConfig, Config, DEFAULT_HTTP2_STREAMS, Tls};
 pub use crate::dns::{DnsConfig, DnsServer};
 pub use crate::statistics::Statistics;
 

@@ -24,6 +24,22 @@ pub(crate) const HELPERS: &[(&str, &str)] = &[
     ("/chunked/N", "the text of /bytes/N in chunks"),
     ("/close-delimited/N", "the text of /bytes/N, ended by closing the connection"),
     ("/redirect/N", "302 to /redirect/N-1 and so on; /redirect/0 is the default answer"),
+    ("/relative-redirect/N", "the same, with `N-1` as the whole of each Location"),
+    ("/absolute-redirect/N", "the same, with scheme and host in each Location"),
+    ("/redirect-to?url=URL&status_code=CODE", "that status, 300 to 399 (302), with that URL as Location"),
+    ("/headers", "the headers as JSON: the values of each name"),
+    ("/response-headers?NAME=VALUE&...", "the default answer with these headers, which may be repeated"),
+    ("/cookies", "the cookies of the request as JSON"),
+    ("/cookies/set?NAME=VALUE&...", "sets these cookies, and 302 to /cookies"),
+    ("/cookies/delete?NAME&...", "has these cookies expired, and 302 to /cookies"),
+    ("/basic-auth/USER/PASSWORD", "401 to who doesn't send these"),
+    ("/range/N", "the text of /bytes/N, or the part of it that Range asks for"),
+    ("/gzip", "the JSON of /echo in this coding; so do /deflate, /brotli and /zstd"),
+    ("/encoding/utf8", "text in UTF-8 with letters of many languages"),
+    ("/base64/VALUE", "the bytes that this is the base64 of, as text"),
+    ("/drip?numbytes=N&duration=S&delay=S&code=CODE", "N bytes (10) evenly over S seconds (2), after a delay"),
+    ("/robots.txt", "forbids /deny; another path's answer if the server was told so"),
+    ("/deny", "what /robots.txt forbids"),
     ("/fault/NAME", "misbehaves, see below"),
     ("anything else", "the default answer: as configured, after the configured delay"),
 ];
@@ -41,14 +57,78 @@ pub(crate) enum Route {
     Encoded(Coding, usize),
     Chunked(u64),
     CloseDelimited(u64),
-    Redirect(u32),
+    Redirect(Reference, u32),
+    RedirectTo,
+    Headers,
+    ResponseHeaders,
+    Cookies,
+    SetCookies,
+    DeleteCookies,
+    BasicAuth,
+    Range(u64),
+    /// The request as JSON in this coding.
+    Coded(Coding),
+    Utf8,
+    Base64,
+    Drip,
+    Robots,
     /// The fault, and its place in [`table::all`].
     Fault(usize, &'static Fault),
     /// Meant for a helper or a fault, but not one: a mistyped name must not look like a server in good health.
     Unknown,
 }
 
+/// How a `Location` names the next URL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reference {
+    /// By its path.
+    Path,
+    /// By what differs from the URL before.
+    Relative,
+    /// By all of it.
+    Absolute,
+}
+
 impl Route {
+    /// Whether the answer depends on more of the request than its path.
+    pub fn reads_request(self) -> bool {
+        match self {
+            Route::Echo
+            | Route::Redirect(Reference::Absolute, _)
+            | Route::RedirectTo
+            | Route::Headers
+            | Route::ResponseHeaders
+            | Route::Cookies
+            | Route::SetCookies
+            | Route::DeleteCookies
+            | Route::BasicAuth
+            | Route::Range(_)
+            | Route::Coded(_)
+            | Route::Base64
+            | Route::Drip
+            | Route::Robots => true,
+            Route::Default
+            | Route::Index
+            | Route::Stats
+            | Route::Capacity(_)
+            | Route::Status(_)
+            | Route::Bytes(_)
+            | Route::Delay(_)
+            | Route::Encoded(..)
+            | Route::Chunked(_)
+            | Route::CloseDelimited(_)
+            | Route::Redirect(..)
+            | Route::Utf8
+            | Route::Fault(..)
+            | Route::Unknown => false,
+        }
+    }
+
+    /// Whether it is counted: not those that look at the server or change it.
+    pub fn is_counted(self) -> bool {
+        !matches!(self, Route::Stats | Route::Capacity(_))
+    }
+
     /// `target` as in the request line: the query, and scheme and authority of an absolute one, don't matter.
     pub fn of(target: &str) -> Self {
         let path = path(target);
@@ -68,11 +148,25 @@ impl Route {
             ("encoded", Some(rest)) => encoded(rest),
             ("chunked", Some(rest)) => number(rest).map(Route::Chunked),
             ("close-delimited", Some(rest)) => number(rest).map(Route::CloseDelimited),
-            ("redirect", Some(rest)) => match number(rest) {
-                Some(0) => Some(Route::Default),
-                Some(count @ ..=MAX_REDIRECTS) => Some(Route::Redirect(count)),
-                _ => None,
-            },
+            ("redirect", Some(rest)) => redirect(Reference::Path, rest),
+            ("relative-redirect", Some(rest)) => redirect(Reference::Relative, rest),
+            ("absolute-redirect", Some(rest)) => redirect(Reference::Absolute, rest),
+            ("redirect-to", None) => Some(Route::RedirectTo),
+            ("headers", None) => Some(Route::Headers),
+            ("response-headers", None) => Some(Route::ResponseHeaders),
+            ("cookies", None) => Some(Route::Cookies),
+            ("cookies", Some("set")) => Some(Route::SetCookies),
+            ("cookies", Some("delete")) => Some(Route::DeleteCookies),
+            ("basic-auth", Some(rest)) => rest.contains('/').then_some(Route::BasicAuth),
+            ("range", Some(rest)) => number(rest).map(Route::Range),
+            ("gzip", None) => Some(Route::Coded(Coding::Gzip)),
+            ("deflate", None) => Some(Route::Coded(Coding::Deflate)),
+            ("brotli", None) => Some(Route::Coded(Coding::Brotli)),
+            ("zstd", None) => Some(Route::Coded(Coding::Zstd)),
+            ("encoding", Some("utf8")) => Some(Route::Utf8),
+            ("base64", Some(_)) => Some(Route::Base64),
+            ("drip", None) => Some(Route::Drip),
+            ("robots.txt", None) => Some(Route::Robots),
             ("fault", Some(name)) => table::find(name).map(|(index, fault)| Route::Fault(index, fault)),
             ("fault", None) => None,
             _ => Some(Route::Default),
@@ -93,6 +187,14 @@ fn path(target: &str) -> &str {
 
 fn number<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
+}
+
+fn redirect(reference: Reference, rest: &str) -> Option<Route> {
+    match number(rest)? {
+        0 => Some(Route::Default),
+        count @ ..=MAX_REDIRECTS => Some(Route::Redirect(reference, count)),
+        _ => None,
+    }
 }
 
 fn encoded(rest: &str) -> Option<Route> {
@@ -138,6 +240,9 @@ mod tests {
             "/encoded/rot13/5",
             "/encoded/gzip/999999999",
             "/redirect/x",
+            "/relative-redirect/-1",
+            "/basic-auth/user",
+            "/range/x",
             "/fault",
             "/fault/",
             "/fault/no-such",

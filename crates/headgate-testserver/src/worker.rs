@@ -5,11 +5,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ServerConfig;
+use tokio_rustls::TlsAcceptor;
+
 use crate::answer::{Answer, ReadyAnswer};
 use crate::config::{Config, DEFAULT_BODY, Delay};
 use crate::content::Content;
+use crate::in_progress::InProgress;
+use crate::route::Route;
 use crate::rules::Rules;
 use crate::statistics::{Counters, WorkerCounters};
+use crate::tls;
 
 /// What all workers answer with; cloned, the bodies are the same memory.
 #[derive(Debug, Clone)]
@@ -19,6 +25,9 @@ pub(crate) struct Prepared {
     delay: Delay,
     seed: u64,
     rules: Option<Arc<Rules>>,
+    tls: Option<Arc<ServerConfig>>,
+    http2: Option<u32>,
+    robots: Option<Arc<(Route, String)>>,
 }
 
 /// What a worker's connections share.
@@ -40,6 +49,9 @@ impl Worker {
             delay: config.delay(),
             seed: config.seed,
             rules: Rules::of(config)?.map(Arc::new),
+            tls: config.tls.as_ref().map(|tls| tls::config(tls, config.http2)).transpose()?,
+            http2: config.http2.then_some(config.http2_streams),
+            robots: config.robots.as_deref().map(instead_of_robots).transpose()?.map(Arc::new),
         })
     }
 
@@ -70,7 +82,39 @@ impl Worker {
         &self.prepared.content
     }
 
+    pub fn tls(&self) -> Option<TlsAcceptor> {
+        self.prepared.tls.clone().map(TlsAcceptor::from)
+    }
+
+    /// Streams at once on a connection of HTTP/2; `None`: it isn't spoken.
+    pub fn http2(&self) -> Option<u32> {
+        self.prepared.http2
+    }
+
+    /// Whose answer `/robots.txt` gets, if it is another path's.
+    pub fn robots(&self) -> Option<&(Route, String)> {
+        self.prepared.robots.as_deref()
+    }
+
+    /// An answer with this status begins.
+    pub fn begins(&self, in_progress: &mut InProgress, status: u16) {
+        if in_progress.is_counted() {
+            self.counters().response(status);
+        }
+        in_progress.answers(status);
+    }
+
     pub fn draw_delay(&self) -> Duration {
         self.prepared.delay.draw(&mut self.random.borrow_mut())
+    }
+}
+
+fn instead_of_robots(path: &str) -> io::Result<(Route, String)> {
+    match Route::of(path) {
+        Route::Unknown | Route::Robots => {
+            let mistake = format!("robots {path}: must be another path that the server answers, such as /status/503");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, mistake))
+        }
+        route => Ok((route, path.to_owned())),
     }
 }

@@ -81,6 +81,8 @@ def add_job(made: Parser, options: OptionSet[Any]) -> None:
     for group in _option_flags.WORK_GROUPS:
         made.group(group)
         _option_flags.add(made, options, group)
+        if group == "request":
+            made.switch("location", "-L", "--location", text="follow redirects, as is done anyway")
     made.group("output")
     made.value("output", "-o", "--output", metavar="OUT", text="a directory, or - for NDJSON on standard output")
     _option_flags.add(made, options, "output")

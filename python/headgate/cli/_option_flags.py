@@ -18,10 +18,10 @@ from headgate.jobs._option_entry import ANY_HOST, STANDARD_STREAM, GivenAs, JobO
 _UNSAID: Final = (None, False, True, ())
 """Defaults of which nothing is said where the entry has no words for them."""
 
-WORK_GROUPS: Final = ("request", "limits", "rates", "retries")
+WORK_GROUPS: Final = ("request", "connections", "limits", "rates", "retries")
 """The groups of the help with what a new job and a retry have in common, but for the output."""
 
-_REPEATING: Final[tuple[GivenAs, ...]] = ("columns", "headers", "kinds", "names", "per host")
+_REPEATING: Final[tuple[GivenAs, ...]] = ("columns", "headers", "kinds", "names", "per host", "proxies", "texts")
 
 
 def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
@@ -130,6 +130,8 @@ def _read(values: Values, entry: Entry, option: JobOption, files: Files) -> obje
         "user": lambda: _secret_flags.user(values, name, files),
         "columns": lambda: tuple(values.texts(name)),
         "names": lambda: tuple(values.texts(name)),
+        "texts": lambda: tuple(values.texts(name)),
+        "proxies": lambda: _secret_flags.lines(values, name, files),
         "kinds": lambda: tuple(kind.strip() for text in values.texts(name) for kind in text.split(",")),
         "size": lambda: values.size_or_none(name),
         "per host": lambda: tuple(map(_of_host, values.texts(name))) or None,

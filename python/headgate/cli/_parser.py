@@ -141,6 +141,8 @@ class Parser:
         """Adds a flag without a value."""
         self._flags.append(Flag(names=flags, text=text))
         self._group.add_argument(*flags, dest=dest, action="store_true", help=_escaped(text))
+        # -4 is a flag, and -5 is still a number, which is told that it is too small.
+        self._argparse._has_negative_number_optionals.clear()  # noqa: SLF001 - no other way
         self._names[dest] = flags[-1]
 
     def name_of(self, dest: str) -> str:

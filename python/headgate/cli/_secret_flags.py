@@ -72,6 +72,19 @@ def token(values: Values, name: str, files: Files) -> str | None:
     return None if text is None else files.secret(name, text)
 
 
+def lines(values: Values, name: str, files: Files) -> tuple[str, ...]:
+    """Values as they were typed, and on lines of files."""
+    found: list[str] = []
+    for text in values.texts(name):
+        read = files.secret(name, text) if text.startswith(FROM_FILE) else text
+        some = [] if read is None else list(filter(None, map(str.strip, read.splitlines())))
+        if read is not None and not some:
+            # Without this, a variable that is not set, or a file that is still empty, would ask for nothing.
+            values.wrong(name, f"{text!r} has nothing in it" if text else "is empty")
+        found += some
+    return tuple(found)
+
+
 def user(values: Values, name: str, files: Files) -> bytes | None:
     """A name and a password, typed or from a file."""
     text = values.text(name)

@@ -16,6 +16,7 @@ DEFAULT_PORT: Final = 8080
 MOST_THREADS: Final = 1024
 MOST_BODY_BYTES: Final = 1024**3
 MOST_CAPACITY: Final = 1_000_000
+MOST_STREAMS: Final = 2**31 - 1
 
 _EXAMPLES: Final = """\
 examples:
@@ -23,6 +24,7 @@ examples:
   headgate serve --port 0 --delay 0..3
   headgate serve --port 8080 --body-bytes 16KiB --status 503
   headgate serve --port 8080 --delay 0.05 --capacity 8
+  headgate serve --port 8443 --tls-made cert.pem --http2
   headgate serve --port 8080 --api-rate 500/s --api-concurrency 20 --api-tokens 1000000/m --api-fail-first 5%
 
 the page / lists the faults that can be asked for by path; /stats counts what the server saw"""
@@ -49,34 +51,52 @@ def main(arguments: Sequence[str]) -> int:
         values.wrong("refuse", "needs --capacity")
     api = _api(values)
     log = values.text("log")
+    tls = _tls(values)
+    if values.is_given("http2_streams") and not values.switch("http2"):
+        values.wrong("http2_streams", "needs --http2")
+    http2_streams = values.whole("http2_streams", _server.DEFAULT_HTTP2_STREAMS, whole(1, MOST_STREAMS))
     values.check()
 
     # From here on a signal is a wish, not an exception.
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: stopped.set())
-    server = _server.start_server(
-        _server.ServerOptions(
-            host=_server.DEFAULT_HOST if host is None else host,
-            port=port,
-            threads=threads,
-            delay_s=whole_delay_s or delay_s or (0.0, 0.0),
-            delay_whole=whole_delay_s is not None,
-            body_bytes=body_bytes,
-            status=status,
-            seed=seed,
-            capacity=capacity,
-            refuse=values.switch("refuse"),
-            api=api,
-            log=log,
-        )
+    options = _server.ServerOptions(
+        host=_server.DEFAULT_HOST if host is None else host,
+        port=port,
+        threads=threads,
+        delay_s=whole_delay_s or delay_s or (0.0, 0.0),
+        delay_whole=whole_delay_s is not None,
+        body_bytes=body_bytes,
+        status=status,
+        seed=seed,
+        capacity=capacity,
+        refuse=values.switch("refuse"),
+        api=api,
+        log=log,
+        tls=tls,
+        tls_made=values.text("tls_made"),
+        http2=values.switch("http2"),
+        http2_streams=http2_streams,
+        robots=values.text("robots"),
     )
+    server = _server.start_server(options)
     try:
-        print(f"listening on http://{server.address}", flush=True)
+        print(f"listening on {options.scheme}://{server.address}", flush=True)
         stopped.wait()
     finally:
         server.stop()
     return 0
+
+
+def _tls(values: Values) -> tuple[str, str] | None:
+    cert, key = values.text("cert"), values.text("key")
+    for dest, other, missing in (("cert", "--key", key is None), ("key", "--cert", cert is None)):
+        if values.is_given(dest) and missing:
+            values.wrong(dest, f"needs {other}")
+        if values.is_given(dest) and values.is_given("tls_made"):
+            values.wrong(dest, "excludes --tls-made")
+    return None if cert is None or key is None else (cert, key)
 
 
 def _api(values: Values) -> _server.ApiLimits | None:
@@ -117,6 +137,28 @@ def parser() -> Parser:
     made.value("body_bytes", "--body-bytes", metavar="SIZE", text="length of each body (default: a greeting)")
     made.value("status", "--status", metavar="N", text=f"status of each answer (default: {_server.DEFAULT_STATUS})")
     made.value("seed", "--seed", metavar="N", text=f"seed of the random delays (default: {_server.DEFAULT_SEED})")
+    made.value(
+        "robots",
+        "--robots",
+        metavar="PATH",
+        text="answer /robots.txt as this path of the server: /status/503, /fault/refuse, /base64/...",
+    )
+    made.group("protocol")
+    made.switch("http2", "--http2", text="speak HTTP/2, too: with TLS by ALPN, without it by prior knowledge")
+    made.value(
+        "http2_streams",
+        "--http2-streams",
+        metavar="N",
+        text=f"streams at once on a connection of HTTP/2 (default: {_server.DEFAULT_HTTP2_STREAMS})",
+    )
+    made.value("cert", "--cert", metavar="FILE", text="serve with TLS, with this certificate in PEM")
+    made.value("key", "--key", metavar="FILE", text="and this key in PEM")
+    made.value(
+        "tls_made",
+        "--tls-made",
+        metavar="FILE",
+        text="serve with TLS, with a certificate that is made now for localhost, and written to this file",
+    )
     made.group("capacity")
     made.value("capacity", "--capacity", metavar="N", text="answer N at once, others wait; /capacity/M changes it")
     made.switch("refuse", "--refuse", text="answer 503 to what is beyond the capacity")

@@ -45,6 +45,8 @@ class Arguments:
             "token": self.token,
             "user": self.user,
             "names": self.names,
+            "texts": self.texts,
+            "proxies": self.proxies,
             "columns": self.columns,
             "statuses": self.statuses,
             "kinds": self.kinds,
@@ -148,6 +150,26 @@ class Arguments:
             self.wrong(option, "must be the name of a header or a list of names, each of them text")
             return ()
         return names
+
+    def texts(self, option: str, value: object) -> tuple[str, ...]:
+        """Texts, or one."""
+        texts = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
+        if isinstance(value, bytes) or not all(isinstance(one, str) for one in texts):
+            self.wrong(option, "must be text or a list, each of them text")
+            return ()
+        return texts
+
+    def proxies(self, option: str, value: object) -> tuple[str, ...]:
+        """URLs of proxies, or one, or what is on the lines of a file."""
+        if not isinstance(value, os.PathLike):
+            return self.texts(option, value)
+        text = self.token(option, value)
+        if text is None:
+            return ()
+        found = tuple(filter(None, map(str.strip, text.splitlines())))
+        if not found:
+            self.wrong(option, f"{os.fspath(value)!r} has nothing in it")
+        return found
 
     def per_host(self, option: str, value: object) -> tuple[tuple[str, str], ...] | None:
         """Hosts, each with its limit as text, which the engine reads; `None`: no limit."""

@@ -10,12 +10,22 @@ from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 _OWN_HEADERS: Final = ("user-agent", "accept", "content-type", "expect")
 """What curl would send of its own accord."""
 
 _IMPLIED_BODY: Final = ("POST", "PUT", "PATCH")
 """Methods whose requests tell a length, also that of no body."""
+
+_ENVIRONMENT: Final = "env"
+"""What stands for the proxies that the environment names."""
+
+PROXY_VARIABLE: Final = "SECRET_PROXY"
+"""Stands for the URL of a proxy that holds credentials."""
+
+_OLDEST_TLS: Final = "1.2"
+"""Of curl, too."""
 
 _LONGEST_WORD: Final = 100_000
 """In bytes; Linux takes words of up to 128 KiB."""
@@ -27,8 +37,19 @@ class Connecting:
 
     timeout_s: float
     connect_timeout_s: float
-    cacert: str | None
-    insecure: bool
+    cacert: str | None = None
+    insecure: bool = False
+    cert: str | None = None
+    key: str | None = None
+    tls_min: str = "1.2"
+    sni: str | None = None
+    http2_prior_knowledge: bool = False
+    proxies: tuple[str, ...] = ()
+    resolve: tuple[str, ...] = ()
+    ipv4: bool = False
+    ipv6: bool = False
+    local_addresses: tuple[str, ...] = ()
+    interface: str | None = None
 
 
 class Body(Protocol):
@@ -72,20 +93,24 @@ def command(request: Request, connecting: Connecting) -> str:
     body = _body(request.body)
     method = request.line.partition(" ")[0]
     pipe, data = _data(body, is_told=bool(body) or method in _IMPLIED_BODY)
+    version = "--http2-prior-knowledge" if connecting.http2_prior_knowledge else "--http1.1"
     lines = [
-        f"{pipe}curl -q --http1.1 --path-as-is --globoff --compressed",
+        f"{pipe}curl -q {version} --path-as-is --globoff --compressed",
         *_transport(connecting),
+        *_tls(connecting),
+        *_addresses(connecting),
         *_method(method, has_data=bool(data)),
         *(f"-H {header}" for header in _headers(request)),
         *data,
-        shlex.quote(request.target),
+        *_target(request.target, connecting.sni),
     ]
     return " \\\n  ".join(lines)
 
 
-def variables(request: Request) -> list[str]:
+def variables(request: Request, connecting: Connecting) -> list[str]:
     """The variables that its command needs."""
-    return [name for _, name in _secrets(request)]
+    of_proxy = [PROXY_VARIABLE] if any("@" in proxy for proxy in connecting.proxies[:1]) else []
+    return [*of_proxy, *(name for _, name in _secrets(request))]
 
 
 def _body(body: Body | None) -> bytes:
@@ -95,12 +120,64 @@ def _body(body: Body | None) -> bytes:
 
 
 def _transport(connecting: Connecting) -> Iterator[str]:
-    # headgate knows no proxies.
-    yield f"--noproxy '*' --max-time {connecting.timeout_s:g} --connect-timeout {connecting.connect_timeout_s:g}"
+    proxy = f"{_proxy(connecting.proxies)} ".lstrip()
+    yield f"{proxy}--max-time {connecting.timeout_s:g} --connect-timeout {connecting.connect_timeout_s:g}"
+
+
+def _proxy(proxies: tuple[str, ...]) -> str:
+    """The first one; curl has one."""
+    if not proxies:
+        return "--noproxy '*'"
+    if proxies[0] == _ENVIRONMENT:
+        return ""  # as curl does anyway
+    if "@" in proxies[0]:
+        return f'-x "${{{PROXY_VARIABLE}:?}}"'
+    scheme, _, rest = proxies[0].rpartition("://")
+    # Where there is no port, curl takes 1080.
+    ports = {"": 80, "http": 80, "https": 443}
+    has_port = rest.rstrip("/").rpartition("]")[2].rpartition(":")[1]
+    port = "" if has_port else f":{ports.get(scheme.lower(), 1080)}"
+    return f"-x {shlex.quote(proxies[0].rstrip('/') + port)}"
+
+
+def _tls(connecting: Connecting) -> Iterator[str]:
     if connecting.insecure:
         yield "--insecure"
     elif connecting.cacert is not None:
         yield f"--cacert {shlex.quote(connecting.cacert)}"
+    if connecting.cert is not None:
+        # What comes after a colon is a password to curl.
+        escaped = connecting.cert.replace("\\", "\\\\").replace(":", "\\:")
+        yield f"--cert {shlex.quote(escaped)}"
+    if connecting.key is not None:
+        yield f"--key {shlex.quote(connecting.key)}"
+    if connecting.tls_min != _OLDEST_TLS:
+        yield f"--tlsv{connecting.tls_min}"
+
+
+def _addresses(connecting: Connecting) -> Iterator[str]:
+    yield from (f"--resolve {shlex.quote(entry)}" for entry in connecting.resolve)
+    if connecting.ipv4:
+        yield "-4"
+    if connecting.ipv6:
+        yield "-6"
+    # curl has one of either.
+    for local in (connecting.interface, *connecting.local_addresses):
+        if local is not None:
+            yield f"--interface {shlex.quote(local)}"
+            return
+
+
+def _target(target: str, sni: str | None) -> Iterator[str]:
+    """The URL; curl takes the name for TLS from it, and is told where to connect for that."""
+    parts = urlsplit(target)
+    if sni is None or parts.scheme != "https":
+        yield shlex.quote(target)
+        return
+    port = f":{parts.port or 443}"
+    host = parts.netloc.rpartition("@")[2].removesuffix(port)
+    yield f"--connect-to {shlex.quote(f'{sni}{port}:{host}{port}')}"
+    yield shlex.quote(parts._replace(netloc=sni if parts.port is None else f"{sni}{port}").geturl())
 
 
 def _method(method: str, *, has_data: bool) -> Iterator[str]:

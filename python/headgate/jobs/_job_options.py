@@ -76,6 +76,20 @@ class WorkOptions(JobOptions):
         yield from super()._mistakes()
         yield from self._hosts_refused()
         yield from self._cost_refused()
+        yield from self._together_refused()
+
+    def _together_refused(self) -> Iterator[tuple[str, Message]]:
+        """Switches of which each takes back what the other says, and what says nothing by itself."""
+        for one, other in (("ipv6", "ipv4"), ("http2_prior_knowledge", "http1_1")):
+            if getattr(self, one) and getattr(self, other):
+                yield one, ("can't be combined with ", Mention(other), ": leave one of them out")
+        if self.key is not None and self.cert is None:
+            yield "key", ("is the key of a client certificate: give ", Mention("cert"), ", too")
+        if self.truncate_body and getattr(self, "no_body", False):
+            yield "truncate_body", ("can't be combined with ", Mention("no_body"), ", which reads no bodies")
+        for of_redirects in ("keep_redirects", "cookies"):
+            if getattr(self, of_redirects, False) and self.max_redirects == 0:
+                yield of_redirects, ("has no effect: ", Mention("max_redirects"), " is 0")
 
     def _hosts_refused(self) -> Iterator[tuple[str, Message]]:
         """Names of hosts that are none where hosts are told apart as `limit_by` says."""

@@ -4,6 +4,7 @@ from typing import Annotated, TypedDict
 
 from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import BYTES, SECONDS, JobOption
+from headgate.jobs._response_options import BodyLimitOptions
 
 
 class ConcurrencyOption(TypedDict, total=False):
@@ -22,7 +23,7 @@ class ConcurrencyOption(TypedDict, total=False):
     ]
 
 
-class LimitOptions(ConcurrencyOption, total=False):
+class LimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
     """What limits the work; a retry has these options, too."""
 
     threads: Annotated[
@@ -58,32 +59,28 @@ class LimitOptions(ConcurrencyOption, total=False):
             metavar="SECONDS",
         ),
     ]
-    dns: Annotated[
-        str | None,
+    first_byte_timeout_s: Annotated[
+        float | None,
         JobOption(
-            help=(
-                'The name server to ask for addresses, such as `"9.9.9.9"` or `"127.0.0.1:5353"`; with `"system"`, the'
-                " system looks names up, with all its sources."
-            ),
+            help="Longest time from sending a request to the first byte of its answer.",
             default=None,
-            default_means="the configured name servers",
-            check=rules.name_server,
+            default_means="the time of the attempt",
+            unit=SECONDS,
+            check=rules.time,
             group="limits",
-            metavar="SERVER",
-            typed="ask this name server (IP or IP:PORT), or let the system look names up (system)",
+            metavar="SECONDS",
         ),
     ]
-    max_body_bytes: Annotated[
-        int,
+    idle_timeout_s: Annotated[
+        float | None,
         JobOption(
-            help="Longest response body, as received and as decoded; a row with a longer one fails.",
-            default=16 * 1024**2,
-            unit=BYTES,
-            check=rules.at_least_0,
-            given_as="size",
+            help="Longest time without a byte, in either direction, from the start of the request on.",
+            default=None,
+            default_means="the time of the attempt",
+            unit=SECONDS,
+            check=rules.time,
             group="limits",
-            metavar="SIZE",
-            typed="longest response body; a row with a longer one fails",
+            metavar="SECONDS",
         ),
     ]
     max_memory_bytes: Annotated[

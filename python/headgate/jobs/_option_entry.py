@@ -23,6 +23,8 @@ GivenAs: TypeAlias = Literal[
     "token",
     "user",
     "names",
+    "texts",
+    "proxies",
     "columns",
     "statuses",
     "kinds",

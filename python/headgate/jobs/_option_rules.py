@@ -25,12 +25,16 @@ _STATUS: Final = re.compile(r"[1-9](?:[0-9]{2}|xx|XX)")
 _WITH_PORT: Final = re.compile(r"(?:\[(?P<in_brackets>[^]]*)\]|(?P<bare>[^:]*))(?::(?P<port>[0-9]+))?")
 _HIGHEST_PORT: Final = 65535
 _DELETE: Final = 0x7F
+# RFC 9110 section 14.1.1: the first and the last byte, or how many at the end.
+_BYTE_RANGES: Final = re.compile(r"(?:\d+-\d*|-\d+)(?:,(?:\d+-\d*|-\d+))*")
 _NOT_IN_A_HEADER: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 at_least_0: Final = _checks.whole(0, MOST)
 at_least_1: Final = _checks.whole(1, MOST)
 burst: Final = _checks.whole(1, 2**32 - 1)
 retries: Final = _checks.whole(0, 2**16 - 1)
+redirects: Final = _checks.whole(0, 1000)
+streams: Final = _checks.whole(1, 2**16 - 1)
 at_least_1_mib: Final = _checks.whole(1024**2, MOST)
 time: Final = number(
     lambda seconds: 0 < seconds <= LONGEST_WAIT_S,
@@ -111,6 +115,43 @@ def name_server(value: str) -> None:
         is_right = False
     if not is_right:
         raise ValueError(f"must be the IP address of a name server, with or without a port, or system, not {value!r}")
+
+
+def text_that_is_there(value: str) -> None:
+    """Some text."""
+    text(value)
+    if not value:
+        raise ValueError("is empty")
+
+
+def texts(value: tuple[str, ...]) -> None:
+    """Texts with a grammar of their own, which is for the engine to read."""
+    for one in value:
+        text_that_is_there(one)
+
+
+def addresses(value: tuple[str, ...]) -> None:
+    """IP addresses."""
+    from ipaddress import ip_address  # noqa: PLC0415 - not for the help
+
+    wrong = []
+    for one in value:
+        try:
+            ip_address(one)
+        except ValueError:
+            wrong.append(f"{one!r} is not an IP address")
+    _refuse(wrong)
+
+
+def byte_range(value: str) -> None:
+    """Ranges of bytes."""
+    text(value)
+    plain = value.replace(" ", "")
+    if not _BYTE_RANGES.fullmatch(plain):
+        raise ValueError(f"{value!r} is not a range of bytes: write 0-499, 500- or -500")
+    for first, last in (part.split("-") for part in plain.split(",")):
+        if first and last and int(first) > int(last):
+            raise ValueError(f"{value!r} ends before it begins")
 
 
 def columns(value: tuple[str, ...]) -> None:

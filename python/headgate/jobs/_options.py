@@ -10,6 +10,7 @@ from typing import Annotated, Final, TypedDict
 from headgate._checks import switch
 from headgate._option import OptionSet
 from headgate.jobs import _option_rules as rules
+from headgate.jobs._connection_options import ConnectionOptions
 from headgate.jobs._input_options import InputOptions
 from headgate.jobs._limit_options import ConcurrencyOption, LimitOptions
 from headgate.jobs._option_entry import JobOption
@@ -17,10 +18,11 @@ from headgate.jobs._output_options import OutputOptions, PartOptions
 from headgate.jobs._plan_options import LatencyOptions
 from headgate.jobs._rate_options import RateOptions, SettableRateOptions
 from headgate.jobs._request_options import AskOptions, SendOptions
+from headgate.jobs._response_options import AnswerOptions
 from headgate.jobs._retry_options import RetryingOptions, SettableRetryingOptions
 
 
-class WorkOptions(SendOptions, LimitOptions, RateOptions, RetryingOptions, PartOptions, total=False):
+class WorkOptions(SendOptions, ConnectionOptions, LimitOptions, RateOptions, RetryingOptions, PartOptions, total=False):
     """What a new job and a retry have in common."""
 
 
@@ -72,11 +74,13 @@ class OnlyOption(TypedDict, total=False):
     ]
 
 
-class FetchKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, ProgressOption, total=False):
+class FetchKeywords(InputOptions, OutputOptions, AskOptions, AnswerOptions, WorkOptions, ProgressOption, total=False):
     """The options of `headgate.fetch`."""
 
 
-class StartKeywords(InputOptions, OutputOptions, AskOptions, WorkOptions, ProgressOfWaiting, total=False):
+class StartKeywords(
+    InputOptions, OutputOptions, AskOptions, AnswerOptions, WorkOptions, ProgressOfWaiting, total=False
+):
     """The options of `headgate.start`."""
 
 

@@ -136,9 +136,20 @@ def plan_of(asked: PlanOptions, spell: Spell = as_keyword) -> Plan:
         connect_timeout_s=asked.connect_timeout_s,
         cacert=asked.cacert,
         insecure=asked.insecure,
+        cert=asked.cert,
+        key=asked.key,
+        tls_min=asked.tls_min,
+        sni=asked.sni,
+        http2_prior_knowledge=asked.http2_prior_knowledge,
+        proxies=tuple(asked.proxy),
+        resolve=tuple(asked.resolve),
+        ipv4=asked.ipv4,
+        ipv6=asked.ipv6,
+        local_addresses=tuple(asked.local_address),
+        interface=asked.interface,
     )
     requests = tuple(
-        replace(request, curl=_curl.command(request, connecting), variables=tuple(_curl.variables(request)))
+        replace(request, curl=_curl.command(request, connecting), variables=tuple(_curl.variables(request, connecting)))
         for request in found.requests
     )
     found = replace(found, requests=requests, probe=probe)

@@ -1,15 +1,22 @@
-"""Proxies that the environment names: there are none yet, which is better said than found out."""
+"""Proxies that the environment names: used only where that is asked for, which is better said than found out."""
 
 import os
+from collections.abc import Sequence
 from typing import Final
+
+from headgate._message import Mention, Message, Spell, spelled
 
 _VARIABLES: Final = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
 
 
-def note() -> str | None:
-    """What is to be said of them, if there are any; a value may hold a password, and is not shown."""
+def note(proxies: Sequence[str], spell: Spell) -> str | None:
+    """What is to be said of them, if there are any and no proxy is asked for; their values may be secret."""
     names = [name for name in _VARIABLES if os.environ.get(name)]
-    if not names:
+    if proxies or not names:
         return None
-    verb = "is" if len(names) == 1 else "are"
-    return f"{', '.join(names)} {verb} set but ignored: headgate can't use proxies yet and connects directly"
+    verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
+    told: Message = (
+        f"{', '.join(names)} {verb} set but ignored: to connect through {them}, use ",
+        Mention("proxy", "env"),
+    )
+    return spelled(told, spell)

@@ -84,7 +84,7 @@ def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:
     failed = _format.plural(job.failed, "failed row")
     kinds = ", ".join(f"{kind} {_format.count(number)}" for kind, number in most_first(job.errors))
     nothing = f"nothing to retry among the {failed} of the job ({kinds})"
-    return "\n".join(map(_format.printable, (nothing, *_notes(summary))))
+    return "\n".join(map(_format.printable, (nothing, *_notes(summary, spell))))
 
 
 def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
@@ -94,15 +94,16 @@ def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
         if summary.rows or _stopped_early(summary):
             blocks.append(summary.bound_by.text)
     blocks.extend(_in_all(summary, of_a_retry=bool(again)))
-    blocks.extend(_notes(summary))
+    blocks.extend(_notes(summary, spell))
     blocks.extend(_place(summary))
     blocks.extend(_way_on(summary, spell, of_a_retry=bool(again)))
     return "\n".join(_format.printable(line) for line in blocks)
 
 
-def _notes(summary: Summary) -> Iterator[str]:
+def _notes(summary: Summary, spell: Spell) -> Iterator[str]:
     # What was said at the start is not said again.
-    return (f"note: {note}" for note in summary.notes if note != _proxies.note())
+    said = _proxies.note((), spell)
+    return (f"note: {note}" for note in summary.notes if note != said)
 
 
 def _finished(job: JobFigures, output: str, spell: Spell) -> str:
@@ -232,6 +233,10 @@ def _held_back(summary: Summary, spell: Spell) -> Iterator[Fact]:
     if summary.not_repeated:
         ways = f"{spell(Mention('idempotency_key'))} gives rows keys, {spell(Mention('retry_unsafe'))} does without"
         yield "not repeated", f"{_format.count(summary.not_repeated)}  servers may have acted on them: {ways}"
+    if summary.sent_again:
+        yield "sent again", f"{_format.count(summary.sent_again)}  their connections had just been closed"
+    if summary.headers_skipped:
+        yield "left out", f"{_format.count(summary.headers_skipped)} headers that break the rules for headers"
     if summary.pauses:
         yield "pauses", by_number(summary.pauses)
     lost = sorted(summary.lost_s.items(), key=lambda item: -item[1])

@@ -6,6 +6,7 @@ from typing import Final
 from headgate import _format
 from headgate._facts import Fact, aligned
 from headgate._message import Mention, Message, Spell, as_keyword, spelled
+from headgate.jobs._curl import PROXY_VARIABLE
 from headgate.jobs._planned import Body, Ceiling, Planned, PlannedRequest
 
 _MOST_BODY: Final = 2000
@@ -81,9 +82,13 @@ def script(plan: Planned) -> str:
     lines = []
     for request in plan.requests:
         lines.append(f"# row {request.row}")
-        lines += [f"# set {name} to the value of the header, which is left out" for name in request.variables]
+        lines += [f"# set {name} to the {_meaning(name)}, which is left out" for name in request.variables]
         lines += [request.curl, ""]
     return "\n".join(lines).rstrip("\n")
+
+
+def _meaning(variable: str) -> str:
+    return "URL of the proxy" if variable == PROXY_VARIABLE else "value of the header"
 
 
 def time(plan: Planned, spell: Spell) -> str:

@@ -1,7 +1,7 @@
 """The options that say what is requested, and what counts as an answer."""
 
 from collections.abc import Iterable
-from typing import Annotated, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from headgate._checks import switch
 from headgate._version import __version__
@@ -53,10 +53,20 @@ class AskOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+    robots: Annotated[
+        bool,
+        JobOption(
+            help="Don't fetch what a host's robots.txt disallows (RFC 9309); such rows fail as `blocked`.",
+            default=False,
+            check=switch,
+            group="request",
+            of_job=True,
+        ),
+    ]
 
 
 class SendOptions(TypedDict, total=False):
-    """What is sent with every request, and which certificates are trusted; a retry has these options, too."""
+    """What is sent with every request; a retry has these options, too."""
 
     headers: Annotated[
         Headers,
@@ -127,23 +137,15 @@ class SendOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
-    cacert: Annotated[
-        StrPath | None,
+    compress_body: Annotated[
+        Literal["gzip", "zstd"] | None,
         JobOption(
-            help="PEM file with the only certificates to trust.",
+            help=(
+                "Compress request bodies with `gzip` or `zstd`, and say so"
+                " in `Content-Encoding`; the server must support it."
+            ),
             default=None,
-            default_means="the system's, and Mozilla's",
-            given_as="path",
             group="request",
-            metavar="FILE",
-        ),
-    ]
-    insecure: Annotated[
-        bool,
-        JobOption(
-            help="Don't verify certificates: anyone on the network path can read and change everything.",
-            default=False,
-            check=switch,
-            group="request",
+            metavar="CODING",
         ),
     ]

@@ -118,7 +118,7 @@ class RetryingOptions(SettableRetryingOptions, total=False):
                 ' `"connect,timeout,429,5xx"` or `["connect", 429]`; `"none"` or `()`: no failure is. `timeout`'
                 " includes `connect_timeout`."
             ),
-            default="connect,resolve,closed,timeout,408,425,429,500,502,503,504",
+            default="connect,resolve,proxy,closed,timeout,408,425,429,500,502,503,504",
             check=rules.failures,
             given_as="failures",
             group="retries",

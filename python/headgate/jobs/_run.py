@@ -62,8 +62,8 @@ def run(
     # Before it starts, so that none is lost: servers may be asked before `begin` returns.
     with Signals(signals) as received:
         running = begin(options)
-        begins_with = (_proxies.note(), _report.greeting(Summary.from_json(running.summary(), spell)))
-        greeting = "\n".join(filter(None, begins_with)) or None
+        greeting = _report.greeting(Summary.from_json(running.summary(), spell))
+        greeting = "\n".join(filter(None, (_proxies.note(options.proxy, spell), greeting))) or None
         summary = watch(running, display, received, grace_s=options.grace_s, greeting=greeting, spell=spell)
     RUNS.discard(running)
     return with_notes(summary, options, spell), received.first
@@ -89,7 +89,7 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
 def with_notes(summary: Summary, options: FetchOptions | RetryOptions, spell: Spell = as_keyword) -> Summary:
     """The summary with what is to be said of the options, and of the proxies that the environment names."""
     insecure_note = spelled(_INSECURE_NOTE, spell) if options.insecure else None
-    more = [note for note in (insecure_note, _proxies.note()) if note is not None]
+    more = [note for note in (insecure_note, _proxies.note(options.proxy, spell)) if note is not None]
     return dataclasses.replace(summary, notes=(*summary.notes, *more)) if more else summary
 
 

@@ -12,6 +12,7 @@ DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_STATUS: Final = 200
 DEFAULT_SEED: Final = 0
 DEFAULT_API_BURST_S: Final = 0.05
+DEFAULT_HTTP2_STREAMS: Final = 100
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +55,11 @@ class ServerOptions:
         refuse: Answer 503 beyond the capacity.
         api: What is refused as an API does.
         log: Where each request leaves a line.
+        tls: The certificate and its key, in PEM.
+        tls_made: Where to write the certificate that is made for this machine; excludes `tls`.
+        http2: HTTP/2 is spoken, too: by ALPN with TLS, by prior knowledge without it.
+        http2_streams: Streams at once on a connection of HTTP/2.
+        robots: The path of this server whose answer `/robots.txt` gets.
     """
 
     host: str = DEFAULT_HOST
@@ -68,6 +74,16 @@ class ServerOptions:
     refuse: bool = False
     api: ApiLimits | None = None
     log: "str | PathLike[str] | None" = None
+    tls: "tuple[str, str] | None" = None
+    tls_made: str | None = None
+    http2: bool = False
+    http2_streams: int = DEFAULT_HTTP2_STREAMS
+    robots: str | None = None
+
+    @property
+    def scheme(self) -> str:
+        """Of the server's URLs."""
+        return "http" if self.tls is None and self.tls_made is None else "https"
 
 
 def start_server(options: ServerOptions | None = None) -> "Server":

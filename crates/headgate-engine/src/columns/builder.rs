@@ -10,6 +10,7 @@ use arrow_schema::{ArrowError, Fields, SchemaRef};
 use http::Version;
 
 use super::headers::HeadersBuilder;
+use super::hops::HopsBuilder;
 use super::kept::{KeptCodec, KeptRows};
 use super::repeated::RepeatedText;
 use super::room::{BATCH_ROWS, take_bytes, take_numbers};
@@ -56,9 +57,12 @@ struct Columns {
     error_detail: RepeatedText,
     attempts: Int16Builder,
     final_url: RepeatedText,
+    redirects: HopsBuilder,
     headers: HeadersBuilder,
     body: BinaryBuilder,
     body_bytes: Int64Builder,
+    body_encoding: RepeatedText,
+    body_truncated: BooleanBufferBuilder,
     started_at: TimestampMicrosecondBuilder,
     elapsed_us: Int64Builder,
     ttfb_us: Int64Builder,
@@ -79,9 +83,12 @@ impl Columns {
             error_detail: RepeatedText::default(),
             attempts: Int16Builder::new(),
             final_url: RepeatedText::default(),
+            redirects: HopsBuilder::default(),
             headers: HeadersBuilder::default(),
             body: BinaryBuilder::new(),
             body_bytes: Int64Builder::new(),
+            body_encoding: RepeatedText::default(),
+            body_truncated: BooleanBufferBuilder::new(0),
             started_at: TimestampMicrosecondBuilder::new().with_timezone("UTC"),
             elapsed_us: Int64Builder::new(),
             ttfb_us: Int64Builder::new(),
@@ -100,22 +107,25 @@ impl Columns {
         self.error_message.push(reason.map(|reason| &reason.message[..]));
         self.error_detail.push(reason.and_then(|reason| reason.detail.as_deref()));
         self.attempts.append_value(outcome.attempts as i16);
-        self.final_url.push(None);
+        let trail = outcome.row.trail();
+        self.final_url.push(trail.map(|trail| without_user(&trail.url)).as_deref());
+        self.redirects.push(outcome.row.hops());
         self.headers.push(outcome.answer.map(|answer| answer.headers));
         self.body.append_option(outcome.answer.and_then(|answer| answer.body));
         self.body_bytes.append_value(outcome.answer.map_or(0, |answer| answer.body_bytes as i64));
+        self.body_encoding.push(outcome.answer.and_then(|answer| answer.body_encoding));
+        self.body_truncated.append(outcome.answer.is_some_and(|answer| answer.body_truncated));
         self.started_at.append_value(outcome.started_at_us);
         self.elapsed_us.append_value(outcome.elapsed_us as i64);
-        if let Some(AnswerRef { status, ttfb_us, version, remote_addr, .. }) = outcome.answer {
+        self.remote_addr.push(outcome.remote_addr);
+        if let Some(AnswerRef { status, ttfb_us, version, .. }) = outcome.answer {
             self.status.append_value(status as i16);
             self.ttfb_us.append_value(ttfb_us as i64);
             self.http_version.push(Some(version_name(version)));
-            self.remote_addr.push(Some(remote_addr));
         } else {
             self.status.append_null();
             self.ttfb_us.append_null();
             self.http_version.push(None);
-            self.remote_addr.push(None);
         }
     }
 
@@ -131,6 +141,7 @@ impl Columns {
             self.error_detail.take(),
             take_numbers(&mut self.attempts),
             self.final_url.take(),
+            self.redirects.take()?,
             self.headers.take()?,
             match large_body {
                 Some(body) => {
@@ -140,6 +151,8 @@ impl Columns {
                 None => take_bytes(&mut self.body),
             },
             take_numbers(&mut self.body_bytes),
+            self.body_encoding.take(),
+            Arc::new(BooleanArray::new(self.body_truncated.finish(), None)),
             take_numbers(&mut self.started_at),
             take_numbers(&mut self.elapsed_us),
             take_numbers(&mut self.ttfb_us),

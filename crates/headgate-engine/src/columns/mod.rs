@@ -2,6 +2,7 @@
 
 pub mod builder;
 mod headers;
+mod hops;
 pub mod kept;
 mod repeated;
 mod room;

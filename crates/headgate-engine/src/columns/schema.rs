@@ -15,15 +15,24 @@ pub(super) fn headers_item() -> Field {
     Field::new("item", DataType::Struct(header_fields()), false)
 }
 
-/// The column that jobs of older versions don't have.
-const ERROR_DETAIL: &str = "error_detail";
+pub(super) fn hop_fields() -> Fields {
+    Fields::from(vec![Field::new("status", DataType::Int16, false), Field::new("location", DataType::Utf8, false)])
+}
+
+pub(super) fn hops_item() -> Field {
+    Field::new("item", DataType::Struct(hop_fields()), false)
+}
+
+/// Columns that jobs of older versions don't have.
+const NEWER: [&str; 4] = ["error_detail", "redirects", "body_encoding", "body_truncated"];
 
 /// These columns as a job has them that began with those: all parts of a job have the same.
 pub(crate) fn as_begun(columns: &SchemaRef, begun: &Schema) -> SchemaRef {
-    if begun.column_with_name(ERROR_DETAIL).is_some() {
+    let is_missing = |name: &str| NEWER.contains(&name) && begun.column_with_name(name).is_none();
+    if !NEWER.into_iter().any(is_missing) {
         return columns.clone();
     }
-    let fields = columns.fields().iter().filter(|field| field.name() != ERROR_DETAIL).cloned();
+    let fields = columns.fields().iter().filter(|field| !is_missing(field.name())).cloned();
     Arc::new(Schema::new(fields.collect::<Fields>()))
 }
 
@@ -37,12 +46,15 @@ pub fn schema(kept: &Fields) -> SchemaRef {
         Arc::new(Field::new("status", DataType::Int16, true)),
         Arc::new(Field::new("error", DataType::Utf8, true)),
         Arc::new(Field::new("error_message", DataType::Utf8, true)),
-        Arc::new(Field::new(ERROR_DETAIL, DataType::Utf8, true)),
+        Arc::new(Field::new("error_detail", DataType::Utf8, true)),
         Arc::new(Field::new("attempts", DataType::Int16, false)),
         Arc::new(Field::new("final_url", DataType::Utf8, true)),
+        Arc::new(Field::new("redirects", DataType::List(Arc::new(hops_item())), true)),
         Arc::new(Field::new("headers", DataType::List(Arc::new(headers_item())), true)),
         Arc::new(Field::new("body", DataType::Binary, true)),
         Arc::new(Field::new("body_bytes", DataType::Int64, false)),
+        Arc::new(Field::new("body_encoding", DataType::Utf8, true)),
+        Arc::new(Field::new("body_truncated", DataType::Boolean, false)),
         Arc::new(Field::new("started_at", utc, false)),
         Arc::new(Field::new("elapsed_us", DataType::Int64, false)),
         Arc::new(Field::new("ttfb_us", DataType::Int64, true)),

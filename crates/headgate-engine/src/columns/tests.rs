@@ -62,7 +62,8 @@ fn outcome(ordinal: u64, chosen: &Chosen, codec: &KeptCodec) -> Outcome {
         version: if status % 2 == 0 { Version::HTTP_11 } else { Version::HTTP_10 },
         headers: headers.iter().map(|(name, value)| (&name[..], &value[..])).collect(),
         memory: Reservation::default(),
-        remote_addr: format!("127.0.0.{}:80", status % 3).into(),
+        body_encoding: (status % 3 == 0).then(|| "gzip".into()),
+        body_truncated: status % 5 == 0,
         ttfb_us: chosen.number as u64 / 2,
         body_bytes: chosen.number as u64 / 3,
         body: body.map(|bytes| Body { bytes, ..Body::default() }),
@@ -73,6 +74,7 @@ fn outcome(ordinal: u64, chosen: &Chosen, codec: &KeptCodec) -> Outcome {
         attempts: (chosen.number % 7) as u16,
         started_at_us: chosen.number,
         elapsed_us: chosen.number as u64 + 1,
+        remote_addr: (chosen.number % 4 > 0).then(|| format!("127.0.0.{}:80", chosen.number % 3).into()),
         answer,
         failure: chosen.failure.clone().map(|message| Failure::new(ErrorKind::Timeout, message)),
     }
@@ -125,7 +127,7 @@ fn expected(outcome: &Outcome, chosen: &Chosen) -> String {
         failure.and_then(|failure| failure.reason.detail.as_ref()).map(ToString::to_string),
         None,
         answer.map(version).map(str::to_owned),
-        answer.map(|answer| answer.remote_addr.to_string()),
+        outcome.remote_addr.as_ref().map(ToString::to_string),
     ];
     let longs = [
         Some(outcome.row.ordinal as i64),

@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_local;
 
-use crate::engine::lanes::PlaceIndex;
+use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
-use crate::http::target;
+use crate::http::dial::route::RouteKey;
+use crate::http::target::{self, Target};
 use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::live::Live;
+use crate::model::message::OptionName;
 use crate::model::row::Row;
+use crate::model::trail::{Earlier, Trail};
 use crate::queue::rows::NoRows;
 use crate::schedule::asked_to_wait::asked_to_wait;
 use crate::schedule::gate::{Ended, Gate, Turn};
@@ -99,7 +102,10 @@ impl Share {
         while let Some((name, url)) = self.shared.gate.change(Gate::name_to_look_up) {
             let by = Instant::now() + self.shared.limits.connect_timeout;
             let address = match target::parse(&url) {
-                Ok(target) => self.client.address_of(&target.origin, by).await,
+                Ok(Target { origin, .. }) => {
+                    let way = self.preparer.borrow().way();
+                    self.client.address_of(&RouteKey { origin, way }, by).await
+                }
                 Err(_) => None,
             };
             self.shared.gate.change(|gate| {
@@ -118,7 +124,9 @@ impl Share {
         self.shared.give_up.set(live.stop_when_failed);
         let mut schedule = self.schedule.borrow_mut();
         let places = self.part.of(live.concurrency);
-        self.client.pool.borrow_mut().allow_more(places.saturating_sub(schedule.places()));
+        if !self.shared.limits.shares_connections {
+            self.client.pool.borrow_mut().allow_more(places.saturating_sub(schedule.places()));
+        }
         schedule.set_places(places);
         if places == 0 {
             // Others start what was drawn here.
@@ -236,14 +244,23 @@ impl Share {
         if host.is_none() && says_nothing && !gate.is_needed() {
             return false;
         }
-        let (before, may_repeat) = self.lanes.look(place, |row| (row.before(), self.may_repeat(row)));
+        let asked = self.lanes.look(place, |row| Asked {
+            before: row.before(),
+            first: row.first_began().unwrap_or(started),
+            started,
+            may_repeat: self.may_repeat(row),
+            was_acted_on: row.trail().is_some_and(|trail| trail.method.is_some()),
+            was_told_when,
+        });
         let key = || self.lanes.look(place, |row| self.preparer.borrow_mut().limit_key(row).map(Into::into));
-        let asked = Asked { before, started, may_repeat, was_told_when };
         let fate = gate.change(|gate| {
             let fate = gate.ended(host, key, &Ended { end, asked, told }, now);
             if let Fate::Again(due) = fate {
-                let key = key();
-                gate.put_back(self.lanes.take(place), started, host, key.as_deref(), due, now);
+                let mut row = self.lanes.take(place);
+                // The next attempt begins where the first one did.
+                let host = if row.take_trail().is_some() { None } else { host };
+                let key = self.preparer.borrow_mut().limit_key(&row).map(Box::<str>::from);
+                gate.put_back(row, asked.first, host, key.as_deref(), due, now);
                 self.give_up_rows(gate);
             }
             fate
@@ -260,17 +277,46 @@ impl Share {
         matches!(fate, Fate::Again(_))
     }
 
+    /// Has the row at `place` go on to where it was redirected to: there and then, or in its turn where something is held back.
+    /// Whether it is still at `place`.
+    pub(super) fn goes_on_here(&self, place: PlaceIndex, mut trail: Box<Trail>, took: Span) -> bool {
+        // Who stops lets what is in flight come to its end.
+        let is_free = !self.shared.gate.is_needed()
+            || (self.schedule.borrow().is_draining() && self.shared.gate.lock().rules().limits.is_none());
+        if is_free {
+            self.lanes.change(place, |row| row.set_trail(trail));
+            return true;
+        }
+        let earlier = trail.earlier.get_or_insert(Earlier { began: took.started, took: Duration::ZERO });
+        earlier.took += took.elapsed;
+        let mut row = self.lanes.take(place);
+        row.set_trail(trail);
+        let key = self.preparer.borrow_mut().limit_key(&row).map(Box::<str>::from);
+        self.shared.gate.change(|gate| gate.offer_hop(row, key.as_deref(), Instant::now()));
+        self.wake();
+        false
+    }
+
     fn may_repeat(&self, row: &Row) -> bool {
         let preparer = self.preparer.borrow();
         preparer.is_idempotent(row) || preparer.has_idempotency_key(row)
     }
 
     /// The time that an attempt has: no more than what is left to its row.
-    pub(super) fn attempt_time(&self, place: PlaceIndex, started: Instant) -> Duration {
-        let timeout = self.shared.limits.timeout;
-        let Some(deadline) = self.shared.gate.deadline() else { return timeout };
-        let first = self.lanes.look(place, |row| row.before().map_or(started, |before| before.first));
-        timeout.min((first + deadline).saturating_duration_since(started))
+    pub(super) fn attempt_time(&self, place: PlaceIndex, started: Instant) -> (Duration, OptionName) {
+        let deadline = self.shared.gate.deadline();
+        self.lanes.look(place, |row| {
+            let earlier = row.trail().and_then(|trail| trail.earlier);
+            let timeout = self.shared.limits.timeout.saturating_sub(earlier.map_or(Duration::ZERO, |part| part.took));
+            let left = deadline.map(|deadline| {
+                let first = row.first_began().unwrap_or(started);
+                (first + deadline).saturating_duration_since(started)
+            });
+            match left {
+                Some(left) if left < timeout => (left, OptionName::DeadlineS),
+                _ => (timeout, OptionName::TimeoutS),
+            }
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::MissedTickBehavior;
 
+use crate::engine::conclude::Ended;
 use crate::engine::share::{DrainOnPanic, Share};
 use crate::http::target;
 use crate::model::error::{ErrorKind, Failure};
@@ -21,7 +22,8 @@ impl Share {
             self.wake();
         } else if let Some((row, span)) = self.lanes.cancel(ordinal) {
             let failure = Failure::new(ErrorKind::Cancelled, "cancelled while it was in flight");
-            let outcome = self.unanswered(row, span, failure);
+            let ended = span.map(|span| Ended { span, remote_addr: None });
+            let outcome = self.unanswered(row, ended, failure);
             self.cancelled.borrow_mut().push(outcome);
         }
     }

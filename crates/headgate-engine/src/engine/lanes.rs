@@ -46,6 +46,19 @@ pub(super) struct Span {
 }
 
 impl Span {
+    /// With the part of the attempt before it waited to go on elsewhere.
+    pub(super) fn whole(self, row: &Row) -> Self {
+        match row.trail().and_then(|trail| trail.earlier) {
+            None => self,
+            Some(earlier) => Self { started: earlier.began, elapsed: earlier.took + self.elapsed },
+        }
+    }
+
+    /// Of one that did not begin.
+    pub(super) fn none() -> Self {
+        Self { started: Instant::now(), elapsed: Duration::ZERO }
+    }
+
     /// Of one that ends now.
     fn since(started: Instant) -> Self {
         Self { started, elapsed: started.elapsed() }
@@ -109,6 +122,14 @@ impl Lanes {
     /// No row was put there.
     pub(super) fn look<T>(&self, place: PlaceIndex, look: impl FnOnce(&Row) -> T) -> T {
         self.at(place, |place| look(place.row.as_ref().expect("a lane looks at its own row")))
+    }
+
+    /// Changes a lane's row.
+    ///
+    /// # Panics
+    /// No row was put there.
+    pub(super) fn change(&self, place: PlaceIndex, change: impl FnOnce(&mut Row)) {
+        self.at(place, |place| change(place.row.as_mut().expect("a lane changes its own row")));
     }
 
     /// # Panics

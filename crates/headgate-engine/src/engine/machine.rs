@@ -84,14 +84,19 @@ impl OpenFiles {
         self.open + SPARE_FILES + WORKER_FILES * workers as u64 + others as u64
     }
 
+    /// Connections that fit beside those of other runs.
+    pub fn fitting(self, others: usize, workers: usize) -> usize {
+        usize::try_from(self.limit.saturating_sub(self.beside(others, workers))).unwrap_or(usize::MAX)
+    }
+
     /// Whether so many connections fit, beside those of other runs.
     ///
     /// # Errors
     /// `Usage`: they do not; what does, and how to raise the limit.
     pub fn check(self, concurrency: usize, others: usize, workers: usize) -> Result<(), JobError> {
         let other = self.beside(others, workers);
-        let fitting = self.limit.saturating_sub(other);
-        if concurrency as u64 <= fitting {
+        let fitting = self.fitting(others, workers);
+        if concurrency <= fitting {
             return Ok(());
         }
         let (limit, needed) = (self.limit, concurrency as u64 + other);
@@ -125,7 +130,9 @@ pub fn check_ports(concurrency: usize, authority: &str, ports: u64) -> Result<()
         OptionName::Concurrency.set(concurrency),
         ": all requests go to {authority}, and this machine has {ports} local ports for connections to one address; use ",
         OptionName::Concurrency.set(ports),
-        " or less, or widen the range (`sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"`)"
+        " or less, widen the range (`sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\"`), or name several addresses of \
+         this machine with ",
+        OptionName::LocalAddress
     )))
 }
 
@@ -145,6 +152,7 @@ mod tests {
         );
         assert_eq!(Ok(()), files.check(442, 500, 2));
         assert!(files.check(443, 500, 2).is_err(), "another run has its share");
+        assert_eq!((942, 442, 0), (files.fitting(0, 2), files.fitting(500, 2), files.fitting(5000, 2)));
         assert_eq!(Ok(()), check_ports(28_232, "127.0.0.1", 28_232));
         assert!(check_ports(28_233, "127.0.0.1", 28_232).is_err());
     }

@@ -3,6 +3,7 @@
 
 mod alarm;
 mod attempt;
+mod conclude;
 pub mod failure;
 mod gated;
 mod gathered;
@@ -11,6 +12,7 @@ mod house;
 mod lanes;
 pub mod machine;
 mod part;
+mod robots;
 mod share;
 pub mod shared;
 pub mod shared_gate;
@@ -23,8 +25,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
 
-use rustls::ClientConfig;
-
 use self::machine::OpenFiles;
 use self::part::Part;
 use self::shared::Shared;
@@ -32,7 +32,7 @@ use self::worker::{Begin, Common, Order, RunNumber};
 use crate::http::decode::pool::Pool;
 use crate::http::dial::connect::Connector;
 use crate::http::dial::resolve::Resolver;
-use crate::http::dial::tls::TlsConfigs;
+use crate::http::dial::way::{Way, Ways};
 use crate::http::request::Defaults;
 use crate::message;
 use crate::model::error::JobError;
@@ -60,14 +60,14 @@ pub struct Engine {
 #[derive(Debug)]
 struct Inner {
     workers: Vec<async_channel::Sender<Order>>,
-    tls: TlsConfigs,
+    ways: Ways,
     memory: MemoryBudget,
     /// As it was before the first connection.
     files: OpenFiles,
     /// Closed when the last thread has ended.
     threads: async_channel::Receiver<Infallible>,
-    /// Rows that may be in flight, over all runs that have not ended.
-    concurrency: Arc<AtomicUsize>,
+    /// Connections that may be open, over all runs that have not ended.
+    connections: Arc<AtomicUsize>,
     runs: AtomicU64,
 }
 
@@ -75,12 +75,20 @@ struct Inner {
 #[derive(Debug)]
 pub struct Work<'a> {
     pub shared: Arc<Shared>,
-    pub tls: Arc<ClientConfig>,
+    pub way: Arc<Way>,
     pub fail_on: &'a StatusSet,
     pub defaults: Defaults,
-    /// Rows in flight; at least one.
-    pub concurrency: usize,
+    pub in_flight: InFlight,
     pub limit_by: LimitBy,
+}
+
+/// What a run may have at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InFlight {
+    /// At least one.
+    pub rows: usize,
+    /// Open for these rows.
+    pub connections: usize,
 }
 
 /// A run's hold on the workers.
@@ -96,14 +104,16 @@ pub struct Assigned {
 /// So many rows may be in flight, as long as this lives.
 #[derive(Debug)]
 pub struct Room {
-    concurrency: Arc<AtomicUsize>,
-    rows: usize,
+    /// Over all runs.
+    all: Arc<AtomicUsize>,
+    in_flight: InFlight,
+    /// Rows need not have a connection each: where there are too few, they wait for one another.
+    shares_connections: bool,
 }
 
 impl Room {
-    /// Rows that may be in flight.
-    pub fn rows(&self) -> usize {
-        self.rows
+    pub fn in_flight(&self) -> InFlight {
+        self.in_flight
     }
 
     /// Makes room for another number of rows in flight.
@@ -111,18 +121,23 @@ impl Room {
     /// # Errors
     /// `Usage`: this process may not have so many files open. The room is as it was.
     pub fn resize(&mut self, rows: usize, engine: &Engine) -> Result<(), JobError> {
-        let others = self.concurrency.load(Ordering::Relaxed) - self.rows;
-        engine.inner.files.check(rows, others, engine.workers())?;
-        self.concurrency.fetch_add(rows, Ordering::Relaxed);
-        self.concurrency.fetch_sub(self.rows, Ordering::Relaxed);
-        self.rows = rows;
+        let others = self.all.load(Ordering::Relaxed) - self.in_flight.connections;
+        let connections = if self.shares_connections {
+            rows.min(engine.inner.files.fitting(others, engine.workers()).max(1))
+        } else {
+            rows
+        };
+        engine.inner.files.check(connections, others, engine.workers())?;
+        self.all.fetch_add(connections, Ordering::Relaxed);
+        self.all.fetch_sub(self.in_flight.connections, Ordering::Relaxed);
+        self.in_flight = InFlight { rows, connections };
         Ok(())
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.concurrency.fetch_sub(self.rows, Ordering::Relaxed);
+        self.all.fetch_sub(self.in_flight.connections, Ordering::Relaxed);
     }
 }
 
@@ -165,11 +180,11 @@ impl Engine {
         }
         let inner = Inner {
             workers,
-            tls: TlsConfigs::default(),
+            ways: Ways::default(),
             memory: MemoryBudget::new(options.max_memory_bytes),
             files,
             threads,
-            concurrency: Arc::default(),
+            connections: Arc::default(),
             runs: AtomicU64::new(0),
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -185,12 +200,12 @@ impl Engine {
         self.inner.memory.for_another_run()
     }
 
-    /// How TLS connections are made for requests with these options.
+    /// How connections are made for requests with these options.
     ///
     /// # Errors
-    /// `Usage`: the file of `cacert` can't be read, or has no certificate.
-    pub fn tls(&self, request: &RequestOptions) -> Result<Arc<ClientConfig>, JobError> {
-        self.inner.tls.get(request)
+    /// `Usage`: what of them can't be, or names what is not there.
+    pub fn way(&self, request: &RequestOptions) -> Result<Arc<Way>, JobError> {
+        self.inner.ways.get(request)
     }
 
     /// Tells when the engine's threads have ended.
@@ -198,16 +213,16 @@ impl Engine {
         ThreadsEnded(self.inner.threads.clone())
     }
 
-    /// Makes room for so many rows in flight, at least one.
+    /// Makes room for so many rows in flight, at least one. What all of them have in common is HTTP/2, or each needs a connection
+    /// of its own.
     ///
     /// # Errors
     /// `Usage`: this process may not have so many files open.
-    pub fn reserve(&self, rows: usize) -> Result<Room, JobError> {
-        let rows = rows.max(1);
-        let concurrency = self.inner.concurrency.clone();
-        let others = concurrency.fetch_add(rows, Ordering::Relaxed);
-        let room = Room { concurrency, rows };
-        self.inner.files.check(rows, others, self.workers())?;
+    pub fn reserve(&self, rows: usize, request: &RequestOptions) -> Result<Room, JobError> {
+        let shares_connections = request.http2_prior_knowledge;
+        let (all, in_flight) = (self.inner.connections.clone(), InFlight::default());
+        let mut room = Room { all, in_flight, shares_connections };
+        room.resize(rows.max(1), self)?;
         Ok(room)
     }
 
@@ -216,9 +231,9 @@ impl Engine {
     /// # Errors
     /// `Internal`: a worker has died.
     pub fn assign(&self, work: Work<'_>) -> Result<Assigned, JobError> {
-        let Work { shared, tls, fail_on, defaults, concurrency, limit_by } = work;
+        let Work { shared, way, fail_on, defaults, in_flight, limit_by } = work;
         let run = self.inner.runs.fetch_add(1, Ordering::Relaxed);
-        let count = self.workers().min(concurrency);
+        let count = self.workers().min(in_flight.rows);
         let mut assigned = Assigned { stats: Vec::new(), run, workers: Vec::new() };
         for index in 0..count {
             let part = Part { index, count };
@@ -227,8 +242,9 @@ impl Engine {
                 shared: shared.clone(),
                 defaults: defaults.clone(),
                 fail_on: fail_on.clone(),
-                tls: tls.clone(),
-                lanes: part.of(concurrency),
+                way: way.clone(),
+                lanes: part.of(in_flight.rows),
+                connections: part.of(in_flight.connections).max(1),
                 part,
                 stats: stats.clone(),
                 limit_by,

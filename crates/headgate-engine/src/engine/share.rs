@@ -36,6 +36,8 @@ pub(super) struct Share {
     stats: Arc<Mutex<WorkerStats>>,
     pub(super) client: Rc<Client>,
     pub(super) preparer: RefCell<Preparer>,
+    /// Of requests for robots.txt, where that is obeyed.
+    pub(super) preparer_of_robots: Option<RefCell<Preparer>>,
     /// What its lanes may read.
     pub(super) allowance: Allowance,
     pub(super) gathered: Gathered,
@@ -64,7 +66,7 @@ impl Share {
     pub(super) fn new(
         shared: Arc<Shared>,
         client: Rc<Client>,
-        preparer: Preparer,
+        (preparer, preparer_of_robots): (Preparer, Option<Preparer>),
         schedule: Schedule,
         stats: Arc<Mutex<WorkerStats>>,
         part: Part,
@@ -78,6 +80,7 @@ impl Share {
             stats,
             client,
             preparer: RefCell::new(preparer),
+            preparer_of_robots: preparer_of_robots.map(RefCell::new),
             gathered,
             schedule: RefCell::new(schedule),
             left_over: RefCell::default(),

@@ -12,6 +12,7 @@ use crate::engine::shared_gate::SharedGate;
 use crate::engine::shared_give_up::SharedGiveUp;
 use crate::http::client::AttemptLimits;
 use crate::http::method::Methods;
+use crate::http::robots::RobotsTable;
 use crate::model::clock::Clock;
 use crate::model::live::Live;
 use crate::queue::rows::RowReceiver;
@@ -44,6 +45,8 @@ pub struct Shared {
     /// The columns of the input that are carried into the results; `None`: nobody wants results.
     pub kept: Option<Fields>,
     pub gate: Arc<SharedGate>,
+    /// What hosts ask robots to leave alone, where that is obeyed.
+    pub robots: Option<RobotsTable>,
     /// Whether the run gives up.
     pub give_up: SharedGiveUp,
 }

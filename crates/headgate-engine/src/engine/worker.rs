@@ -17,6 +17,7 @@ use crate::engine::shared::Shared;
 use crate::http::client::Client;
 use crate::http::decode::pool::Pool;
 use crate::http::dial::connect::Connector;
+use crate::http::dial::way::Way;
 use crate::http::request::{Defaults, Preparer};
 use crate::http::site::SiteMaker;
 use crate::model::error::JobError;
@@ -44,8 +45,10 @@ pub(super) struct Begin {
     pub(super) shared: Arc<Shared>,
     pub(super) defaults: Defaults,
     pub(super) fail_on: StatusSet,
-    pub(super) tls: Arc<rustls::ClientConfig>,
+    pub(super) way: Arc<Way>,
     pub(super) lanes: usize,
+    /// That it may have open.
+    pub(super) connections: usize,
     pub(super) part: Part,
     pub(super) stats: Arc<Mutex<WorkerStats>>,
     pub(super) limit_by: LimitBy,
@@ -85,7 +88,7 @@ pub(super) fn run(runtime: &LocalRuntime, common: Common, orders: &async_channel
 struct Worker {
     client: Rc<Client>,
     hosts: Arc<Mutex<HostTable>>,
-    /// With the lanes of each.
+    /// With the connections of each.
     shares: RefCell<HashMap<RunNumber, (Rc<Share>, usize)>>,
     share_ended: Notify,
     metrics: RuntimeMetrics,
@@ -125,19 +128,20 @@ impl Worker {
     }
 
     fn begin(self: &Rc<Self>, run: RunNumber, begin: Begin) {
-        let Begin { shared, defaults, fail_on, tls, lanes, part, stats, limit_by } = begin;
+        let Begin { shared, defaults, fail_on, way, lanes, connections, part, stats, limit_by } = begin;
         stats.lock().unwrap_or_else(PoisonError::into_inner).busy.start(self.metrics.clone());
         let own_stats = stats.clone();
-        let sites = SiteMaker { pool: self.client.pool.clone(), hosts: self.hosts.clone(), tls, limit_by };
+        let sites = SiteMaker { pool: self.client.pool.clone(), hosts: self.hosts.clone(), way, limit_by };
+        let of_robots = shared.robots.as_ref().map(|_| Preparer::new(defaults.of_robots(), sites.clone()));
         let preparer = Preparer::new(defaults, sites);
         let schedule = Schedule::new(lanes, fail_on);
-        match Share::new(shared.clone(), self.client.clone(), preparer, schedule, stats, part) {
+        match Share::new(shared.clone(), self.client.clone(), (preparer, of_robots), schedule, stats, part) {
             Ok(share) => {
                 let share = Rc::new(share);
                 let registered = Registered { worker: self.clone(), run, stats: own_stats };
-                self.shares.borrow_mut().insert(run, (share.clone(), lanes));
-                let lanes = self.shares.borrow().values().map(|(_, lanes)| lanes).sum();
-                self.client.pool.borrow_mut().allow(lanes);
+                self.shares.borrow_mut().insert(run, (share.clone(), connections));
+                let connections = self.shares.borrow().values().map(|(_, connections)| connections).sum();
+                self.client.pool.borrow_mut().allow(connections);
                 spawn_local(async move {
                     let _registered = registered;
                     share.run().await;

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 use tokio::task::unconstrained;
 use tokio::time::Sleep;
 
+use crate::http::patience::Limit;
+use crate::model::message::OptionName;
+
 /// What a row waits for that is not the server's fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
@@ -25,6 +28,10 @@ pub enum OwnWait {
 #[derive(Debug)]
 pub struct Deadline {
     at: Instant,
+    /// What says so.
+    option: OptionName,
+    /// What comes sooner unless something happens.
+    limit: Option<Limit>,
     /// When the timer will wake the lane; `None`: it will not.
     wakes_at: Option<Instant>,
     /// By how much it was moved on for what was not the server's fault.
@@ -34,17 +41,42 @@ pub struct Deadline {
 
 impl Deadline {
     pub fn new(at: Instant) -> Self {
-        Self { at, wakes_at: None, excused: [Duration::ZERO; 2], sleep: Box::pin(tokio::time::sleep_until(at.into())) }
+        Self {
+            at,
+            option: OptionName::TimeoutS,
+            limit: None,
+            wakes_at: None,
+            excused: [Duration::ZERO; 2],
+            sleep: Box::pin(tokio::time::sleep_until(at.into())),
+        }
     }
 
-    /// Moves the deadline.
-    pub fn set(&mut self, at: Instant) {
+    /// Begins anew, with a time that this option sets.
+    pub fn set(&mut self, at: Instant, option: OptionName) {
         self.at = at;
+        self.option = option;
+        self.limit = None;
+    }
+
+    /// Ends before its time, too, unless something happens until then: whoever sees it happen says so here.
+    pub fn expect(&mut self, limit: Option<Limit>) {
+        self.limit = limit;
+    }
+
+    /// When it passes as things are, and the option that says so.
+    pub fn due(&self) -> Limit {
+        match self.limit {
+            Some(limit) if limit.at < self.at => limit,
+            _ => Limit { at: self.at, option: self.option },
+        }
     }
 
     /// Moves it on by the time that was spent on waiting for ourselves.
     pub fn excuse(&mut self, wait: OwnWait, time: Duration) {
         self.at += time;
+        if let Some(limit) = &mut self.limit {
+            limit.at += time;
+        }
         self.excused[wait as usize] += time;
     }
 
@@ -69,15 +101,16 @@ impl Deadline {
 
     /// As [`Deadline::poll_passed`], for one who knows what time it is.
     pub fn poll_passed_at(&mut self, now: Instant, cx: &mut Context<'_>) -> bool {
-        if self.at <= now {
+        let due = self.due().at;
+        if due <= now {
             return true;
         }
-        if self.wakes_at.is_none_or(|wakes_at| wakes_at <= now || wakes_at > self.at) {
-            self.sleep.as_mut().reset(self.at.into());
+        if self.wakes_at.is_none_or(|wakes_at| wakes_at <= now || wakes_at > due) {
+            self.sleep.as_mut().reset(due.into());
             // Pending, but for the moment that has passed since the clock was read: then the task is woken at once.
             // Unconstrained: a task that has used up its share of polls would not be registered.
             let passed = pin!(unconstrained(self.sleep.as_mut())).poll(cx).is_ready();
-            self.wakes_at = (!passed).then_some(self.at);
+            self.wakes_at = (!passed).then_some(due);
             return passed;
         }
         false
@@ -94,7 +127,7 @@ mod tests {
     /// Lets the deadline be so far ahead that somebody who asks at once comes before it, however busy the machine is.
     async fn set_and_ask(deadline: &mut Deadline, mut ahead: Duration) -> Instant {
         loop {
-            deadline.set(Instant::now() + ahead);
+            deadline.set(Instant::now() + ahead, OptionName::TimeoutS);
             if !poll_fn(|cx| Poll::Ready(deadline.poll_passed(cx))).await {
                 return deadline.at();
             }
@@ -112,12 +145,30 @@ mod tests {
         let mut deadline = Deadline::new(Instant::now());
         let far = set_and_ask(&mut deadline, Duration::from_mins(1)).await;
         let sooner = Instant::now() + Duration::from_millis(20);
-        deadline.set(sooner);
+        deadline.set(sooner, OptionName::TimeoutS);
         let woken = passed(&mut deadline).await;
         assert!((sooner..far).contains(&woken), "woken by its own timer, not by the one before");
 
         let later = set_and_ask(&mut deadline, Duration::from_millis(30)).await + Duration::from_millis(30);
-        deadline.set(later);
+        deadline.set(later, OptionName::TimeoutS);
         assert!(passed(&mut deadline).await >= later);
+    }
+
+    #[tokio::test]
+    async fn what_is_expected_sooner_ends_it_under_its_own_name_and_moves_with_what_is_excused() {
+        let mut deadline = Deadline::new(Instant::now());
+        let far = Instant::now() + Duration::from_mins(1);
+        deadline.set(far, OptionName::DeadlineS);
+        assert_eq!(Limit { at: far, option: OptionName::DeadlineS }, deadline.due());
+        let sooner = Limit { at: Instant::now() + Duration::from_millis(20), option: OptionName::IdleTimeoutS };
+        deadline.expect(Some(sooner));
+        assert!((sooner.at..far).contains(&passed(&mut deadline).await));
+        assert_eq!(sooner, deadline.due());
+
+        deadline.excuse(OwnWait::Memory, Duration::from_mins(1));
+        let due = Limit { at: sooner.at + Duration::from_mins(1), ..sooner };
+        assert_eq!((due, far + Duration::from_mins(1)), (deadline.due(), deadline.at()));
+        deadline.expect(Some(Limit { at: far + Duration::from_mins(2), ..sooner }));
+        assert_eq!(OptionName::DeadlineS, deadline.due().option);
     }
 }

@@ -50,6 +50,13 @@ pub fn is_idempotent(name: &str) -> bool {
     matches!(name, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
 }
 
+/// Whether it is a method of RFC 9110 or RFC 5789 but for capitals: servers take it for another one.
+pub fn lacks_capitals(name: &str) -> bool {
+    const STANDARD: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
+    name.bytes().any(|byte| byte.is_ascii_lowercase())
+        && STANDARD.iter().any(|standard| standard.eq_ignore_ascii_case(name))
+}
+
 /// # Errors
 /// Why it is no method that can be sent, for a person.
 pub fn parse(text: &str) -> Result<Method, Reason> {
@@ -70,6 +77,13 @@ mod tests {
     fn those_methods_are_idempotent_that_http_says_are() {
         for name in ["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE", "POST", "PATCH", "LOCK", "get"] {
             assert_eq!(Method::from_bytes(name.as_bytes()).expect("a method").is_idempotent(), is_idempotent(name));
+        }
+    }
+
+    #[test]
+    fn a_standard_method_lacks_capitals_if_it_has_a_small_letter() {
+        for (expected, name) in [(true, "get"), (true, "Post"), (true, "patch"), (false, "GET"), (false, "brew")] {
+            assert_eq!(expected, lacks_capitals(name), "{name}");
         }
     }
 

@@ -7,7 +7,7 @@
 //! Connections belong to the worker and not to a run, so that the next run finds them. Whoever has a [`Route`] reaches
 //! its idle connections without a look-up.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,8 +15,12 @@ use std::time::{Duration, Instant};
 
 use crate::http::dial::connect::Connection;
 use crate::http::dial::route::RouteKey;
+use crate::http::h2::connection::Connection as Http2Connection;
+use crate::http::h2::streams::Streams;
+use crate::http::keeping::Keeping;
+use crate::http::open::{Open, OpenPermit};
 use crate::model::origin::Origin;
-use crate::schedule::hosts::Host;
+use crate::schedule::hosts::{Host, Speaks};
 
 /// Servers commonly close an idle connection after 60 to 75 s; we do it first.
 const MAX_IDLE: Duration = Duration::from_secs(50);
@@ -29,6 +33,12 @@ pub struct Route {
     pub key: RouteKey,
     /// What all runs know of the host.
     pub host: Arc<Host>,
+    /// How long it keeps what is idle.
+    pub keeping: Keeping,
+    /// What the host speaks, as far as that is known.
+    speaks: Cell<Option<Speaks>>,
+    /// Its connections that speak HTTP/2, and who waits for them.
+    pub streams: Rc<Streams>,
     /// By the age at which each became idle, ascending.
     idle: RefCell<VecDeque<(u64, Box<OpenConnection>)>>,
     /// Where the connection made last leads. Most lead there: then all of them have this text in common, which is in the cache.
@@ -36,6 +46,31 @@ pub struct Route {
 }
 
 impl Route {
+    fn new(key: RouteKey, host: Arc<Host>) -> Self {
+        let streams = Streams::new(key.way.http2_streams());
+        let told = host.speaks(Instant::now());
+        // What it wants itself counts for more than what was said of it.
+        let speaks = told.filter(|told| *told == Speaks::OnlyHttp1).or(key.way.speaks(&key.origin)).or(told);
+        let (speaks, idle, last_address) = (Cell::new(speaks), RefCell::default(), RefCell::default());
+        Self { key, host, keeping: Keeping::default(), speaks, streams, idle, last_address }
+    }
+
+    /// What the host speaks, as far as that is known.
+    pub fn speaks(&self) -> Option<Speaks> {
+        self.speaks.get()
+    }
+
+    pub fn is_http2(&self) -> bool {
+        self.speaks.get() == Some(Speaks::Http2)
+    }
+
+    /// A connection has told what the host speaks.
+    pub fn learn(&self, speaks: Speaks) {
+        if self.speaks.replace(Some(speaks)) != Some(speaks) {
+            self.host.spoke(speaks, Instant::now());
+        }
+    }
+
     fn shared(&self, address: Arc<str>) -> Arc<str> {
         let mut last = self.last_address.borrow_mut();
         if *last != address {
@@ -57,6 +92,16 @@ impl Lease {
         &mut self.open.connection
     }
 
+    /// When its last exchange ended; `None`: it had none.
+    pub fn idle_since(&self) -> Option<Instant> {
+        self.open.idle_since
+    }
+
+    /// An exchange has ended that leaves it open.
+    pub fn rests_since(&mut self, now: Instant) {
+        self.open.idle_since = Some(now);
+    }
+
     pub fn remote_addr(&self) -> &Arc<str> {
         &self.open.connection.remote_addr
     }
@@ -65,18 +110,15 @@ impl Lease {
 #[derive(Debug)]
 struct OpenConnection {
     connection: Connection,
+    idle_since: Option<Instant>,
     _permit: OpenPermit,
 }
 
-/// Counts one connection as open for as long as it lives.
-#[derive(Debug)]
-pub struct OpenPermit(#[expect(dead_code, reason = "held, never read")] Rc<()>);
-
 #[derive(Debug)]
 pub struct Pool {
-    max_open: usize,
-    /// One clone for each connection that is open or being made: counts them.
-    open: Rc<()>,
+    open: Rc<Open>,
+    /// Connections that speak HTTP/2, in an order that says nothing, and some that are closed.
+    http2: VecDeque<Rc<Http2Connection>>,
     routes: HashMap<RouteKey, Rc<Route>>,
     /// How many routes there were when those were forgotten that nobody uses.
     routes_in_use: usize,
@@ -98,8 +140,8 @@ impl Pool {
     /// Of up to `max_open` connections, idle ones included.
     pub fn new(max_open: usize) -> Self {
         Self {
-            max_open,
-            open: Rc::new(()),
+            open: Open::new(max_open),
+            http2: VecDeque::new(),
             routes: HashMap::new(),
             routes_in_use: 0,
             idle: VecDeque::new(),
@@ -110,12 +152,12 @@ impl Pool {
 
     /// From now on so many may be open, if that is more than before.
     pub fn allow(&mut self, max_open: usize) {
-        self.max_open = self.max_open.max(max_open);
+        self.open.set_max(self.open.max().max(max_open));
     }
 
     /// So many more may be open than before.
     pub fn allow_more(&mut self, more: usize) {
-        self.max_open += more;
+        self.open.set_max(self.open.max() + more);
     }
 
     /// The one route of this key; `host` is asked where the worker has not met it yet.
@@ -124,12 +166,7 @@ impl Pool {
             return route.clone();
         }
         self.forget_routes();
-        let route = Rc::new(Route {
-            host: host(&key.origin),
-            key: key.clone(),
-            idle: RefCell::default(),
-            last_address: RefCell::new(Arc::default()),
-        });
+        let route = Rc::new(Route::new(key.clone(), host(&key.origin)));
         self.routes.insert(key, route.clone());
         route
     }
@@ -158,25 +195,57 @@ impl Pool {
 
     /// Makes room for one more connection, by closing an idle one if need be.
     pub fn make_room(&mut self) -> OpenPermit {
-        while Rc::strong_count(&self.open) > self.max_open && self.close_oldest() {}
-        OpenPermit(self.open.clone())
+        while !self.open.has_room() && (self.close_oldest() || self.close_idle_http2()) {}
+        self.open.permit()
+    }
+
+    /// Whether one more connection may be opened.
+    pub fn has_room(&self) -> bool {
+        self.open.has_room() || self.has_idle()
+    }
+
+    /// Keeps an eye on a connection that speaks HTTP/2.
+    pub fn watch(&mut self, connection: Rc<Http2Connection>) {
+        self.http2.push_back(connection);
     }
 
     /// A new connection, in the room that was made for it.
     pub fn lease(route: Rc<Route>, mut connection: Connection, permit: OpenPermit) -> Lease {
         connection.remote_addr = route.shared(connection.remote_addr);
-        Lease { route, open: Box::new(OpenConnection { connection, _permit: permit }) }
+        Lease { route, open: Box::new(OpenConnection { connection, idle_since: None, _permit: permit }) }
     }
 
-    /// Closes what has been idle for too long.
+    /// Closes what has been idle for too long, and gives up what is dead. To be called once a second.
     pub fn sweep(&mut self, now: Instant) {
+        self.http2.retain(|connection| {
+            connection.tick(MAX_IDLE.as_secs() as u32);
+            !connection.is_closed()
+        });
         while self.idle.front().is_some_and(|idle| now.saturating_duration_since(idle.since) > MAX_IDLE) {
             self.close_oldest();
         }
     }
 
     pub fn has_idle(&self) -> bool {
-        self.idle_count > 0
+        self.idle_count > 0 || self.open.idle_http2() > 0
+    }
+
+    /// Closes a connection that speaks HTTP/2 and that nobody uses. Whether there was one: the next one in turn, so that few
+    /// are looked at.
+    fn close_idle_http2(&mut self) -> bool {
+        while self.open.idle_http2() > 0
+            && let Some(next) = self.http2.pop_front()
+        {
+            if next.is_closed() {
+                continue;
+            }
+            if next.is_idle() {
+                next.close();
+                return true;
+            }
+            self.http2.push_back(next);
+        }
+        false
     }
 
     /// Whether there was one to close.
@@ -195,7 +264,7 @@ impl Pool {
     /// Forgets routes that nobody uses, now and then: what is known is in proportion to what is used.
     fn forget_routes(&mut self) {
         if self.routes.len() > 2 * self.routes_in_use + SPARE_ROUTES {
-            self.routes.retain(|_, route| Rc::strong_count(route) > 1);
+            self.routes.retain(|_, route| Rc::strong_count(route) > 1 || route.streams.has_connections());
             self.routes_in_use = self.routes.len();
         }
     }
@@ -203,15 +272,17 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddr, TcpListener as Listener};
+    use std::net::{Ipv4Addr, TcpListener as Listener};
 
     use super::*;
     use crate::http::dial::connect::{ConnectBy, Connector};
+    use crate::http::dial::way::{Way, Ways};
     use crate::model::message::OptionName;
     use crate::model::origin::HostName;
 
     fn key(port: u16) -> RouteKey {
-        RouteKey { origin: Origin { https: false, name: HostName::V4(Ipv4Addr::LOCALHOST), port }, tls: None }
+        let origin = Origin { https: false, name: HostName::V4(Ipv4Addr::LOCALHOST), port };
+        RouteKey { origin, way: Way::for_tests() }
     }
 
     /// Leases of real connections to real listeners.
@@ -234,9 +305,10 @@ mod tests {
         async fn open(&mut self, host: usize) -> Lease {
             let route = self.route(host);
             let permit = self.pool.make_room();
-            let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), route.key.origin.port);
             let by = ConnectBy { time: Instant::now() + Duration::from_mins(1), option: OptionName::TimeoutS };
-            let connected = Connector::default().connect(&route.key, &route.host, vec![address], by).await;
+            let connector = Connector::default();
+            let found = connector.find(&route.key, by.time).await.expect("it is an address");
+            let connected = connector.connect(&route.key, &route.host, found, by).await;
             Pool::lease(route, connected.expect("somebody listens"), permit)
         }
 
@@ -285,13 +357,13 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_one_for_each_host_and_way_to_trust_it() {
+    fn a_route_is_one_for_each_host_and_way_to_it() {
         let mut pool = Pool::new(1);
-        let configs = crate::http::dial::tls::TlsConfigs::default();
+        let ways = Ways::default();
         let mut route = |insecure| {
             let options = crate::model::options::RequestOptions { insecure, ..Default::default() };
-            let tls = Some(configs.get(&options).expect("nothing is read"));
-            pool.route(RouteKey { tls, ..key(443) }, |_| Arc::default())
+            let way = ways.get(&options).expect("nothing is read");
+            pool.route(RouteKey { way, ..key(443) }, |_| Arc::default())
         };
         let (trusting, strict) = (route(true), route(false));
         assert!(!Rc::ptr_eq(&trusting, &strict), "no connection that nobody verified serves a run that does");

@@ -6,25 +6,31 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, TRANSFER_ENCODING, UPGRADE,
-    USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
+    CONTENT_LOCATION, CONTENT_TYPE, HOST, RANGE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method};
 
 use crate::http::authorization::authorization;
+use crate::http::body_coding;
+use crate::http::cookies;
+use crate::http::dial::way::Way;
+use crate::http::header_lines::{HeaderLine, checked, contains, replaced};
 use crate::http::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::http::method::{self, Methods};
 use crate::http::site::{Found, Site, SiteMaker, Sites};
 use crate::message;
+use crate::model::credentials::credential_names;
 use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::message::OptionName;
-use crate::model::options::RequestOptions;
+use crate::model::options::{BodyCoding, RequestOptions};
 use crate::model::origin::Origin;
-use crate::model::reason::{Reason, shown};
+use crate::model::reason::Reason;
 use crate::model::row::Row;
 
 /// Headers that are not for others to set.
@@ -33,8 +39,11 @@ const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UP
 /// A body up to this size is sent in one write with its head.
 const JOINED_BODY_BYTES: usize = 32 * 1024;
 
-/// Headers that a row may bring, or a run: servers take far fewer.
-const MAX_OWN_HEADERS: usize = 1000;
+/// What we can decode.
+const OUR_CODINGS: &str = "gzip, deflate, br, zstd";
+
+/// Headers that speak of a body, and go with it (Fetch standard, "request-body-header name").
+const OF_BODY: [HeaderName; 4] = [CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LOCATION, CONTENT_TYPE];
 
 /// A request that can be sent.
 #[derive(Debug)]
@@ -48,7 +57,7 @@ struct Prepared {
     is_untyped: bool,
     /// What its key follows from, if it is to have one.
     key: Option<(KeySalt, u64)>,
-    body: Bytes,
+    body: SentBody,
 }
 
 /// What a row adds to the headers of its run, or has in place of them.
@@ -58,21 +67,36 @@ struct OwnHeaders {
     /// From the URL; the run's own `authorization` comes before it.
     authorization: Option<HeaderValue>,
     /// In the row's order; they replace what there is of their names.
-    row: Vec<(HeaderName, HeaderValue)>,
+    row: Vec<HeaderLine>,
+    /// A redirect has led away from the origin that credentials are for.
+    is_foreign: bool,
+    /// A redirect has taken the body.
+    is_bodiless: bool,
+    /// What servers have set on the way.
+    cookies: Option<HeaderValue>,
 }
 
 impl OwnHeaders {
-    fn write(&self, origin: &Origin, wire: &mut Vec<u8>) {
-        let mut headers = self.defaults.headers_to(origin);
-        if let Some(authorization) = &self.authorization {
-            headers.entry(AUTHORIZATION).or_insert_with(|| authorization.clone());
+    fn lines(&self, origin: &Origin) -> Vec<HeaderLine> {
+        let mut lines = replaced(&self.defaults.headers_to(origin), &self.row);
+        lines.retain(|line| {
+            let is_secret = self.is_foreign && self.defaults.secrets.contains(&line.name);
+            !(is_secret || self.is_bodiless && OF_BODY.contains(&line.name))
+        });
+        if self.is_foreign
+            && let Some(host) = lines.iter_mut().find(|line| line.name == HOST)
+            && let Ok(authority) = HeaderValue::try_from(origin.authority())
+        {
+            // One that was given is for the origin that the row names, as are its credentials.
+            *host = HeaderLine::new(HOST, authority);
         }
-        replace_headers(&mut headers, &self.row);
-        write_lines(&headers, wire);
-    }
-
-    fn names(&self, wanted: &HeaderName) -> bool {
-        self.row.iter().any(|(name, _)| name == wanted)
+        if let Some(authorization) = self.authorization.as_ref().filter(|_| !contains(&lines, &AUTHORIZATION)) {
+            lines.push(HeaderLine::new(AUTHORIZATION, authorization.clone()));
+        }
+        if let Some(set) = &self.cookies {
+            cookies::add(&mut lines, set);
+        }
+        lines
     }
 }
 
@@ -84,7 +108,7 @@ impl Prepared {
         wire.extend_from_slice(AFTER_PATH);
         match &self.own_headers {
             None => wire.extend_from_slice(&self.site.headers),
-            Some(own) => own.write(&self.site.route.key.origin, wire),
+            Some(own) => own.lines(&self.site.route.key.origin).iter().for_each(|line| line.write(wire)),
         }
         if let Some((salt, row)) = &self.key {
             salt.write_line(*row, wire);
@@ -101,12 +125,13 @@ fn write_begin(method: &Method, wire: &mut Vec<u8>) {
     wire.push(b' ');
 }
 
-fn write_end(method: &Method, body: &[u8], is_untyped: bool, wire: &mut Vec<u8>) {
-    if is_untyped && *method == Method::POST && !body.is_empty() {
-        wire.extend_from_slice(b"content-type: ");
-        wire.extend_from_slice(guessed_type(body).as_bytes());
-        wire.extend_from_slice(b"\r\n");
+fn write_end(method: &Method, body: &SentBody, is_untyped: bool, wire: &mut Vec<u8>) {
+    for (name, value) in body.said(method, is_untyped) {
+        for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            wire.extend_from_slice(piece);
+        }
     }
+    let body = &body.bytes;
     // The length of no body is told where a body would have a meaning (RFC 9110 section 8.6).
     if !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
         wire.extend_from_slice(b"content-length: ");
@@ -114,6 +139,36 @@ fn write_end(method: &Method, body: &[u8], is_untyped: bool, wire: &mut Vec<u8>)
         wire.extend_from_slice(b"\r\n");
     }
     wire.extend_from_slice(b"\r\n");
+}
+
+/// A body as it is sent.
+#[derive(Debug, Clone, Default)]
+struct SentBody {
+    bytes: Bytes,
+    coding: Option<BodyCoding>,
+    /// What it is, where nobody has said so.
+    guessed_type: &'static str,
+}
+
+impl SentBody {
+    /// Compresses a body, if that is asked for.
+    fn new(bytes: Bytes, coding: Option<BodyCoding>) -> Self {
+        let guessed_type = guessed_type(&bytes);
+        match coding.filter(|_| !bytes.is_empty()) {
+            None => Self { bytes, coding: None, guessed_type },
+            Some(coding) => {
+                let bytes = body_coding::compressed(&bytes, coding).into();
+                Self { bytes, coding: Some(coding), guessed_type }
+            }
+        }
+    }
+
+    /// What is said of it; `is_untyped`: nobody else says what it is.
+    fn said(&self, method: &Method, is_untyped: bool) -> impl Iterator<Item = (HeaderName, &'static str)> {
+        let is_guessed = is_untyped && *method == Method::POST && !self.bytes.is_empty();
+        let guessed = is_guessed.then_some((CONTENT_TYPE, self.guessed_type));
+        guessed.into_iter().chain(self.coding.map(|coding| (CONTENT_ENCODING, body_coding::name(coding))))
+    }
 }
 
 /// What a body is that nobody has named: a form, as curl says of all, unless it begins as no form does.
@@ -128,8 +183,12 @@ fn guessed_type(body: &[u8]) -> &'static str {
 #[derive(Debug, Clone)]
 pub struct Defaults {
     pub methods: Methods,
-    headers: HeaderMap,
-    body: Bytes,
+    headers: Vec<HeaderLine>,
+    body: SentBody,
+    /// How bodies of rows are compressed, where nobody says that they are already.
+    coding: Option<BodyCoding>,
+    /// Names of headers that are for the origin alone that a row names.
+    secrets: Vec<HeaderName>,
     /// What the keys of rows follow from, if each is to have one.
     keys: Option<KeySalt>,
 }
@@ -143,11 +202,16 @@ impl Defaults {
         let user_agent = HeaderValue::from_str(&options.user_agent).map_err(|_| {
             JobError::usage(message!(OptionName::UserAgent, ": has a character that can't be sent in a header"))
         })?;
-        let mut headers = HeaderMap::new();
-        headers.insert(HOST, HeaderValue::from_static(""));
-        headers.insert(USER_AGENT, user_agent);
-        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
+        let mut headers = vec![
+            HeaderLine::new(HOST, HeaderValue::from_static("")),
+            HeaderLine::new(USER_AGENT, user_agent),
+            HeaderLine::new(ACCEPT, HeaderValue::from_static("*/*")),
+        ];
+        if let Some(range) = &options.range {
+            headers.extend(range_of(range)?);
+        } else {
+            headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(OUR_CODINGS)));
+        }
         for (name, _) in &options.headers {
             if OURS.iter().any(|ours| ours.as_str().eq_ignore_ascii_case(name)) {
                 return Err(JobError::usage(message!(
@@ -157,13 +221,23 @@ impl Defaults {
             }
         }
         let pairs = options.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        let own =
-            checked_headers(pairs).map_err(|message| JobError::usage(message!(OptionName::Headers, ": {message}")))?;
-        replace_headers(&mut headers, &own);
-        if let Some(authorization) = authorization(options)? {
-            headers.insert(AUTHORIZATION, authorization);
+        let own = checked(pairs).map_err(|message| JobError::usage(message!(OptionName::Headers, ": {message}")))?;
+        if options.range.is_some() && contains(&own, &RANGE) {
+            return Err(JobError::usage(message!(
+                OptionName::Range,
+                " and ",
+                OptionName::Headers,
+                " both set Range: leave one of them out"
+            )));
         }
-        Ok(Self { methods, headers, body: options.body.clone().unwrap_or_default().into(), keys: None })
+        let mut headers = replaced(&headers, &own);
+        if let Some(authorization) = authorization(options)? {
+            headers.push(HeaderLine::new(AUTHORIZATION, authorization));
+        }
+        let coding = options.compress_body.filter(|_| !contains(&headers, &CONTENT_ENCODING));
+        let body = SentBody::new(options.body.clone().unwrap_or_default().into(), coding);
+        let secrets = credential_names(options).filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok());
+        Ok(Self { methods, headers, body, coding, secrets: secrets.collect(), keys: None })
     }
 
     /// Gives each row a key of its own, unless it brings one.
@@ -171,7 +245,7 @@ impl Defaults {
     /// # Errors
     /// `Usage`: all rows would have the same key from a header of the run, and be one request to a server.
     pub fn with_keys(self, salt: KeySalt) -> Result<Self, JobError> {
-        if self.headers.contains_key(IDEMPOTENCY_KEY) {
+        if contains(&self.headers, &IDEMPOTENCY_KEY) {
             return Err(JobError::usage(message!(
                 OptionName::IdempotencyKey,
                 " makes a key for each row, and ",
@@ -182,11 +256,30 @@ impl Defaults {
         Ok(Self { keys: Some(salt), ..self })
     }
 
+    /// What robots.txt is asked for with: by whom, and nothing else of what is sent with the run's own requests. They have
+    /// credentials, which another host must not see, and may ask for a part of a file, or only for one that has changed.
+    #[must_use]
+    pub fn of_robots(&self) -> Self {
+        let mut headers = self.headers.clone();
+        headers.retain(|line| line.name == USER_AGENT);
+        headers.insert(0, HeaderLine::new(HOST, HeaderValue::from_static("")));
+        headers.push(HeaderLine::new(ACCEPT, HeaderValue::from_static("*/*")));
+        headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(OUR_CODINGS)));
+        let methods = self.methods.clone();
+        Self { methods, headers, body: SentBody::default(), coding: None, secrets: Vec::new(), keys: None }
+    }
+
+    /// What the run calls itself.
+    pub fn user_agent(&self) -> &[u8] {
+        let line = self.headers.iter().find(|line| line.name == USER_AGENT);
+        line.map_or(&[], |line| line.value.as_bytes())
+    }
+
     /// Whether a server can tell by a key that it was asked a row before.
     pub fn has_idempotency_key(&self, row: &Row) -> bool {
         let own = |(name, _): &(Box<str>, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY.as_str());
         self.keys.is_some()
-            || self.headers.contains_key(IDEMPOTENCY_KEY)
+            || contains(&self.headers, &IDEMPOTENCY_KEY)
             || row.extra.as_ref().is_some_and(|extra| extra.headers.iter().any(own))
     }
 }
@@ -206,10 +299,15 @@ impl Preparer {
         let method = defaults.methods.of_run();
         write_begin(method, &mut begin);
         write_end(method, &defaults.body, defaults.is_untyped(), &mut end);
-        if defaults.body.len() <= JOINED_BODY_BYTES {
-            end.extend_from_slice(&defaults.body);
+        if defaults.body.bytes.len() <= JOINED_BODY_BYTES {
+            end.extend_from_slice(&defaults.body.bytes);
         }
         Self { defaults: Rc::new(defaults), plain: (begin.into(), end.into()), sites: Sites::new(sites) }
+    }
+
+    /// How connections for these requests are made.
+    pub fn way(&self) -> Arc<Way> {
+        self.sites.way()
     }
 
     /// See [`Defaults::has_idempotency_key`].
@@ -226,7 +324,7 @@ impl Preparer {
         wire.clear();
         let is_plain = row.extra.as_ref().is_none_or(|extra| extra.asks_like_the_run());
         if is_plain
-            && self.defaults.body.len() <= JOINED_BODY_BYTES
+            && self.defaults.body.bytes.len() <= JOINED_BODY_BYTES
             && let Some((site, path)) = self.sites.known(&row.url)
         {
             let (begin, end) = &self.plain;
@@ -241,7 +339,7 @@ impl Preparer {
         }
         let prepared = self.prepare(row)?;
         prepared.write_head(wire);
-        let Prepared { site, mut body, .. } = prepared;
+        let Prepared { site, body: SentBody { bytes: mut body, .. }, .. } = prepared;
         if body.len() <= JOINED_BODY_BYTES {
             wire.extend_from_slice(&std::mem::take(&mut body));
         }
@@ -250,7 +348,7 @@ impl Preparer {
 
     /// The name of the host that a row goes to, as limits know it. `None`: it leads to none.
     pub fn limit_key(&mut self, row: &Row) -> Option<Cow<'_, str>> {
-        self.sites.limit_key(&row.url)
+        self.sites.limit_key(row.target())
     }
 
     /// Whether sending a row's request twice has the effect of sending it once.
@@ -268,25 +366,42 @@ impl Preparer {
             return Err(defect.clone());
         }
         let Found { site, path, authorization } =
-            self.sites.find(&row.url, |origin| self.defaults.lines_to(origin).into())?;
-        let own_method = extra.and_then(|extra| extra.method.as_deref()).map(method::parse).transpose()?;
-        let own_headers = extra.map_or(&[][..], |extra| &extra.headers);
-        let own_headers = if own_headers.is_empty() && authorization.is_none() {
-            None
-        } else {
-            let row = checked_headers(own_headers.iter().map(|(name, value)| (&**name, &**value)))?;
-            Some(Box::new(OwnHeaders { defaults: self.defaults.clone(), authorization, row }))
+            self.sites.find(row.target(), |origin| self.defaults.lines_to(origin).into())?;
+        let trail = row.trail();
+        let own_method =
+            trail.and_then(|trail| trail.method.as_deref()).or(extra.and_then(|extra| extra.method.as_deref()));
+        let own_method = own_method.map(method::parse).transpose()?;
+        let own = extra.map_or(&[][..], |extra| &extra.headers);
+        let own = without_ours(checked(own.iter().map(|(name, value)| (&**name, &**value)))?);
+        let is_bodiless = trail.is_some_and(|trail| trail.method.is_some());
+        let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !is_bodiless);
+        let coding = self.defaults.coding.filter(|_| !contains(&own, &CONTENT_ENCODING));
+        let body = match own_body {
+            _ if is_bodiless => SentBody::default(),
+            Some(body) => SentBody::new(body, coding),
+            None => self.defaults.body.clone(),
         };
-        let brings_key = own_headers.as_ref().is_some_and(|own| own.names(&IDEMPOTENCY_KEY));
-        let own_body = extra.and_then(|extra| extra.body.clone());
+        let brings_key = contains(&own, &IDEMPOTENCY_KEY);
+        let is_untyped = self.defaults.is_untyped() && !contains(&own, &CONTENT_TYPE);
+        let is_own = !own.is_empty() || authorization.is_some() || trail.is_some();
+        let own_headers = is_own.then(|| {
+            Box::new(OwnHeaders {
+                defaults: self.defaults.clone(),
+                authorization,
+                row: own,
+                is_foreign: trail.is_some_and(|trail| trail.is_foreign),
+                is_bodiless,
+                cookies: trail.and_then(|trail| cookies::header(&trail.cookies, &site.route.key.origin, path.path())),
+            })
+        });
         Ok(Prepared {
             site,
             method: own_method.unwrap_or_else(|| self.defaults.methods.of_row(extra).clone()),
             path,
-            is_untyped: self.defaults.is_untyped() && !own_headers.as_ref().is_some_and(|own| own.names(&CONTENT_TYPE)),
+            is_untyped,
             own_headers,
             key: self.defaults.keys.filter(|_| !brings_key).map(|salt| (salt, row.ordinal)),
-            body: own_body.unwrap_or_else(|| self.defaults.body.clone()),
+            body,
         })
     }
 }
@@ -294,67 +409,40 @@ impl Preparer {
 impl Defaults {
     /// Nothing says what bodies are.
     fn is_untyped(&self) -> bool {
-        !self.headers.contains_key(CONTENT_TYPE)
+        !contains(&self.headers, &CONTENT_TYPE)
     }
 
-    fn headers_to(&self, origin: &Origin) -> HeaderMap {
+    fn headers_to(&self, origin: &Origin) -> Vec<HeaderLine> {
         let mut headers = self.headers.clone();
-        if headers[HOST].is_empty()
-            && let Ok(host) = HeaderValue::try_from(origin.authority())
+        if let Some(host) = headers.iter_mut().find(|line| line.name == HOST && line.value.is_empty())
+            && let Ok(authority) = HeaderValue::try_from(origin.authority())
         {
-            headers.insert(HOST, host);
+            host.value = authority;
         }
         headers
     }
 
     fn lines_to(&self, origin: &Origin) -> Vec<u8> {
         let mut lines = Vec::new();
-        write_lines(&self.headers_to(origin), &mut lines);
+        self.headers_to(origin).iter().for_each(|line| line.write(&mut lines));
         lines
     }
 }
 
-fn write_lines(headers: &HeaderMap, wire: &mut Vec<u8>) {
-    for (name, value) in headers {
-        for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            wire.extend_from_slice(piece);
-        }
-    }
+/// Asks for a range of bytes as they are: those of a compressed form would be no use (Fetch standard, "HTTP-network-or-cache
+/// fetch").
+fn range_of(range: &str) -> Result<[HeaderLine; 2], JobError> {
+    let value = HeaderValue::try_from(format!("bytes={range}")).map_err(|_| {
+        JobError::usage(message!(OptionName::Range, ": has a character that can't be sent in a header"))
+    })?;
+    Ok([HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static("identity")), HeaderLine::new(RANGE, value)])
 }
 
-/// What of these pairs is sent, as far as all of them can be.
-fn checked_headers<'a>(
-    pairs: impl Iterator<Item = (&'a str, &'a [u8])>,
-) -> Result<Vec<(HeaderName, HeaderValue)>, Reason> {
-    let mut checked = Vec::new();
-    for (name, value) in pairs {
-        if checked.len() == MAX_OWN_HEADERS {
-            return Err(format!("it has more than {MAX_OWN_HEADERS} headers").into());
-        }
-        let given = name.as_bytes();
-        let name = HeaderName::from_bytes(given)
-            .map_err(|_| Reason::new("a header has a name that can't be sent").with(shown(given)))?;
-        let value = HeaderValue::from_bytes(value).map_err(|_| {
-            Reason::new("a header has a character that can't be sent, such as a line break").with(shown(given))
-        })?;
-        // How the body is delimited and how long the connection lives is decided here: a header that contradicts it would
-        // let a request be smuggled. Tables of recorded requests have them, so they are left out and not refused.
-        if !OURS.contains(&name) {
-            checked.push((name, value));
-        }
-    }
-    Ok(checked)
-}
-
-/// `own` replace what `headers` has of their names; repeats among them are kept.
-fn replace_headers(headers: &mut HeaderMap, own: &[(HeaderName, HeaderValue)]) {
-    for (index, (name, value)) in own.iter().enumerate() {
-        if own[..index].iter().any(|(earlier, _)| earlier == name) {
-            headers.append(name, value.clone());
-        } else {
-            headers.insert(name, value.clone());
-        }
-    }
+/// What of a row's headers is sent. How the body is delimited and how long the connection lives is decided here: a header that
+/// contradicts it would let a request be smuggled. Tables of recorded requests have them, so they are left out and not refused.
+fn without_ours(mut lines: Vec<HeaderLine>) -> Vec<HeaderLine> {
+    lines.retain(|line| !OURS.contains(&line.name));
+    lines
 }
 
 #[cfg(test)]

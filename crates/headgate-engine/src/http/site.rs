@@ -12,17 +12,15 @@ use std::time::Instant;
 
 use http::HeaderValue;
 use http::uri::PathAndQuery;
-use rustls::ClientConfig;
 
 use crate::http::dial::route::RouteKey;
+use crate::http::dial::way::Way;
 use crate::http::pool::{Pool, Route};
 use crate::http::target::{self, Target};
 use crate::model::limits::LimitBy;
 use crate::model::origin::Origin;
 use crate::model::reason::Reason;
 use crate::schedule::hosts::HostTable;
-#[cfg(test)]
-use crate::{http::dial::tls::TlsConfigs, model::options::RequestOptions};
 
 /// Sites that a worker remembers for a run, at some 500 bytes each. One that was forgotten is made again.
 const MAX_SITES: usize = 4096;
@@ -40,14 +38,14 @@ pub struct Site {
 }
 
 /// What sites are made with.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct SiteMaker {
     /// The worker's.
     pub pool: Rc<RefCell<Pool>>,
     /// The engine's.
     pub hosts: Arc<Mutex<HostTable>>,
-    /// The run's way to make TLS connections.
-    pub tls: Arc<ClientConfig>,
+    /// How the run's connections are made.
+    pub way: Arc<Way>,
     /// What limits take for one host.
     pub limit_by: LimitBy,
 }
@@ -55,18 +53,16 @@ pub struct SiteMaker {
 impl SiteMaker {
     #[cfg(test)]
     pub fn for_tests() -> Self {
-        let tls = TlsConfigs::default().get(&RequestOptions::default());
         Self {
             pool: Rc::new(RefCell::new(Pool::new(0))),
             hosts: Arc::new(Mutex::new(HostTable::new(1))),
-            tls: tls.expect("nothing is read"),
+            way: Way::for_tests(),
             limit_by: LimitBy::default(),
         }
     }
 
     fn route(&self, origin: Origin) -> Rc<Route> {
-        let tls = origin.https.then(|| self.tls.clone());
-        self.pool.borrow_mut().route(RouteKey { origin, tls }, |origin| {
+        self.pool.borrow_mut().route(RouteKey { origin, way: self.way.clone() }, |origin| {
             self.hosts.lock().unwrap_or_else(PoisonError::into_inner).get(origin, Instant::now())
         })
     }
@@ -96,6 +92,11 @@ pub struct Sites {
 impl Sites {
     pub fn new(maker: SiteMaker) -> Self {
         Self { maker, by_prefix: HashMap::new(), older: HashMap::new(), last: None }
+    }
+
+    /// How connections to them are made.
+    pub fn way(&self) -> Arc<Way> {
+        self.maker.way.clone()
     }
 
     /// Where a URL leads; `headers` makes the headers for a host that was not met yet.

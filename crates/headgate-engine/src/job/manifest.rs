@@ -18,7 +18,9 @@ use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
-use crate::model::options::{DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions, SourceOptions};
+use crate::model::options::{
+    DEFAULT_MAX_REDIRECTS, DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions, SourceOptions,
+};
 use crate::model::url_user::without_user;
 use crate::source::fingerprint::Fingerprint;
 
@@ -66,6 +68,49 @@ pub struct JobSpec {
     pub headers: AskedHeaders,
     /// Tells whether the body is the same; `None`: there is none.
     pub data_hash: Option<String>,
+    #[serde(flatten)]
+    pub answers: AnswersAsked,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "options, each by itself")]
+/// What of an answer makes the result, and what is left alone. Older jobs know nothing of it, and go on with what is usual.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AnswersAsked {
+    /// `None`: as many as usual.
+    pub max_redirects: Option<u32>,
+    pub keep_redirects: bool,
+    pub cookies: bool,
+    pub range: Option<String>,
+    pub no_body: bool,
+    pub raw: bool,
+    /// What was blocked stays so when it is asked again.
+    pub robots: bool,
+}
+
+impl AnswersAsked {
+    fn of(request: &RequestOptions) -> Self {
+        Self {
+            max_redirects: (request.max_redirects != DEFAULT_MAX_REDIRECTS).then_some(request.max_redirects),
+            keep_redirects: request.keep_redirects,
+            cookies: request.cookies,
+            range: request.range.clone(),
+            no_body: request.no_body,
+            raw: request.raw,
+            robots: request.robots,
+        }
+    }
+
+    /// Asks for the same.
+    pub(super) fn ask(&self, request: &mut RequestOptions) {
+        request.max_redirects = self.max_redirects.unwrap_or(DEFAULT_MAX_REDIRECTS);
+        request.keep_redirects = self.keep_redirects;
+        request.cookies = self.cookies;
+        request.range.clone_from(&self.range);
+        request.no_body = self.no_body;
+        request.raw = self.raw;
+        request.robots = self.robots;
+    }
 }
 
 /// An input that may be the one of a job.
@@ -243,6 +288,7 @@ impl JobSpec {
             user_agent: (user_agent != DEFAULT_USER_AGENT).then(|| user_agent.clone()),
             headers: AskedHeaders::new(request, salt),
             data_hash: body.as_ref().map(|body| salted_hash(salt, [body.as_slice()])),
+            answers: AnswersAsked::of(request),
         }
     }
 
@@ -274,7 +320,7 @@ pub fn job_options() -> impl Iterator<Item = OptionName> {
 /// The value of an option as one reads it.
 fn shown(option: OptionName, value: &Value) -> String {
     match value {
-        Value::Null if option == OptionName::UserAgent => "the default".into(),
+        Value::Null if matches!(option, OptionName::UserAgent | OptionName::MaxRedirects) => "the default".into(),
         Value::Null => "not given".into(),
         Value::String(text) => text.clone(),
         Value::Array(items) if items.is_empty() => "not given".into(),
@@ -342,6 +388,8 @@ mod tests {
         );
         let spec: JobSpec = serde_json::from_str(stored).expect("the record of an older job");
         assert_eq!(("link", Some(3)), (&*spec.source.url_column, spec.source.head));
-        assert_eq!(stored, serde_json::to_string(&spec).expect("JSON"));
+        let again = serde_json::to_string(&spec).expect("JSON");
+        let newer = r#","max_redirects":null,"keep_redirects":false,"cookies":false,"range":null,"no_body":false,"raw":false,"robots":false}"#;
+        assert_eq!(format!("{}{newer}", stored.trim_end_matches('}')), again);
     }
 }

@@ -178,6 +178,7 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     job.sink.format = manifest.format();
     job.request.method.clone_from(&spec.method);
     job.request.fail_on = spec.fail_on.parse()?;
+    spec.answers.ask(&mut job.request);
     job.request.user_agent = spec.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
     Ok(job)
 }

@@ -9,8 +9,12 @@ const KNOWN: [&str; 3] = [AUTHORIZATION, "proxy-authorization", "cookie"];
 
 /// Whether a header of this name is a credential, as everybody knows or as `options` say.
 pub fn is_credential(name: &str, options: &RequestOptions) -> bool {
-    let secret = options.secret_headers.iter().map(String::as_str);
-    KNOWN.into_iter().chain(secret).any(|known| known.eq_ignore_ascii_case(name))
+    credential_names(options).any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// The names of all such headers.
+pub fn credential_names(options: &RequestOptions) -> impl Iterator<Item = &str> {
+    KNOWN.into_iter().chain(options.secret_headers.iter().map(String::as_str))
 }
 
 /// The names of all headers that are asked for, in lower case: they are the same in any case (RFC 9110 section 5.1).

@@ -48,6 +48,9 @@ error_kinds! {
     BodyTooLarge = "body_too_large": "the body is longer than the limit, as received or as decoded",
     Decode = "decode": "the body is not what its content-encoding says, or ends in the middle of it",
     HostDown = "host_down": "the host gave no answer for too long, or asked for too long a pause; the row was not asked any more",
+    Proxy = "proxy": "the proxy could not be reached, or refused to connect to the host",
+    TooManyRedirects = "too_many_redirects": "there were more redirects than are followed, or they led in a circle",
+    Blocked = "blocked": "the host's robots.txt asks for it not to be fetched: nothing was sent",
     Cancelled = "cancelled": "it was cancelled before it had an answer",
 }
 

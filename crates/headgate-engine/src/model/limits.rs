@@ -10,7 +10,7 @@ use crate::model::status_set::StatusSet;
 
 pub const DEFAULT_RETRIES: u16 = 3;
 /// Failures that may not be there the next time. A name that does not exist and a certificate that is refused are no such.
-pub const DEFAULT_RETRY_ON: &str = "connect,resolve,closed,timeout,408,425,429,500,502,503,504";
+pub const DEFAULT_RETRY_ON: &str = "connect,resolve,proxy,closed,timeout,408,425,429,500,502,503,504";
 pub const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(500);
 pub const DEFAULT_RETRY_MAX_DELAY: Duration = Duration::from_secs(60);
 pub const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);

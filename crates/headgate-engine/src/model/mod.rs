@@ -20,4 +20,5 @@ pub mod reason;
 pub mod row;
 pub mod source_size;
 pub mod status_set;
+pub mod trail;
 pub mod url_user;

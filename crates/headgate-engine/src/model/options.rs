@@ -16,6 +16,10 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 pub const DEFAULT_MAX_BODY_BYTES: u64 = 16 * 1024 * 1024;
+/// Redirects of a row that are followed; browsers follow 20, curl 50 by default where it is asked to.
+pub const DEFAULT_MAX_REDIRECTS: u32 = 10;
+/// Requests on one HTTP/2 connection at once; what servers allow by default is 100 to 250.
+pub const DEFAULT_HTTP2_STREAMS: u32 = 100;
 /// Bytes of responses in memory, over all requests in flight and outcomes not yet written.
 pub const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes after which a part is closed and the next one begun.
@@ -125,6 +129,7 @@ impl Default for SinkOptions {
 }
 
 /// What a request is made of where its row does not say.
+#[expect(clippy::struct_excessive_bools, reason = "options, each by itself")]
 #[derive(Debug, Clone)]
 pub struct RequestOptions {
     /// `None`: a body makes a request a POST, others are GET.
@@ -137,16 +142,77 @@ pub struct RequestOptions {
     /// Names of headers, in any case, that are credentials beside those that are known as such.
     pub secret_headers: Vec<String>,
     pub body: Option<Vec<u8>>,
+    /// How bodies are compressed before they are sent; `None`: not at all.
+    pub compress_body: Option<BodyCoding>,
+    /// Bytes to ask for, as the `range` header has them: `0-499,-500`.
+    pub range: Option<String>,
     pub user_agent: String,
     pub timeout: Duration,
     pub connect_timeout: Duration,
+    /// From the end of a request to the first byte of its answer.
+    pub first_byte_timeout: Option<Duration>,
+    /// Between two reads or writes of one exchange.
+    pub idle_timeout: Option<Duration>,
     pub max_body_bytes: u64,
+    /// A body that is longer is cut off there, and not refused.
+    pub truncate_body: bool,
+    /// Bodies are not read.
+    pub no_body: bool,
+    /// Bodies are kept as they were sent, codings and all.
+    pub raw: bool,
+    /// Redirects that are followed; 0: none, they are answers.
+    pub max_redirects: u32,
+    /// The redirects of a row are part of its result.
+    pub keep_redirects: bool,
+    /// What servers set on the way is sent along with the next redirect.
+    pub cookies: bool,
+    /// What a host's robots.txt disallows is not fetched.
+    pub robots: bool,
     /// Statuses with which a row fails.
     pub fail_on: StatusSet,
     /// PEM file of certificates to trust instead of the system's and the bundled ones.
     pub cacert: Option<PathBuf>,
     /// Do not verify certificates.
     pub insecure: bool,
+    /// PEM file with the certificate that we show, and those that it follows from.
+    pub cert: Option<PathBuf>,
+    /// PEM file with the private key of `cert`; `None`: it stands in the same file.
+    pub key: Option<PathBuf>,
+    pub tls_min: TlsMin,
+    /// The server's name for TLS, in place of that in the URL.
+    pub sni: Option<String>,
+    /// Never HTTP/2.
+    pub http1_1: bool,
+    /// HTTP/2 without asking, also where there is no TLS.
+    pub http2_prior_knowledge: bool,
+    /// Requests on one HTTP/2 connection at once, at the most; at least 1.
+    pub http2_streams: u32,
+    /// URLs of proxies, taken in turn; or `env`: those that the environment names.
+    pub proxies: Vec<String>,
+    /// `host:port:address[,address]`: where to connect for a host and a port.
+    pub resolve: Vec<String>,
+    /// Only addresses of this family.
+    pub ipv4: bool,
+    pub ipv6: bool,
+    /// Where connections come from, taken in turn.
+    pub local_addresses: Vec<IpAddr>,
+    /// The network interface that connections go through.
+    pub interface: Option<String>,
+}
+
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyCoding {
+    Gzip,
+    Zstd,
+}
+
+/// The oldest version of TLS that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TlsMin {
+    #[default]
+    V12,
+    V13,
 }
 
 impl RequestOptions {
@@ -165,13 +231,37 @@ impl Default for RequestOptions {
             user: None,
             secret_headers: Vec::new(),
             body: None,
+            compress_body: None,
+            range: None,
             user_agent: DEFAULT_USER_AGENT.into(),
             timeout: DEFAULT_TIMEOUT,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            first_byte_timeout: None,
+            idle_timeout: None,
             max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            truncate_body: false,
+            no_body: false,
+            raw: false,
+            max_redirects: DEFAULT_MAX_REDIRECTS,
+            keep_redirects: false,
+            cookies: false,
+            robots: false,
             fail_on: DEFAULT_FAIL_ON.parse().expect("the default is a set of statuses"),
             cacert: None,
             insecure: false,
+            cert: None,
+            key: None,
+            tls_min: TlsMin::default(),
+            sni: None,
+            http1_1: false,
+            http2_prior_knowledge: false,
+            http2_streams: DEFAULT_HTTP2_STREAMS,
+            proxies: Vec::new(),
+            resolve: Vec::new(),
+            ipv4: false,
+            ipv6: false,
+            local_addresses: Vec::new(),
+            interface: None,
         }
     }
 }

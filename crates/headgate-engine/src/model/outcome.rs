@@ -19,6 +19,8 @@ pub struct Outcome {
     pub attempts: u16,
     pub started_at_us: i64,
     pub elapsed_us: u64,
+    /// Where the last connection led, if one stood.
+    pub remote_addr: Option<Arc<str>>,
     pub answer: Option<Answer>,
     pub failure: Option<Failure>,
 }
@@ -31,10 +33,13 @@ pub struct Answer {
     pub headers: Headers,
     /// What was set aside for `headers`: it stays where the body has failed.
     pub memory: Reservation,
-    pub remote_addr: Arc<str>,
     pub ttfb_us: u64,
-    /// Decoded; `None` where it did not arrive whole.
+    /// Decoded, unless `body_encoding` says otherwise; as far as it arrived. `None`: none was read.
     pub body: Option<Body>,
+    /// The content codings that `body` still has.
+    pub body_encoding: Option<Box<str>>,
+    /// `body` is the beginning of a longer one.
+    pub body_truncated: bool,
     /// As received, before decoding.
     pub body_bytes: u64,
 }
@@ -47,6 +52,7 @@ pub struct OutcomeRef<'a> {
     pub attempts: u16,
     pub started_at_us: i64,
     pub elapsed_us: u64,
+    pub remote_addr: Option<&'a str>,
     pub answer: Option<AnswerRef<'a>>,
     pub failure: Option<&'a Failure>,
 }
@@ -57,9 +63,10 @@ pub struct AnswerRef<'a> {
     pub status: u16,
     pub version: Version,
     pub headers: HeadersRef<'a>,
-    pub remote_addr: &'a str,
     pub ttfb_us: u64,
     pub body: Option<&'a [u8]>,
+    pub body_encoding: Option<&'a str>,
+    pub body_truncated: bool,
     pub body_bytes: u64,
 }
 
@@ -72,8 +79,9 @@ impl Outcome {
             version: Version::HTTP_11,
             headers: Headers::default(),
             memory: Reservation::default(),
-            remote_addr: "127.0.0.1:80".into(),
             ttfb_us: 1,
+            body_encoding: None,
+            body_truncated: false,
             body_bytes: body.as_ref().map_or(0, |body| body.len() as u64),
             body: body.map(|bytes| Body { bytes, ..Body::default() }),
         };
@@ -83,6 +91,7 @@ impl Outcome {
             attempts: 1,
             started_at_us: 0,
             elapsed_us: 1,
+            remote_addr: Some("127.0.0.1:80".into()),
             answer: Some(answer),
             failure: None,
         }
@@ -97,6 +106,7 @@ impl Outcome {
             attempts: self.attempts,
             started_at_us: self.started_at_us,
             elapsed_us: self.elapsed_us,
+            remote_addr: self.remote_addr.as_deref(),
             answer: self.answer.as_ref().map(Answer::as_ref),
             failure: self.failure.as_ref(),
         }
@@ -117,9 +127,10 @@ impl Answer {
             status: self.status,
             version: self.version,
             headers: HeadersRef::Kept(&self.headers),
-            remote_addr: &self.remote_addr,
             ttfb_us: self.ttfb_us,
             body: self.body.as_ref().map(|body| &body.bytes[..]),
+            body_encoding: self.body_encoding.as_deref(),
+            body_truncated: self.body_truncated,
             body_bytes: self.body_bytes,
         }
     }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::model::reason::Reason;
+use crate::model::trail::{Hop, Trail};
 
 /// Rows in one [`RowBatch`] at the most.
 pub const MAX_BATCH_ROWS: usize = 1024;
@@ -54,6 +55,8 @@ pub struct RowExtra {
     pub cost: Option<u64>,
     /// What became of it before, if it was asked before.
     pub before: Option<Before>,
+    /// Where its attempt has been redirected to, if it was.
+    pub trail: Option<Box<Trail>>,
 }
 
 /// Attempts of a row that have ended, and led to another one.
@@ -67,15 +70,16 @@ pub struct Before {
 impl RowExtra {
     /// Whether the request is the run's own, but for the URL.
     pub fn asks_like_the_run(&self) -> bool {
-        let Self { method, headers, body, kept: _, defect, cancelled: _, cost: _, before: _ } = self;
-        method.is_none() && headers.is_empty() && body.is_none() && defect.is_none()
+        let Self { method, headers, body, kept: _, defect, cancelled: _, cost: _, before: _, trail } = self;
+        method.is_none() && headers.is_empty() && body.is_none() && defect.is_none() && trail.is_none()
     }
 
     fn bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
         let body = self.body.as_ref().map_or(0, Bytes::len);
         let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
-        size_of::<RowExtra>() + headers + body + kept
+        let trail = self.trail.as_ref().map_or(0, |trail| trail.bytes());
+        size_of::<RowExtra>() + headers + body + kept + trail
     }
 }
 
@@ -99,6 +103,36 @@ impl Row {
 
     pub fn set_before(&mut self, before: Before) {
         self.extra.get_or_insert_default().before = Some(before);
+    }
+
+    /// Where it has been redirected to, if it was.
+    pub fn trail(&self) -> Option<&Trail> {
+        self.extra.as_ref().and_then(|extra| extra.trail.as_deref())
+    }
+
+    /// Where it is asked: its URL, or where that has led.
+    pub fn target(&self) -> &str {
+        self.trail().map_or(&self.url, |trail| &trail.url)
+    }
+
+    /// The redirects that were kept of it.
+    pub fn hops(&self) -> &[Hop] {
+        self.trail().map_or(&[], |trail| &trail.hops)
+    }
+
+    /// As [`Row::trail`]; it begins anew.
+    pub fn take_trail(&mut self) -> Option<Box<Trail>> {
+        self.extra.as_mut().and_then(|extra| extra.trail.take())
+    }
+
+    pub fn set_trail(&mut self, trail: Box<Trail>) {
+        self.extra.get_or_insert_default().trail = Some(trail);
+    }
+
+    /// When its first attempt began, if one did before what comes now.
+    pub fn first_began(&self) -> Option<Instant> {
+        let earlier = self.trail().and_then(|trail| trail.earlier).map(|earlier| earlier.began);
+        self.before().map(|before| before.first).or(earlier)
     }
 
     /// Attempts that ended before the next one.

@@ -11,8 +11,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder, StructBuilder};
-use arrow_array::{ArrayRef, BinaryArray, Int16Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_array::builder::{BinaryBuilder, Int16Builder, ListBuilder, StringBuilder, StructBuilder};
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Int16Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
 use arrow_schema::{DataType, Fields, SchemaRef};
 use arrow_select::concat::concat_batches;
 
@@ -86,10 +88,13 @@ fn results(rows: &[ResultRow], kept: &Fields, kept_columns: Vec<ArrayRef>) -> Re
         text(|row| row.error.as_deref()),
         text(|row| row.error.as_deref().filter(|error| error.len() > 3)),
         Arc::new(Int16Array::from_iter_values(rows.iter().map(|row| (row.row % 5) as i16))),
-        text(|_| None),
+        text(|row| row.error.as_deref().map(|_| "http://127.0.0.1/")),
+        redirects(rows, schema.field_with_name("redirects").unwrap().data_type()),
         headers(rows, schema.field_with_name("headers").unwrap().data_type()),
         Arc::new(BinaryArray::from_iter(rows.iter().map(|row| row.body.as_deref()))),
         number(|row| row.body.as_ref().map_or(0, |body| body.len() as i64)),
+        text(|row| row.body.as_deref().filter(|body| body.len() > 2).map(|_| "gzip, br")),
+        Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.row % 2 == 0)))),
         Arc::new(started_at.with_timezone("UTC")),
         number(|row| row.row.wrapping_mul(3)),
         Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.status.map(i64::from)))),
@@ -98,6 +103,25 @@ fn results(rows: &[ResultRow], kept: &Fields, kept_columns: Vec<ArrayRef>) -> Re
     ];
     columns.extend(kept_columns);
     RecordBatch::try_new(schema, columns).unwrap()
+}
+
+/// As many as its status says.
+fn redirects(rows: &[ResultRow], data_type: &DataType) -> ArrayRef {
+    let DataType::List(item) = data_type else { panic!("a list") };
+    let DataType::Struct(fields) = item.data_type() else { panic!("of redirects") };
+    let hops =
+        StructBuilder::new(fields.clone(), vec![Box::<Int16Builder>::default(), Box::<StringBuilder>::default()]);
+    let mut lists = ListBuilder::new(hops).with_field(item.clone());
+    for row in rows {
+        for number in 0..row.status.unwrap_or_default() % 3 {
+            let hop = lists.values();
+            hop.field_builder::<Int16Builder>(0).unwrap().append_value(300 + number);
+            hop.field_builder::<StringBuilder>(1).unwrap().append_value(format!("http://{number}/"));
+            hop.append(true);
+        }
+        lists.append(row.status.unwrap_or_default() % 3 > 0);
+    }
+    Arc::new(lists.finish())
 }
 
 fn headers(rows: &[ResultRow], data_type: &DataType) -> ArrayRef {

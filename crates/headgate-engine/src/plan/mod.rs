@@ -24,7 +24,7 @@ use self::sample::Sample;
 pub use self::size::Size;
 use crate::columns::schema::schema;
 use crate::engine::machine;
-use crate::http::dial::tls::TlsConfigs;
+use crate::http::dial::way::Ways;
 use crate::http::idempotency_key::KeySalt;
 use crate::http::request::Defaults;
 use crate::job::control::ControlFiles;
@@ -36,7 +36,7 @@ use crate::model::error::JobError;
 use crate::model::limits::LimitBy;
 use crate::model::message::Message;
 use crate::model::options::{Format, JobOptions, Output, SourceOptions};
-use crate::run::checks::{check, check_ports, note_window};
+use crate::run::checks::{check, check_ports, local_ports, note_window};
 use crate::run::live::in_force;
 use crate::run::user_in_input::taken_out;
 use crate::source;
@@ -134,7 +134,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
             }
         })?;
     }
-    let preparer = sample::preparer(defaults, TlsConfigs::default().get(request)?, run.limits.limit_by);
+    let preparer = sample::preparer(defaults, Ways::default().get(request)?, run.limits.limit_by);
     let sample = Sample::of(source.as_mut(), preparer, options, done)?;
     let size = Size::of(source.size(), &sample, asked, done.rows_done());
     if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
@@ -145,6 +145,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let needed = run.concurrency.min(usize::try_from(left).unwrap_or(usize::MAX)).max(1);
     let threads = options.engine.threads.unwrap_or_else(machine::cores).min(run.concurrency);
     let files = machine::raise_open_files()?;
+    let needed = if request.http2_prior_knowledge { needed.min(files.fitting(0, threads).max(1)) } else { needed };
     files.check(needed, 0, threads)?;
     notes.extend([check_ports(options, needed)?, note_window(run)].into_iter().flatten());
     if matches!(found, Found::Resumed { is_over: false, .. }) {
@@ -190,7 +191,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
             files: files.needed(needed, threads),
             files_allowed: files.limit,
             ports: needed as u64,
-            ports_there_are: machine::local_ports(),
+            ports_there_are: local_ports(request),
         },
         notes,
         size,

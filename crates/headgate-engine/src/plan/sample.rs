@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use rustls::ClientConfig;
 use serde::Serialize;
 
 use super::hosts::HostCounts;
 use super::masked::PlannedRequest;
+use crate::http::dial::way::Way;
 use crate::http::pool::Pool;
 use crate::http::request::{Defaults, Preparer};
 use crate::http::site::{Site, SiteMaker};
@@ -56,9 +56,9 @@ pub(super) struct Sample {
 }
 
 /// What makes requests, as each worker has it.
-pub(super) fn preparer(defaults: Defaults, tls: Arc<ClientConfig>, limit_by: LimitBy) -> Preparer {
+pub(super) fn preparer(defaults: Defaults, way: Arc<Way>, limit_by: LimitBy) -> Preparer {
     let hosts = Arc::new(Mutex::new(HostTable::new(MAX_HOSTS)));
-    Preparer::new(defaults, SiteMaker { pool: Rc::new(RefCell::new(Pool::new(0))), hosts, tls, limit_by })
+    Preparer::new(defaults, SiteMaker { pool: Rc::new(RefCell::new(Pool::new(0))), hosts, way, limit_by })
 }
 
 impl Sample {

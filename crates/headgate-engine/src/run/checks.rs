@@ -62,10 +62,17 @@ pub(crate) fn note_window(run: &RunOptions) -> Option<Message> {
     })
 }
 
+/// Local ports for connections to one host, where the system tells: each local address has them all for each address that is
+/// connected to, and so for each proxy.
+pub(crate) fn local_ports(request: &RequestOptions) -> Option<u64> {
+    let pairs = request.local_addresses.len().max(1) * request.proxies.len().max(1);
+    machine::local_ports().map(|ports| ports * pairs as u64)
+}
+
 /// Whether the connections find local ports. A URL with ranges in its path alone goes to one address, and is refused if they do
 /// not; of other inputs nobody knows before they are read, and the user is told.
 pub(crate) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Option<Message>, JobError> {
-    let Some(ports) = machine::local_ports() else { return Ok(None) };
+    let Some(ports) = local_ports(&options.request) else { return Ok(None) };
     let authority = options.source.input.split_once("://").and_then(|(_, rest)| rest.split(['/', '?', '#']).next());
     match authority {
         // With a range in it, it is no host that can be parsed; an IPv6 address in brackets is.
@@ -77,5 +84,22 @@ pub(crate) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Op
             "if all rows go to one address, {ports} connections fit, not {concurrency}: that many local ports there are"
         ))),
         _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_local_address_and_each_proxy_has_all_ports() {
+        let Some(ports) = machine::local_ports() else { return };
+        let addresses = |count| vec![std::net::Ipv4Addr::LOCALHOST.into(); count];
+        for (times, local_addresses, proxies) in [(1, 0, 0), (1, 1, 1), (3, 3, 0), (2, 0, 2), (6, 3, 2)] {
+            let proxies = vec!["http://p:1".to_owned(); proxies];
+            let request =
+                RequestOptions { local_addresses: addresses(local_addresses), proxies, ..RequestOptions::default() };
+            assert_eq!(Some(ports * times), local_ports(&request));
+        }
     }
 }

@@ -134,7 +134,7 @@ impl Run {
         summary.interrupted = interrupted;
         summary.stopped_by = self.stopped_by.get().cloned();
         summary.reader_gone = self.reader_gone.get().is_some();
-        summary.notes.clone_from(&self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        summary.notes.splice(0..0, self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         summary.failure = self.failure.get().as_ref().map(Into::into);
         summary
     }

@@ -108,8 +108,8 @@ fn begin(
     // More connections than rows are never open.
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
-    let room = engine.reserve(needed)?;
-    let notes = [check_ports(options, needed)?, note_window(&options.run)];
+    let room = engine.reserve(needed, &options.request)?;
+    let notes = [check_ports(options, room.in_flight().connections)?, note_window(&options.run)];
     let set_notes = set_before.notes.clone();
     let launch = Launch {
         source,

@@ -20,6 +20,7 @@ use crate::engine::{Engine, Room, Work, machine};
 use crate::http::client::AttemptLimits;
 use crate::http::idempotency_key::KeySalt;
 use crate::http::request::Defaults;
+use crate::http::robots::RobotsTable;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
 use crate::model::error::JobError;
@@ -109,17 +110,16 @@ impl Launch {
         begin: impl FnOnce(&Arc<Window>) -> Result<Begun, JobError>,
     ) -> Result<Run, JobError> {
         let defaults = self.defaults()?;
-        let (tls, setting) = (engine.tls(&self.request)?, self.setting());
-        let concurrency = room.rows();
+        let (way, setting) = (engine.way(&self.request)?, self.setting());
+        let in_flight = room.in_flight();
         let failure = Arc::<FirstFailure>::default();
         let (row_sender, rows) = row_queue(self.passing_over(&failure));
         let (stop, phase) = Stop::new(rows.clone());
         let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
         let notes = Arc::new(Mutex::new(self.notes));
         let clock = Clock::start();
-        let started = clock.started();
+        let (started, mut held) = (clock.started(), None);
         let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
-        let mut held = None;
         let stopped_by = Arc::<OnceLock<Message>>::default();
         let (assigned, state, live) = match begin(&window)? {
             Begun::Finished(state) => {
@@ -128,13 +128,9 @@ impl Launch {
             }
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
-                let limits = AttemptLimits::new(&self.request, engine.memory());
-                let gate = Arc::new(SharedGate::of(
-                    &self.run,
-                    self.request.body_bytes(),
-                    repeats(&rows, state.as_ref()),
-                    started,
-                ));
+                let limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency);
+                let repeats = repeats(&rows, state.as_ref());
+                let gate = Arc::new(SharedGate::of(&self.run, self.request.body_bytes(), repeats, started));
                 held = Some(gate.clone());
                 let live = LiveRun::shared(self.asked, self.set_before, (engine.clone(), room), notes.clone())?;
                 let shared = Shared {
@@ -149,14 +145,15 @@ impl Launch {
                     failure: failure.clone(),
                     window: window.clone(),
                     gate,
+                    robots: self.request.robots.then(|| RobotsTable::new(defaults.user_agent())),
                     give_up: SharedGiveUp::new(self.run.stop_when_failed, stopped_by.clone()),
                 };
                 let assigned = engine.assign(Work {
                     shared: Arc::new(shared),
-                    tls,
+                    way,
                     fail_on: &self.request.fail_on,
                     defaults,
-                    concurrency,
+                    in_flight,
                     limit_by: self.run.limits.limit_by,
                 })?;
                 let input_rows = Arc::<OnceLock<u64>>::default();

@@ -37,7 +37,7 @@ impl Addresses {
     /// The next name to look up, and the URL of a row that has it.
     pub(super) fn ask(&mut self) -> Option<(Box<str>, Box<str>)> {
         while let Some(name) = self.unasked.pop_front() {
-            let url = self.waiting.get(&name).and_then(|rows| rows.first()).map(|row| row.url.clone());
+            let url = self.waiting.get(&name).and_then(|rows| rows.first()).map(|row| row.target().into());
             if let Some(url) = url {
                 return Some((name, url));
             }

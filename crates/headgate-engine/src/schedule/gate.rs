@@ -36,6 +36,9 @@ pub use super::hosts_of_run::HostIndex;
 /// Hosts that asked for a pause, named one by one.
 const MAX_NAMED_PAUSES: usize = 20;
 
+/// Turns before this one are of rows that were redirected.
+const FIRST_TURN: u64 = 1 << 62;
+
 /// What a run has asked for.
 #[derive(Debug, Clone)]
 pub struct Rules {
@@ -122,6 +125,8 @@ pub struct Gate {
     failing: VecDeque<(Row, Failure)>,
     look_ahead: LookAhead,
     next_turn: u64,
+    /// The turn of the next row that was redirected: those come before all others.
+    next_hop: u64,
     /// Rows that were read before have ordinals up to this one.
     newest: Option<u64>,
     /// Hosts that have few rows left here, while others of theirs were passed over.
@@ -166,7 +171,8 @@ impl Gate {
             hostless: VecDeque::new(),
             failing: VecDeque::new(),
             look_ahead: LookAhead::new(can_pass_over, max_rows, max_bytes),
-            next_turn: 0,
+            next_turn: FIRST_TURN,
+            next_hop: 0,
             newest: None,
             hungry: 0,
             passed_over: 0,
@@ -302,6 +308,8 @@ impl Gate {
         let host = self.hosts.at(index);
         host.in_flight += 1;
         match row.before() {
+            // It is a part of an attempt that was counted elsewhere.
+            _ if row.trail().is_some() => {}
             None => host.budget.first_attempt(now),
             Some(_) => host.budget.retry(),
         }
@@ -316,10 +324,13 @@ impl Gate {
 
     fn too_late(&self, row: &Row, now: Instant) -> Option<Failure> {
         let deadline = self.rules.retrying.deadline?;
-        let is_late = row.before().is_some_and(|before| now >= before.first + deadline);
+        let is_late = row.first_began().is_some_and(|began| now >= began + deadline);
         is_late.then(|| {
-            Failure::new(ErrorKind::Timeout, "the deadline of the row passed before its next attempt could start")
-                .with_option(OptionName::DeadlineS)
+            let what = match row.trail() {
+                Some(_) => "the deadline of the row passed while it waited for where it was redirected to",
+                None => "the deadline of the row passed before its next attempt could start",
+            };
+            Failure::new(ErrorKind::Timeout, what).with_option(OptionName::DeadlineS)
         })
     }
 
@@ -327,10 +338,9 @@ impl Gate {
     /// then, and not before.
     pub fn send(&mut self, index: Option<HostIndex>, now: Instant) -> Instant {
         let of_host = index.and_then(|index| self.hosts.at(index).pace.as_mut());
-        let mut meters: Vec<&mut Meter> =
-            of_host.into_iter().chain(&mut self.rate).map(|pace| &mut pace.sends).collect();
-        let when = meters.iter().map(|meter| meter.when(1, now)).max().unwrap_or(now);
-        for meter in &mut meters {
+        let mut meters = [of_host, self.rate.as_mut()].map(|pace| pace.map(|pace| &mut pace.sends));
+        let when = meters.iter().flatten().map(|meter| meter.when(1, now)).max().unwrap_or(now);
+        for meter in meters.iter_mut().flatten() {
             meter.take_at(1, when);
         }
         when

@@ -69,6 +69,7 @@ impl Standing {
 /// Which of its rows is next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
+    Hop(u64),
     Retry(Instant, u64),
     Parked(u64),
     /// The one that came last.
@@ -79,6 +80,8 @@ pub(super) enum Head {
 pub(super) struct Host {
     pub(super) name: Box<str>,
     pub(super) parked: VecDeque<Parked>,
+    /// Rows that were redirected here in the middle of an attempt: they go first.
+    pub(super) hops: VecDeque<Parked>,
     /// Rows that are asked again, by when.
     pub(super) retries: BTreeMap<(Instant, u64), Row>,
     /// Rows that were passed over, to be read again.
@@ -100,6 +103,7 @@ impl Host {
         Self {
             name: name.into(),
             parked: VecDeque::new(),
+            hops: VecDeque::new(),
             retries: BTreeMap::new(),
             passed_over: 0,
             in_flight: 0,
@@ -114,20 +118,13 @@ impl Host {
     }
 
     pub(super) fn waiting(&self) -> u64 {
-        (self.parked.len() + self.retries.len()) as u64
+        (self.parked.len() + self.hops.len() + self.retries.len()) as u64
     }
 
     /// Other limits hold from now on; what is known of the host stays.
     pub(super) fn set(&mut self, limits: &Limits, most: u32, now: Instant) {
         let burst = limits.burst.map(Into::into);
-        self.pace = match (limits.rate_per_host.of(&self.name), self.pace.take()) {
-            (None, _) => None,
-            (Some(rate), None) => Some(Pace::new(rate, burst, now)),
-            (Some(rate), Some(mut pace)) => {
-                pace.set(rate, burst, now);
-                Some(pace)
-            }
-        };
+        self.pace = Pace::changed(self.pace.take(), limits.rate_per_host.of(&self.name), burst, now);
         match (limits.concurrency_per_host.of(&self.name), &mut self.concurrency) {
             (Some(HostConcurrency::Auto), Concurrency::Adaptive(adaptive)) => adaptive.set_max(most),
             (limit, concurrency) => *concurrency = Concurrency::new(limit, most, now),
@@ -176,12 +173,15 @@ impl Host {
                 return (Standing::Until(pace.starts.wake_at(when), Hold::HostRate), None);
             }
         }
-        let (Head::Retry(_, turn) | Head::Parked(turn) | Head::Newest(turn)) = head;
+        let (Head::Hop(turn) | Head::Retry(_, turn) | Head::Parked(turn) | Head::Newest(turn)) = head;
         (Standing::Ready(turn), Some(head))
     }
 
     /// The row that is next: a retry whose time has come, or else the one that has waited the longest.
     fn head(&mut self, is_probe: bool, now: Instant) -> Result<Head, Standing> {
+        if let Some(hop) = self.hops.front() {
+            return Ok(Head::Hop(hop.turn));
+        }
         // Rows that failed, and those beside them, may fail though the host is well.
         let refuses = self.health.as_ref().is_some_and(|health| health.refuses_since().is_some());
         if let Some(parked) = self.parked.back().filter(|_| refuses) {
@@ -208,14 +208,22 @@ impl Host {
 
     pub(super) fn peek(&self, head: Head) -> Option<&Row> {
         match head {
+            Head::Hop(_) => self.hops.front().map(|parked| &parked.row),
             Head::Retry(due, turn) => self.retries.get(&(due, turn)),
             Head::Parked(_) => self.parked.front().map(|parked| &parked.row),
             Head::Newest(_) => self.parked.back().map(|parked| &parked.row),
         }
     }
 
+    /// Takes all rows that wait.
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = Row> + use<> {
+        let parked = std::mem::take(&mut self.hops).into_iter().chain(std::mem::take(&mut self.parked));
+        parked.map(|parked| parked.row).chain(std::mem::take(&mut self.retries).into_values())
+    }
+
     pub(super) fn take(&mut self, head: Head) -> Option<Row> {
         match head {
+            Head::Hop(_) => self.hops.pop_front().map(|parked| parked.row),
             Head::Retry(due, turn) => self.retries.remove(&(due, turn)),
             Head::Parked(_) => self.parked.pop_front().map(|parked| parked.row),
             Head::Newest(_) => self.parked.pop_back().map(|parked| parked.row),

@@ -20,6 +20,17 @@ pub const MAX_HOSTS: usize = 65_536;
 const SHARE_THAT_GOES: usize = 16;
 /// How long it is believed that an address works better than those before it (RFC 6555 section 4.1 names 10 minutes).
 const ADDRESS_FOR: Duration = Duration::from_secs(600);
+/// How long it is believed which version of HTTP a host speaks. Each connection that is made tells it anew.
+const VERSION_FOR: Duration = Duration::from_secs(3600);
+
+/// The version of HTTP that a host speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Speaks {
+    Http1,
+    /// It has said that it wants no other.
+    OnlyHttp1,
+    Http2,
+}
 
 /// What is known of one host.
 #[derive(Debug, Default)]
@@ -31,12 +42,13 @@ pub struct Host {
 #[derive(Debug, Default)]
 struct Learned {
     address: Option<(IpAddr, Instant)>,
+    speaks: Option<(Speaks, Instant)>,
 }
 
 impl Learned {
     /// Until when something of it holds.
     fn holds_until(&self) -> Option<Instant> {
-        self.address.map(|(_, until)| until)
+        self.address.map(|(_, until)| until).max(self.speaks.map(|(_, until)| until))
     }
 }
 
@@ -49,6 +61,19 @@ impl Host {
     /// A connection was made to this address; `is_first`: it is the one that the resolver prefers.
     pub fn connected_to(&self, address: IpAddr, is_first: bool, now: Instant) {
         self.learned().address = (!is_first).then_some((address, now + ADDRESS_FOR));
+    }
+
+    /// The version of HTTP that a connection to it was last found to speak, where it was asked.
+    pub fn speaks(&self, now: Instant) -> Option<Speaks> {
+        self.learned().speaks.filter(|(_, until)| now < *until).map(|(speaks, _)| speaks)
+    }
+
+    /// It was found to speak this.
+    pub fn spoke(&self, speaks: Speaks, now: Instant) {
+        // One that wants no other speaks HTTP/1.1 because nothing else is offered.
+        if speaks != Speaks::Http1 || self.speaks(now) != Some(Speaks::OnlyHttp1) {
+            self.learned().speaks = Some((speaks, now + VERSION_FOR));
+        }
     }
 
     fn holds(&self, now: Instant) -> bool {

@@ -46,6 +46,14 @@ impl Meter {
         self.paid_off = self.at(now) + (owed * self.one as f64).ceil() as u128;
     }
 
+    /// What becomes of one where this rate holds from now on; `None`: no rate.
+    pub fn changed(earlier: Option<Self>, rate: Option<Rate>, burst: Option<u32>, now: Instant) -> Option<Self> {
+        let rate = rate?;
+        let Some(mut meter) = earlier else { return Some(Self::new(rate, burst, now)) };
+        meter.set(rate, burst, now);
+        Some(meter)
+    }
+
     fn at(&self, time: Instant) -> u128 {
         time.saturating_duration_since(self.epoch).as_nanos() * self.parts
     }
@@ -101,9 +109,11 @@ impl Pace {
         Self { starts: meter.clone(), sends: meter }
     }
 
-    pub fn set(&mut self, rate: Rate, burst: Option<u32>, now: Instant) {
-        self.starts.set(rate, burst, now);
-        self.sends.set(rate, burst, now);
+    /// As [`Meter::changed`].
+    pub fn changed(earlier: Option<Self>, rate: Option<Rate>, burst: Option<u32>, now: Instant) -> Option<Self> {
+        let (starts, sends) = earlier.map(|Self { starts, sends }| (starts, sends)).unzip();
+        let changed = |meter| Meter::changed(meter, rate, burst, now);
+        Some(Self { starts: changed(starts)?, sends: changed(sends)? })
     }
 
     pub fn is_as_new(&self, now: Instant) -> bool {

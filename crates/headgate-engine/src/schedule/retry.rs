@@ -27,10 +27,14 @@ pub struct AttemptEnd {
 pub struct Asked {
     /// Attempts that ended before this one.
     pub before: Option<Before>,
-    /// When this one began.
+    /// When the first of all began.
+    pub first: Instant,
+    /// When this one began, at the host that it ended at.
     pub started: Instant,
     /// Sending the request twice has the effect of sending it once, or the server can tell.
     pub may_repeat: bool,
+    /// A server has acted on it before, and what ended was a request for what came of that (RFC 9110 section 15.4.4).
+    pub was_acted_on: bool,
     /// The server has named a time.
     pub was_told_when: bool,
 }
@@ -92,7 +96,8 @@ impl AttemptEnd {
     fn did_nothing(self, was_told_when: bool) -> bool {
         match (self.error, self.status) {
             (Some(kind), _) => {
-                matches!(kind, ErrorKind::Resolve | ErrorKind::Connect | ErrorKind::ConnectTimeout | ErrorKind::Tls)
+                use ErrorKind::{Connect, ConnectTimeout, Proxy, Resolve, Tls};
+                matches!(kind, Resolve | Connect | ConnectTimeout | Proxy | Tls)
             }
             (None, Some(429)) => true,
             (None, Some(503)) => was_told_when,
@@ -107,13 +112,13 @@ pub fn fate(rules: &Retrying, end: &AttemptEnd, asked: &Asked, now: Instant, rng
     if retries_before >= rules.retries || !end.is_worth_another(&rules.on) {
         return Fate::Final;
     }
-    if !(asked.may_repeat || rules.also_unsafe || end.did_nothing(asked.was_told_when)) {
+    let did_nothing = !asked.was_acted_on && end.did_nothing(asked.was_told_when);
+    if !(asked.may_repeat || rules.also_unsafe || did_nothing) {
         return Fate::Unrepeatable;
     }
     let due = now + delay(rules, retries_before, rng);
-    let first = asked.before.map_or(asked.started, |before| before.first);
     match rules.deadline {
-        Some(deadline) if due >= first + deadline => Fate::Final,
+        Some(deadline) if due >= asked.first + deadline => Fate::Final,
         _ => Fate::Again(due),
     }
 }
@@ -134,7 +139,7 @@ mod tests {
     }
 
     fn asked(started: Instant) -> Asked {
-        Asked { before: None, started, may_repeat: true, was_told_when: false }
+        Asked { before: None, first: started, started, may_repeat: true, was_acted_on: false, was_told_when: false }
     }
 
     fn is_again(rules: &Retrying, end: AttemptEnd, asked: &Asked) -> bool {
@@ -146,8 +151,10 @@ mod tests {
         let (rules, asked) = (Retrying::default(), asked(Instant::now()));
         for kind in ErrorKind::ALL {
             use ErrorKind as Kind;
-            let expected =
-                matches!(kind, Kind::Connect | Kind::Resolve | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout);
+            let expected = matches!(
+                kind,
+                Kind::Connect | Kind::Resolve | Kind::Proxy | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout
+            );
             assert_eq!(expected, is_again(&rules, ended(Some(*kind), None), &asked), "{kind}");
         }
         for status in [200, 301, 400, 401, 404, 408, 425, 429, 500, 501, 502, 503, 504, 505] {
@@ -168,6 +175,7 @@ mod tests {
         for (expected, end) in [
             (true, ended(Some(ErrorKind::Connect), None)),
             (true, ended(Some(ErrorKind::ConnectTimeout), None)),
+            (true, ended(Some(ErrorKind::Proxy), None)),
             (true, ended(None, Some(429))),
             (false, ended(None, Some(503))),
             (false, ended(None, Some(500))),
@@ -177,10 +185,21 @@ mod tests {
             assert_eq!(expected, is_again(&rules, end, &post), "{end:?}");
             assert!(is_again(&Retrying { also_unsafe: true, ..rules.clone() }, end, &post));
         }
+        let acted_on = Asked { was_acted_on: true, ..post };
+        assert!(!is_again(&rules, ended(Some(ErrorKind::Connect), None), &acted_on));
         let told = Asked { was_told_when: true, ..post };
         assert!(is_again(&rules, ended(None, Some(503)), &told));
         let fate = fate(&rules, &ended(None, Some(500)), &post, post.started, &mut fastrand::Rng::with_seed(1));
         assert_eq!(Fate::Unrepeatable, fate);
+    }
+
+    #[test]
+    fn what_a_row_waited_for_on_its_way_counts_for_its_deadline() {
+        let first = Instant::now();
+        let started = first + Duration::from_secs(9);
+        let rules = Retrying { deadline: Some(Duration::from_secs(5)), ..Retrying::default() };
+        assert!(!is_again(&rules, ended(None, Some(503)), &Asked { first, ..asked(started) }));
+        assert!(is_again(&rules, ended(None, Some(503)), &asked(started)));
     }
 
     proptest! {
@@ -197,7 +216,7 @@ mod tests {
             let (mut now, mut before) = (first, None);
             let mut attempts = 0_u16;
             loop {
-                let asked = Asked { before, ..asked(now) };
+                let asked = Asked { before, first, ..asked(now) };
                 attempts += 1;
                 match fate(&rules, &ended(None, Some(503)), &asked, now, &mut rng) {
                     Fate::Again(due) => {

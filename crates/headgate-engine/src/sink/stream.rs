@@ -87,6 +87,7 @@ mod tests {
                 attempts: 1,
                 started_at_us: 0,
                 elapsed_us: 0,
+                remote_addr: None,
                 answer: None,
                 failure: None,
             }

@@ -113,6 +113,8 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
         (BoundKind::Memory, message!("{text} {share} of the time; allow more (", OptionName::MaxMemoryBytes, ")"))
     } else if waiting(Wait::Names) >= HELD_BACK {
         (BoundKind::Names, names(waiting(Wait::Names)))
+    } else if waiting(Wait::Stream) >= HELD_BACK {
+        (BoundKind::Streams, streams(waiting(Wait::Stream)))
     } else if let Some(held) = stretch.held.bound_by(stretch.wall, HELD_BACK) {
         held
     } else if let Some(input) = input(stretch) {
@@ -154,6 +156,16 @@ fn names(share: f64) -> Message {
         "bound by name look-ups: requests wait for them {share} of the time; ask a name server that answers sooner (",
         OptionName::Dns,
         ")"
+    )
+}
+
+fn streams(share: f64) -> Message {
+    let share = percent(share);
+    message!(
+        "bound by HTTP/2 streams: requests wait for a connection with room {share} of the time; raise ",
+        OptionName::Http2Streams,
+        " if servers allow more, or lower ",
+        OptionName::Concurrency
     )
 }
 
@@ -414,6 +426,12 @@ mod tests {
                 BoundKind::Names,
                 "bound by name look-ups: requests wait for them 40 % of the time; \
                  ask a name server that answers sooner (dns)",
+            ),
+            (
+                Wait::Stream,
+                BoundKind::Streams,
+                "bound by HTTP/2 streams: requests wait for a connection with room 40 % of the time; \
+                 raise http2_streams if servers allow more, or lower concurrency",
             ),
         ] {
             let bound_by = bound_by(&stretch(10, Some((wait, 4)), 1.0));

@@ -16,6 +16,8 @@ pub enum BoundKind {
     Memory,
     /// Looking up names.
     Names,
+    /// Room on connections that speak HTTP/2.
+    Streams,
     /// The rate of the run.
     Rate,
     /// The limit on costs.

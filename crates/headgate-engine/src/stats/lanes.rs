@@ -19,9 +19,11 @@ pub enum Wait {
     Decoder,
     /// The time at which a rate lets a request be sent that is ready.
     Turn,
+    /// A connection that speaks HTTP/2 to have room for its request.
+    Stream,
 }
 
-const WAITS: usize = 6;
+const WAITS: usize = 7;
 
 /// Lane-time since the start of a job, by what it was spent on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,7 +38,7 @@ impl LaneTime {
         self.waiting[wait as usize]
     }
 
-    /// Time of attempts; waiting for memory, names and decoders is a part of one.
+    /// Time of attempts; waiting for memory, names, decoders and streams is a part of one.
     pub fn in_flight(&self) -> Duration {
         self.total.saturating_sub(self.waiting(Wait::Input) + self.waiting(Wait::Sink))
     }

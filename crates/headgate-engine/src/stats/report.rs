@@ -68,6 +68,10 @@ pub struct Summary {
     /// Rows that were not asked again, since the server may have acted on them, and could not tell a second request from
     /// the first.
     pub not_repeated: u64,
+    /// Requests that went out a second time within an attempt, as their connection turned out to be closed.
+    pub sent_again: u64,
+    /// Headers that were left out of results, because they break the grammar.
+    pub headers_skipped: u64,
     /// Seconds in which nothing could be started, by what kept it.
     pub lost_s: BTreeMap<Hold, f64>,
     /// How often hosts asked to be left alone, by their names; `others` beyond the first ones.

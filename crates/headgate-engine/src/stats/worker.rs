@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use tokio::runtime::RuntimeMetrics;
 
+use crate::http::method::lacks_capitals;
 use crate::model::failed_by::status_key;
+use crate::model::message::Message;
 use crate::model::outcome::OutcomeRef;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::failures::{Failures, STATUS_CODES};
@@ -33,6 +35,19 @@ pub struct Figures {
     pub failures: Failures,
     pub latency_us: Histogram<u64>,
     pub retries: Retries,
+    /// Requests that went out a second time within an attempt, as their connection turned out to be closed.
+    pub sent_again: u64,
+    /// Headers that were left out of results, because they break the grammar.
+    pub headers_skipped: u64,
+    pub lacking_capitals: LackingCapitals,
+}
+
+/// Rows that were asked with a standard method in small letters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LackingCapitals {
+    pub rows: u64,
+    /// One of these methods.
+    pub example: Box<str>,
 }
 
 /// Attempts that led to another one, and rows that were not asked again though it might have helped.
@@ -42,6 +57,26 @@ pub struct Retries {
     pub causes: BTreeMap<String, u64>,
     /// The server may have acted on them, and could not tell a second request from the first.
     pub unrepeatable: u64,
+}
+
+impl LackingCapitals {
+    fn add(&mut self, other: &Self) {
+        if self.rows == 0 {
+            self.example.clone_from(&other.example);
+        }
+        self.rows += other.rows;
+    }
+
+    /// What the user should know of it.
+    pub fn note(&self) -> Option<Message> {
+        let Self { rows, example } = self;
+        (*rows > 0).then(|| {
+            format!(
+                "{rows} rows were asked with a method in small letters, such as {example}: servers take it for another"
+            )
+            .into()
+        })
+    }
 }
 
 impl Default for Figures {
@@ -56,6 +91,9 @@ impl Default for Figures {
             statuses: Box::new([0; STATUS_CODES]),
             failures: Failures::default(),
             retries: Retries::default(),
+            sent_again: 0,
+            headers_skipped: 0,
+            lacking_capitals: LackingCapitals::default(),
             latency_us: Histogram::new_with_max(MAX_LATENCY_US, 3).expect("3 digits up to an hour can be told apart"),
         }
     }
@@ -79,6 +117,9 @@ impl Figures {
             self.answered += 1;
         }
         if outcome.attempts > 0 {
+            if lacks_capitals(outcome.method) {
+                self.lacking_capitals.add(&LackingCapitals { rows: 1, example: outcome.method.into() });
+            }
             self.attempted += 1;
             self.elapsed_us += outcome.elapsed_us;
             self.latency_us.saturating_record(outcome.elapsed_us);
@@ -101,6 +142,9 @@ impl Figures {
             *self.retries.causes.entry(cause.clone()).or_default() += count;
         }
         self.retries.unrepeatable += other.retries.unrepeatable;
+        self.sent_again += other.sent_again;
+        self.headers_skipped += other.headers_skipped;
+        self.lacking_capitals.add(&other.lacking_capitals);
         self.answered += other.answered;
         self.failed += other.failed;
         self.abandoned += other.abandoned;

@@ -48,6 +48,7 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     ("close-after-response", Some(200), Body(HELLO)),
     ("close-idle", Some(200), Body(HELLO)),
     ("reset-idle", Some(200), Body(HELLO)),
+    ("cut-mid-stream", Some(200), Body(HELLO)),
     ("extra-bytes", Some(200), Body(HELLO)),
     ("extra-response", Some(200), Body(HELLO)),
     // content
@@ -90,27 +91,38 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     ("no-content-with-body", Some(204), Body("")),
     ("not-modified", Some(304), Body("")),
     ("not-modified-with-body", Some(304), Body("")),
+    // redirects
+    ("redirect-loop", Some(302), Error("too_many_redirects", "more than 10 redirects")),
+    ("redirect-without-location", Some(302), Body(HELLO)),
+    ("redirect-to-nothing", Some(302), Body("")),
+    ("redirect-broken", Some(302), Error("protocol", "leads to no URL: invalid IPv6 address")),
+    ("redirect-other-scheme", Some(302), Error("protocol", "neither http nor https")),
+    ("redirect-two-locations", Some(302), Error("protocol", "leads to several places")),
+    ("redirect-coded-body", Some(200), Body(HELLO)),
+    ("redirect-corrupt-body", Some(200), Body(HELLO)),
+    ("redirect-hang-mid-body", Some(200), Body(HELLO)),
+    ("redirect-drip", Some(200), Body(HELLO)),
     // head
     ("garbage", None, Error("protocol", "not HTTP/1")),
     ("http-09", None, Error("protocol", "not HTTP/1")),
-    ("bad-status", None, Error("protocol", "broken: invalid response status")),
+    ("bad-status", None, Error("protocol", "status line is broken")),
     ("long-status", None, Error("protocol", "broken")),
     ("no-reason", Some(200), Body(HELLO)),
     ("bad-version", None, Error("protocol", "not HTTP/1")),
     ("unasked-upgrade", None, Error("protocol", "switched protocols")),
-    ("many-headers", None, Error("protocol", "more than 128 headers")),
-    ("long-header", None, Error("protocol", "longer than 65536 bytes")),
-    ("endless-headers", None, Error("protocol", "more than 128 headers")),
-    ("endless-header", None, Error("protocol", "longer than 65536 bytes")),
+    ("many-headers", None, Error("protocol", "longer than 307200 bytes")),
+    ("long-header", None, Error("protocol", "longer than 307200 bytes")),
+    ("endless-headers", None, Error("protocol", "more than 5000 headers")),
+    ("endless-header", None, Error("protocol", "longer than 307200 bytes")),
     ("many-interim", None, Error("protocol", "more than 100 interim responses")),
     ("endless-interim", None, Error("protocol", "more than 100 interim responses")),
-    ("folded-header", None, Error("protocol", "broken: invalid header name")),
+    ("folded-header", Some(200), Body(HELLO)),
     ("bare-line-feeds", Some(200), Body(HELLO)),
-    ("bare-carriage-return", None, Error("protocol", "broken: invalid header value")),
-    ("nul-in-header", None, Error("protocol", "broken: invalid header value")),
+    ("bare-carriage-return", None, Error("protocol", "a carriage return in the middle")),
+    ("nul-in-header", Some(200), Body(HELLO)),
     ("latin-1-header", Some(200), Body(HELLO)),
-    ("space-before-colon", None, Error("protocol", "broken: invalid header name")),
-    ("no-colon", None, Error("protocol", "broken: invalid header name")),
+    ("space-before-colon", None, Error("protocol", "may say where the body ends")),
+    ("no-colon", Some(200), Body(HELLO)),
 ];
 
 /// Those that no row survives; `waiting`: which of them cost the timeout.
@@ -140,17 +152,22 @@ fn check_fault(row: &ResultRow, name: &str, status: Option<u16>, end: End) {
             assert_eq!((None, Some(body.as_bytes())), (row.kind(), row.body().as_deref()), "{name}: {}", row.message());
         }
         Error(kind, says) => {
-            assert_eq!((Some(kind), None), (row.kind(), row.body()), "{name}: {}", row.message());
+            assert_eq!(Some(kind), row.kind(), "{name}: {}", row.message());
+            let kept = row.body().map_or(0, |body| body.len() as u64);
+            assert_eq!(row.body_bytes, kept, "{name}: what came is kept as it came");
+            let coded = row.headers().is_some_and(|all| all.iter().any(|(name, _)| *name == "Content-Encoding"));
+            assert_eq!(coded && kept > 0, row.body_encoding.is_some(), "{name}");
             assert!(row.message().contains(says), "{name}: {}", row.message());
             assert!(!row.message().contains("--"), "what is stored names no flag: {name}: {}", row.message());
         }
     }
     assert_eq!((status, 1), (row.status, row.attempts), "{name}: {}", row.message());
     assert_eq!(
-        vec![status.is_some(); 4],
-        [row.headers().is_some(), row.http_version.is_some(), row.remote_addr.is_some(), row.ttfb_us.is_some()],
+        vec![status.is_some(); 3],
+        [row.headers().is_some(), row.http_version.is_some(), row.ttfb_us.is_some()],
         "{name}: what is known of a response is told, also of one whose body failed"
     );
+    assert!(row.remote_addr.is_some(), "{name}: there was a connection");
 }
 
 fn check_good(row: &ResultRow, after: &str) {
@@ -163,7 +180,7 @@ fn every_fault_of_the_server_is_in_the_table() {
     let server = server();
     let list = Rig::new(url(server.address(), "/")).row();
     let listed = list.text().lines().filter_map(|line| line.strip_prefix("/fault/")?.split(' ').next());
-    let listed: BTreeSet<&str> = listed.filter(|name| *name != "NAME").collect();
+    let listed: BTreeSet<&str> = listed.filter(|name| *name != "NAME" && !name.starts_with("h2-")).collect();
     assert_eq!(listed, ENDS.iter().map(|(name, _, _)| *name).collect());
 }
 

@@ -41,7 +41,7 @@ fn messages(waiting: bool, timeout: Duration, max_body_bytes: u64) -> BTreeMap<&
     let said = rows.iter().map(|row| {
         let port = server.address().port().to_string();
         assert!(!row.message().contains(&port), "{}", row.message());
-        (row.kind().expect("it failed").to_owned(), row.message().to_owned())
+        (row.kind().unwrap_or_else(|| panic!("{}", row.url)).to_owned(), row.message().to_owned())
     });
     names.into_iter().zip(said).collect()
 }

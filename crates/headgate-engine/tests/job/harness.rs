@@ -35,14 +35,24 @@ pub struct ResultRow {
     pub error_detail: Option<String>,
     pub attempts: u16,
     pub final_url: Option<String>,
+    pub redirects: Option<Vec<Hop>>,
     headers: Option<Vec<Header>>,
     body: Option<String>,
     body_base64: Option<String>,
     pub body_bytes: u64,
+    pub body_encoding: Option<String>,
+    pub body_truncated: bool,
     pub elapsed_us: u64,
     pub ttfb_us: Option<u64>,
     pub http_version: Option<String>,
     pub remote_addr: Option<String>,
+}
+
+/// One redirect of a row.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Hop {
+    pub status: u16,
+    pub location: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]

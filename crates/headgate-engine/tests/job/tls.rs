@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use rustls::crypto::aws_lc_rs;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoClientAuth, WebPkiClientVerifier};
+use rustls::{ALL_VERSIONS, RootCertStore, ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion};
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use url::Url;
 
@@ -22,8 +24,12 @@ pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
     pub fn new() -> Self {
+        Self::named("an authority of tests")
+    }
+
+    pub fn named(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, "an authority of tests");
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
@@ -33,6 +39,14 @@ impl Authority {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.not_after = date_time_ymd(until_year, 1, 1);
         (params.signed_by(&key, &self.0).unwrap(), key)
+    }
+
+    /// Accepts the certificates of clients that it has signed.
+    pub fn of_clients(&self) -> Arc<dyn ClientCertVerifier> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).unwrap();
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        WebPkiClientVerifier::builder_with_provider(roots.into(), provider).build().unwrap()
     }
 
     /// A server for `localhost` that these clients should trust.
@@ -53,15 +67,22 @@ impl Authority {
     }
 }
 
-pub fn start(
+pub fn start(has: (Certificate, KeyPair), serve: impl Fn(&mut TlsStream) + Send + Sync + 'static) -> Scripted {
+    start_with(has, ALL_VERSIONS, None, serve)
+}
+
+/// A server of these versions of TLS; `clients`: whose certificates its clients must show.
+pub fn start_with(
     (certificate, key): (Certificate, KeyPair),
+    versions: &[&'static SupportedProtocolVersion],
+    clients: Option<Arc<dyn ClientCertVerifier>>,
     serve: impl Fn(&mut TlsStream) + Send + Sync + 'static,
 ) -> Scripted {
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap()
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients.unwrap_or_else(|| Arc::new(NoClientAuth)))
         .with_single_cert(vec![certificate.der().clone()], key.into())
         .unwrap();
     let config = Arc::new(config);
@@ -94,12 +115,13 @@ fn insecure(input: String) -> ResultRow {
     rig.row()
 }
 
-/// `detail` follows the address.
+/// `detail` follows the address and the name.
 fn assert_tls(row: &ResultRow, message: &str, detail: &str) {
     assert_eq!((Some("tls"), None, 1), (row.kind(), row.status, row.attempts), "{}", row.message());
     assert_eq!(message, row.message());
-    let address = Url::parse(&row.url).unwrap();
-    let (_, after) = row.detail().split_once(&format!(":{}", address.port().unwrap())).expect("an address");
+    let url = Url::parse(&row.url).unwrap();
+    let place = format!(":{} as {}", url.port().unwrap(), url.host_str().unwrap());
+    let (_, after) = row.detail().split_once(&place).unwrap_or_else(|| panic!("{}", row.detail()));
     assert_eq!(detail, after);
 }
 
@@ -259,7 +281,44 @@ fn a_body_that_ends_with_the_connection_must_be_said_to_have_ended() {
         });
         let row = authority.trusted(localhost(&server, "/")).row();
         assert_eq!((kind, Some(200)), (row.kind(), row.status), "{}", row.message());
-        assert_eq!(ends_well.then(|| b"the end".to_vec()), row.body());
+        assert_eq!((Some(b"the end".to_vec()), ends_well), (row.body(), !row.message().contains("close_notify")));
+    }
+}
+
+/// Sends what is encrypted and then these bytes, in one segment.
+fn send_with(stream: &mut TlsStream, answer: &str, behind: &[u8]) {
+    let mut segment = Vec::new();
+    stream.conn.writer().write_all(answer.as_bytes()).unwrap();
+    while stream.conn.wants_write() {
+        stream.conn.write_tls(&mut segment).unwrap();
+    }
+    segment.extend_from_slice(behind);
+    stream.sock.write_all(&segment).unwrap();
+}
+
+#[test]
+fn what_was_whole_before_a_record_that_cannot_be_read_counts() {
+    let authority = Authority::new();
+    // A record whose content was not encrypted by the server, and none at all.
+    for garbage in [&b"\x17\x03\x03\x00\x20no one can decrypt this, for sure"[..], b"this is no record of TLS"] {
+        let answer = response("whole");
+        let server = authority.server(move |stream| {
+            read_head(stream);
+            send_with(stream, &answer, garbage);
+            // Until the client has gone: the end of the connection comes later than the garbage.
+            let _ = stream.sock.read_to_end(&mut Vec::new());
+        });
+        let rows = authority.trusted(localhost(&server, "/[1-3]")).one_by_one().rows();
+        assert!(rows.iter().all(|row| row.kind().is_none() && row.text() == "whole"), "{rows:?}");
+        assert_eq!((3, 3), (rows.len(), server.connections()), "no connection is used again");
+
+        let server = authority.server(move |stream| {
+            read_head(stream);
+            send_with(stream, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", garbage);
+            let _ = stream.sock.read_to_end(&mut Vec::new());
+        });
+        let row = authority.trusted(localhost(&server, "/")).row();
+        assert_eq!((Some("tls"), Some(200), Some(b"half".to_vec())), (row.kind(), row.status, row.body()));
     }
 }
 

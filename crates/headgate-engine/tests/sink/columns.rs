@@ -51,9 +51,12 @@ fn parquet_gives_back_every_column_with_the_type_it_was_written_with() {
         "error_detail Utf8, null",
         "attempts Int16",
         "final_url Utf8, null",
+        "redirects List(non-null Struct(\"status\": non-null Int16, \"location\": non-null Utf8)), null",
         "headers List(non-null Struct(\"name\": non-null Utf8, \"value\": non-null Binary)), null",
         "body Binary, null",
         "body_bytes Int64",
+        "body_encoding Utf8, null",
+        "body_truncated Boolean",
         "started_at Timestamp(µs, \"UTC\")",
         "elapsed_us Int64",
         "ttfb_us Int64, null",
@@ -124,12 +127,12 @@ fn kept_columns_stand_last_and_keep_their_types() {
         let path = directory.path().join(name);
         if format == Format::Parquet {
             let records = read(&path);
-            for (expected, column) in columns.iter().zip(&records.columns()[17..]) {
+            for (expected, column) in columns.iter().zip(&records.columns()[20..]) {
                 assert_eq!(expected.as_ref(), column.slice(0, 1).as_ref());
                 assert!(column.is_null(1));
             }
             let shown = preview(directory.path(), 1, false).unwrap().rows.remove(0);
-            assert_eq!(["42", "Zürich", "2026-05-14T09:30:00.500Z"].map(|text| Some(text.to_owned())), shown[17..]);
+            assert_eq!(["42", "Zürich", "2026-05-14T09:30:00.500Z"].map(|text| Some(text.to_owned())), shown[20..]);
         } else {
             let text = std::fs::read_to_string(&path).unwrap();
             let lines: Vec<_> = text.lines().collect();
@@ -165,5 +168,5 @@ fn a_job_without_rows_leaves_a_table_without_rows() {
     let path = directory.path().join("part-00000001.parquet");
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
     assert_eq!(0, reader.metadata().file_metadata().num_rows());
-    assert_eq!(17, reader.schema().fields().len());
+    assert_eq!(20, reader.schema().fields().len());
 }

@@ -11,9 +11,9 @@ fn a_line_holds_every_column_in_order() {
     assert_eq!(
         concat!(
             r#"{"row":7,"url":"http://127.0.0.1/7","method":"GET","status":200,"error":null,"error_message":null,"error_detail":null,"#,
-            r#""attempts":1,"final_url":null,"headers":[{"name":"server","value":"nginx"},"#,
+            r#""attempts":1,"final_url":null,"redirects":null,"headers":[{"name":"server","value":"nginx"},"#,
             r#"{"name":"set-cookie","value":"a=1"},{"name":"set-cookie","value":"b=2"}],"body":"Hello, World!","#,
-            r#""body_bytes":13,"started_at":"2026-05-14T09:30:00.000042Z","elapsed_us":1500,"ttfb_us":1200,"#,
+            r#""body_bytes":13,"body_encoding":null,"body_truncated":false,"started_at":"2026-05-14T09:30:00.000042Z","elapsed_us":1500,"ttfb_us":1200,"#,
             r#""http_version":"HTTP/1.1","remote_addr":"127.0.0.1:80"}"#,
             "\n"
         ),
@@ -22,8 +22,8 @@ fn a_line_holds_every_column_in_order() {
     assert_eq!(
         concat!(
             r#"{"row":8,"url":"http://127.0.0.1/8","method":"GET","status":null,"error":"connect","#,
-            r#""error_message":"connection refused","error_detail":null,"attempts":1,"final_url":null,"headers":null,"body":null,"#,
-            r#""body_bytes":0,"started_at":"2026-05-14T09:30:00.000042Z","elapsed_us":1500,"ttfb_us":null,"#,
+            r#""error_message":"connection refused","error_detail":null,"attempts":1,"final_url":null,"redirects":null,"headers":null,"body":null,"#,
+            r#""body_bytes":0,"body_encoding":null,"body_truncated":false,"started_at":"2026-05-14T09:30:00.000042Z","elapsed_us":1500,"ttfb_us":null,"#,
             r#""http_version":null,"remote_addr":null}"#,
             "\n"
         ),

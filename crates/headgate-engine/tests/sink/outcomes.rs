@@ -34,12 +34,14 @@ pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
         attempts: 1,
         started_at_us: STARTED_AT_US,
         elapsed_us: 1500,
+        remote_addr: Some(Arc::from("127.0.0.1:80")),
         answer: Some(Answer {
             status: 200,
             version: Version::HTTP_11,
             headers,
             memory: Reservation::default(),
-            remote_addr: Arc::from("127.0.0.1:80"),
+            body_encoding: None,
+            body_truncated: false,
             ttfb_us: 1200,
             body_bytes: body.len() as u64,
             body: Some(Body { bytes: body.to_vec(), ..Body::default() }),
@@ -51,6 +53,7 @@ pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
 pub fn failed(ordinal: u64) -> Outcome {
     Outcome {
         answer: None,
+        remote_addr: None,
         failure: Some(Failure::new(ErrorKind::Connect, "connection refused")),
         ..answered(ordinal, b"")
     }

@@ -27,7 +27,7 @@ fn the_first_rows_are_those_of_the_first_parts_and_answered_ones_come_first() {
 
         let seen = preview(directory.path(), 10, false).unwrap();
 
-        assert_eq!(17, seen.columns.len());
+        assert_eq!(20, seen.columns.len());
         assert_eq!(vec![Some("0"), Some("1"), Some("2"), Some("3")], values(&seen, "row"));
         let cut = format!("{}…", "x".repeat(80));
         assert_eq!(vec![Some(cut.as_str()), Some("two\\nlines"), Some("<1000 bytes>"), None], values(&seen, "body"));
@@ -87,7 +87,7 @@ fn a_result_without_rows_still_shows_its_columns() {
 
     let seen = preview(directory.path(), 10, false).unwrap();
 
-    assert_eq!((17, 0, Some(0)), (seen.columns.len(), seen.rows.len(), seen.total_rows));
+    assert_eq!((20, 0, Some(0)), (seen.columns.len(), seen.rows.len(), seen.total_rows));
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn a_file_without_a_column_that_is_needed_is_refused_with_those_it_has() {
         (
             "id,url",
             |options| options.keep = vec!["status".into()],
-            "urls.csv: the column \"status\" can't be kept: the result has one of its own by that name (taken are row, url, method, status, error, error_message, error_detail, attempts, final_url, headers, body, body_bytes, started_at, elapsed_us, ttfb_us, http_version, remote_addr)",
+            "urls.csv: the column \"status\" can't be kept: the result has one of its own by that name (taken are row, url, method, status, error, error_message, error_detail, attempts, final_url, redirects, headers, body, body_bytes, body_encoding, body_truncated, started_at, elapsed_us, ttfb_us, http_version, remote_addr)",
         ),
     ];
     let files = Files::new();

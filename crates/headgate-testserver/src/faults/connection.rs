@@ -1,7 +1,7 @@
 //! Faults of the connection: it ends, stands still or goes on when it should not.
 
 use super::fault::Fault;
-use super::fault::Step::{AwaitNext, Close, Drip, Forever, Hang, Pause, Reset, Send};
+use super::fault::Step::{AwaitNext, Close, Cut, Drip, Forever, Hang, Pause, Reset, Send};
 
 pub(super) const FAULTS: &[Fault] = &[
     Fault { name: "refuse", description: "closes without sending a byte", steps: &[Close] },
@@ -69,6 +69,11 @@ pub(super) const FAULTS: &[Fault] = &[
         name: "reset-idle",
         description: "answers, and resets as the first bytes of the next request arrive",
         steps: &[Send(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"), AwaitNext, Reset],
+    },
+    Fault {
+        name: "cut-mid-stream",
+        description: "ends a body that closing ends; with TLS, without saying that this is the end",
+        steps: &[Send(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nHello, World!"), Cut],
     },
     Fault {
         name: "extra-bytes",

@@ -8,13 +8,13 @@ pub(crate) struct Fault {
     pub name: &'static str,
     /// One line, shown at `/`.
     pub description: &'static str,
-    pub(super) steps: &'static [Step],
+    pub(crate) steps: &'static [Step],
 }
 
 /// What the server does, one thing after the other. A fault whose last step is none of `Hang`, `Close` and `Reset` leaves
 /// the connection to the next request.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Send(&'static [u8]),
     /// Send what is made when it is asked for, because it is large.
     Make(fn() -> io::Result<Vec<u8>>),
@@ -29,18 +29,66 @@ pub(super) enum Step {
     /// Send nothing more, until the client closes.
     Hang,
     Close,
+    /// Close the TCP connection; with TLS, without saying that this is the end.
+    Cut,
     /// Close with a TCP reset.
     Reset,
+    /// Frames of HTTP/2 for the stream of this number. From here on there is nobody else who would answer on this connection.
+    Frames(fn(u32) -> Vec<u8>),
+    FramesForever(fn(u32) -> Vec<u8>),
+    /// End this stream of HTTP/2 with this error; others go on.
+    ResetStream(u32),
+    Trailers(&'static [(&'static str, &'static str)]),
+    /// An interim response of HTTP/2 with this status.
+    Interim(u16),
+    /// Say that this connection of HTTP/2 takes no more streams, and answer those that there are.
+    GoAway,
+}
+
+/// What a fault is a fault of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Bytes of HTTP/1.1; over HTTP/2, what of it can be said there.
+    Bytes,
+    /// A stream of HTTP/2.
+    Stream,
+    /// A connection of HTTP/2.
+    Connection,
+}
+
+impl Fault {
+    pub fn scope(&self) -> Scope {
+        let has = |is_such: fn(&Step) -> bool| self.steps.iter().any(is_such);
+        if has(|step| matches!(step, Step::Frames(_) | Step::FramesForever(_))) {
+            Scope::Connection
+        } else if self.name.starts_with("h2-") {
+            Scope::Stream
+        } else {
+            Scope::Bytes
+        }
+    }
 }
 
 impl Step {
-    pub(super) fn ends_connection(self) -> bool {
-        matches!(self, Step::Hang | Step::Close | Step::Reset)
+    pub(crate) fn ends_connection(self) -> bool {
+        matches!(self, Step::Hang | Step::Close | Step::Cut | Step::Reset)
     }
 
     /// Whether a client may take the answer for complete before the step is done.
-    pub(super) fn may_complete(self, rest: &[Step]) -> bool {
-        let is_finite = matches!(self, Step::Send(_) | Step::Make(_) | Step::Times(..) | Step::Close | Step::Reset);
-        is_finite && rest.iter().all(|step| matches!(step, Step::Pause | Step::AwaitNext | Step::Close | Step::Reset))
+    pub(crate) fn may_complete(self, rest: &[Step]) -> bool {
+        let is_finite = !matches!(self, Step::Forever(_) | Step::FramesForever(_) | Step::Drip(_) | Step::Hang);
+        is_finite
+            && rest.iter().all(|step| {
+                matches!(
+                    step,
+                    Step::Pause
+                        | Step::AwaitNext
+                        | Step::Close
+                        | Step::Cut
+                        | Step::Reset
+                        | Step::ResetStream(_)
+                        | Step::Trailers(_)
+                )
+            })
     }
 }

@@ -7,9 +7,12 @@
 mod connection;
 mod content;
 mod fault;
+mod frames;
 mod framing;
 mod head;
+mod http2;
 pub(crate) mod play;
+mod redirect;
 pub(crate) mod table;
 
-pub(crate) use self::fault::Fault;
+pub(crate) use self::fault::{Fault, Scope, Step};

@@ -5,22 +5,28 @@ use std::time::Duration;
 
 use super::fault::{Fault, Step};
 use crate::connection::Connection;
-use crate::exchange::{After, Exchange};
+use crate::exchange::After;
+use crate::in_progress::InProgress;
 
-const DRIP_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const DRIP_INTERVAL: Duration = Duration::from_secs(1);
 /// A reset may overtake what was sent before it; nothing tells us when the client has read that.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// Bytes of repeated pieces that are sent at once.
 const BLOCK_BYTES: usize = 16 * 1024;
 
-/// Answers by the steps of `fault`.
-pub(crate) async fn play(mut exchange: Exchange<'_, '_>, fault: &Fault) -> io::Result<After> {
+/// Answers by the steps of `fault`; `stream` is the one that asked for it, over HTTP/2.
+pub(crate) async fn play(
+    connection: &mut Connection<'_>,
+    in_progress: &mut InProgress,
+    fault: &Fault,
+    stream: u32,
+) -> io::Result<After> {
     let mut steps = fault.steps;
     while let Some((step, rest)) = steps.split_first() {
         if step.may_complete(rest) {
-            exchange.in_progress.end();
+            in_progress.end();
         }
-        take(exchange.connection, *step).await?;
+        take(connection, *step, stream).await?;
         if step.ends_connection() {
             return Ok(After::Ended);
         }
@@ -29,7 +35,8 @@ pub(crate) async fn play(mut exchange: Exchange<'_, '_>, fault: &Fault) -> io::R
     Ok(After::Answered)
 }
 
-async fn take(connection: &mut Connection<'_>, step: Step) -> io::Result<()> {
+/// Takes one step.
+pub(crate) async fn take(connection: &mut Connection<'_>, step: Step, stream: u32) -> io::Result<()> {
     match step {
         Step::Send(bytes) => connection.send(bytes).await,
         Step::Make(make) => connection.send(&make()?[..]).await,
@@ -41,12 +48,9 @@ async fn take(connection: &mut Connection<'_>, step: Step) -> io::Result<()> {
             }
             connection.send(&block[..(count % per_block) * bytes.len()]).await
         }
-        Step::Forever(bytes) => {
-            let block = bytes.repeat((BLOCK_BYTES / bytes.len()).max(1));
-            loop {
-                connection.send(&block[..]).await?;
-            }
-        }
+        Step::Forever(bytes) => send_forever(connection, bytes).await,
+        Step::Frames(frames) => connection.send(&frames(stream)[..]).await,
+        Step::FramesForever(frames) => send_forever(connection, &frames(stream)).await,
         Step::Drip(bytes) => {
             for byte in bytes.chunks(1) {
                 connection.send(byte).await?;
@@ -58,6 +62,16 @@ async fn take(connection: &mut Connection<'_>, step: Step) -> io::Result<()> {
         Step::AwaitNext => connection.await_next().await,
         Step::Hang => connection.hang().await,
         Step::Close => connection.close().await,
+        Step::Cut => connection.cut().await,
         Step::Reset => connection.reset(),
+        // Played for their stream alone, by whoever has it.
+        Step::ResetStream(_) | Step::Trailers(_) | Step::Interim(_) | Step::GoAway => Ok(()),
+    }
+}
+
+async fn send_forever(connection: &mut Connection<'_>, bytes: &[u8]) -> io::Result<()> {
+    let block = bytes.repeat((BLOCK_BYTES / bytes.len()).max(1));
+    loop {
+        connection.send(&block[..]).await?;
     }
 }

@@ -1,9 +1,17 @@
 //! All faults.
 
 use super::fault::Fault;
-use super::{connection, content, framing, head};
+use super::{connection, content, framing, head, http2, redirect};
 
-const TABLES: [&[Fault]; 4] = [connection::FAULTS, framing::FAULTS, head::FAULTS, content::FAULTS];
+const TABLES: [&[Fault]; 7] = [
+    connection::FAULTS,
+    framing::FAULTS,
+    head::FAULTS,
+    content::FAULTS,
+    redirect::FAULTS,
+    http2::STREAM_FAULTS,
+    http2::CONNECTION_FAULTS,
+];
 
 /// Every fault, in the order of the list at `/`.
 pub(crate) fn all() -> impl Iterator<Item = &'static Fault> {

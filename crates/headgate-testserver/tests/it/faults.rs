@@ -32,6 +32,19 @@ const KEPT: &[(&str, &[u8])] = &[
     ("not-gzip", b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 13\r\n\r\nHello, World!"),
     ("empty-gzip", b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 0\r\n\r\n"),
     ("unknown-encoding", b"HTTP/1.1 200 OK\r\nContent-Encoding: rot13\r\nContent-Length: 13\r\n\r\nUryyb, Jbeyq!"),
+    ("redirect-loop", b"HTTP/1.1 302 Found\r\nLocation: /fault/redirect-loop\r\nContent-Length: 0\r\n\r\n"),
+    ("redirect-without-location", b"HTTP/1.1 302 Found\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("redirect-to-nothing", b"HTTP/1.1 302 Found\r\nLocation:\r\nContent-Length: 0\r\n\r\n"),
+    ("redirect-broken", b"HTTP/1.1 302 Found\r\nLocation: http://[::1/\r\nContent-Length: 0\r\n\r\n"),
+    ("redirect-other-scheme", b"HTTP/1.1 302 Found\r\nLocation: ftp://localhost/hello\r\nContent-Length: 0\r\n\r\n"),
+    (
+        "redirect-two-locations",
+        b"HTTP/1.1 302 Found\r\nLocation: /hello\r\nLocation: /world\r\nContent-Length: 0\r\n\r\n",
+    ),
+    (
+        "redirect-corrupt-body",
+        b"HTTP/1.1 302 Found\r\nLocation: /hello\r\nContent-Encoding: gzip\r\nContent-Length: 13\r\n\r\nHello, World!",
+    ),
 ];
 
 /// Sent; then the connection ends in order.
@@ -39,6 +52,7 @@ const CLOSED: &[(&str, &[u8])] = &[
     ("refuse", b""),
     ("close-mid-headers", b"HTTP/1.1 200 OK\r\nContent-Type: te"),
     ("close-after-response", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"),
+    ("cut-mid-stream", b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nHello, World!"),
     ("content-length-too-long", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nHello, World!"),
     ("conflicting-content-lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 13\r\n\r\nHello, World!"),
     ("negative-content-length", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nHello, World!"),
@@ -84,6 +98,7 @@ const HANGING: &[(&str, &[u8])] = &[
     ("hang-before-headers", b""),
     ("hang-mid-headers", b"HTTP/1.1 200 OK\r\nContent-Type: te"),
     ("hang-mid-body", b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello"),
+    ("redirect-hang-mid-body", b"HTTP/1.1 302 Found\r\nLocation: /hello\r\nContent-Length: 13\r\n\r\nHello"),
 ];
 
 /// The first is sent once, the second again and again.
@@ -130,6 +145,8 @@ const OTHERS: &[&str] = &[
     "brotli-window",
     "zstd-windows",
     "deflated-nothing",
+    "redirect-coded-body",
+    "redirect-drip",
 ];
 
 const SOUND: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!";
@@ -147,6 +164,11 @@ fn listed_faults(list: &Response) -> Vec<String> {
     names.filter(|name| *name != "NAME").map(str::to_owned).collect()
 }
 
+/// Those that HTTP/1.1 has; `http2.rs` has the others.
+fn of_http_1(listed: &[String]) -> impl Iterator<Item = &str> {
+    listed.iter().map(String::as_str).filter(|name| !name.starts_with("h2-"))
+}
+
 #[test]
 fn every_fault_is_in_one_table() {
     let server = start();
@@ -155,7 +177,7 @@ fn every_fault_is_in_one_table() {
     let mut tested: Vec<&str> =
         tables.chain(ENDLESS.iter().map(|(name, ..)| *name)).chain(OTHERS.iter().copied()).collect();
     tested.sort_unstable();
-    let mut expected: Vec<&str> = listed.iter().map(String::as_str).collect();
+    let mut expected: Vec<&str> = of_http_1(&listed).collect();
     expected.sort_unstable();
     assert_eq!(expected, tested);
 }
@@ -246,11 +268,12 @@ fn endless_faults_repeat_the_same_bytes() {
 #[test]
 fn dripping_bytes_come_one_by_one_and_end_when_the_client_closes() {
     let server = start();
-    for (name, at_once) in [("drip", &b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n"[..]), ("drip-headers", b"")] {
+    let redirect = b"HTTP/1.1 302 Found\r\nLocation: /hello\r\nContent-Length: 13\r\n\r\nH";
+    let sound_head = SOUND.len() - "ello, World!".len();
+    for (name, start) in [("drip", &SOUND[..sound_head]), ("drip-headers", b"H"), ("redirect-drip", redirect)] {
         let mut client = Client::connect(&server);
         ask(&mut client, name);
-        let start = client.exactly(at_once.len() + 1);
-        assert!(SOUND.starts_with(&start), "{name}: {}", shown(&start));
+        assert_eq!(shown(start), shown(&client.exactly(start.len())), "{name}");
         client.close_sending_half();
         // The next byte may have been on its way; twelve seconds' worth of them cannot.
         assert!(client.until_end().len() <= 1, "{name}");
@@ -326,6 +349,26 @@ fn bad_content_is_framed_well_and_said_to_be_encoded() {
     plain.clear();
     flate2::read::DeflateDecoder::new(&raw.body[..]).read_to_end(&mut plain).expect("deflate");
     assert_eq!(sample, plain);
+}
+
+#[test]
+fn a_redirect_can_have_a_large_body_that_is_sound() {
+    let server = start();
+    let answer = Client::connect(&server).get("/fault/redirect-coded-body");
+    assert_eq!(Some("/hello"), answer.field("Location"));
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(&answer.body[..]).read_to_end(&mut plain).expect("gzip");
+    assert_eq!(4 * 1024 * 1024, plain.len());
+}
+
+#[test]
+fn a_fault_of_http_2_is_not_one_over_http_1() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    let listed = listed_faults(&client.get("/"));
+    for name in listed.iter().filter(|name| name.starts_with("h2-")) {
+        assert!(client.get(&format!("/fault/{name}")).head.starts_with("HTTP/1.1 501 Not Implemented\r\n"), "{name}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use headgate_testserver::{Config, Server};
 use serde_json::{Value, json};
 
 use crate::client::{Client, start};
@@ -148,6 +149,114 @@ fn redirects_count_down_to_the_default_answer() {
         next.clone_into(&mut path);
     }
     assert_eq!("Hello, World!", client.get(&path).text());
+}
+
+#[test]
+fn redirects_name_the_next_url_in_each_way() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    let absolute = "http://localhost/absolute-redirect/1";
+    for (path, expected) in [("/relative-redirect/2", "1"), ("/absolute-redirect/2", absolute)] {
+        let answer = client.get(path);
+        assert_eq!((true, Some(expected)), (answer.head.starts_with("HTTP/1.1 302 "), answer.field("Location")));
+    }
+    let answer = client.get("/redirect-to?url=http%3A%2F%2Fother%3A1%2Fa%3Fb%3Dc&status_code=308");
+    assert!(answer.head.starts_with("HTTP/1.1 308 Permanent Redirect\r\n"), "{}", answer.head);
+    assert_eq!(Some("http://other:1/a?b=c"), answer.field("Location"));
+    for query in ["", "?url=/x&status_code=200", "?url=/x&status_code=x", "?url=%0D%0AX:+1"] {
+        assert!(client.get(&format!("/redirect-to{query}")).head.starts_with("HTTP/1.1 400 "), "{query}");
+    }
+}
+
+#[test]
+fn headers_of_the_answer_are_those_that_were_asked_for() {
+    let server = start();
+    let answer =
+        Client::connect(&server).get("/response-headers?X-One=1&Set-Cookie=a%3Db%3B+Path%3D%2F&bad%0D%0A=1&X-One=2");
+    assert_eq!("Hello, World!", answer.text());
+    assert!(answer.head.ends_with("\r\nX-One: 1\r\nSet-Cookie: a=b; Path=/\r\nX-One: 2\r\n\r\n"), "{}", answer.head);
+}
+
+#[test]
+fn cookies_are_shown_set_and_deleted() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    client.send("GET /cookies HTTP/1.1\r\nCookie: a=1; b=x=y\r\ncookie: c=3\r\n\r\n");
+    let shown: Value = serde_json::from_str(client.response().text()).expect("JSON");
+    assert_eq!(json!({"cookies": {"a": "1", "b": "x=y", "c": "3"}}), shown);
+    let set = client.get("/cookies/set?a=1&b=2");
+    assert_eq!(Some("/cookies"), set.field("Location"));
+    assert!(set.head.contains("Set-Cookie: a=1; Path=/; HttpOnly\r\nSet-Cookie: b=2; Path=/; HttpOnly\r\n"));
+    assert!(client.get("/cookies/delete?a").head.contains("Set-Cookie: a=; Path=/; Expires="));
+}
+
+#[test]
+fn who_sends_user_and_password_is_let_in() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    client.send("GET /basic-auth/user/pass%20word HTTP/1.1\r\nAuthorization: Basic dXNlcjpwYXNzIHdvcmQ=\r\n\r\n");
+    assert_eq!(r#"{"authenticated":true,"user":"user"}"#, client.response().text());
+    let refused = client.get("/basic-auth/user/pass");
+    assert!(refused.head.starts_with("HTTP/1.1 401 ") && refused.field("WWW-Authenticate").is_some());
+}
+
+#[test]
+fn a_part_is_the_same_bytes_as_in_the_whole() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    let whole = client.get("/range/200000");
+    assert!(whole.head.starts_with("HTTP/1.1 200 ") && whole.body == client.get("/bytes/200000").body);
+    for (asked, range) in [("0-0", 0..1), ("70000-140000", 70_000..140_001), ("-5", 199_995..200_000)] {
+        client.send(format!("GET /range/200000 HTTP/1.1\r\nRange: bytes={asked}\r\n\r\n"));
+        let part = client.response();
+        assert!(part.head.starts_with("HTTP/1.1 206 Partial Content\r\n"), "{}", part.head);
+        assert_eq!(
+            Some(format!("bytes {}-{}/200000", range.start, range.end - 1).as_str()),
+            part.field("Content-Range")
+        );
+        assert!(whole.body[range] == part.body, "{asked}");
+    }
+    client.send("GET /range/10 HTTP/1.1\r\nRange: bytes=10-\r\n\r\n");
+    let none = client.response();
+    assert!(none.head.starts_with("HTTP/1.1 416 ") && none.field("Content-Range") == Some("bytes */10"));
+}
+
+#[test]
+fn what_a_coding_holds_is_the_request() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    let zlib = read(flate2::read::ZlibDecoder::new(&client.get("/deflate?x").body[..]));
+    let echo: Value = serde_json::from_slice(&zlib).expect("JSON");
+    assert_eq!(json!("/deflate?x"), echo["path"]);
+    assert_eq!(zlib.len() - 1, read(flate2::read::GzDecoder::new(&client.get("/gzip?xx").body[..])).len() + 1);
+}
+
+#[test]
+fn a_drip_takes_its_time_and_is_whole() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    let asked = Instant::now();
+    let answer = client.get("/drip?numbytes=10&duration=0.05&code=404");
+    assert!(answer.head.starts_with("HTTP/1.1 404 ") && answer.body == client.get("/bytes/10").body);
+    // Nine pauses of ten: none comes before the first byte.
+    assert!(asked.elapsed() >= Duration::from_millis(45));
+    assert!(client.get("/drip?numbytes=0").head.starts_with("HTTP/1.1 400 "));
+}
+
+#[test]
+fn robots_are_told_what_the_server_was_told() {
+    let text = Client::connect(&start()).get("/robots.txt");
+    assert_eq!("User-agent: *\nDisallow: /deny\n", text.text());
+    for (path, line) in [("/base64/SGVsbG8=", "HTTP/1.1 200 OK"), ("/status/503", "HTTP/1.1 503 Service Unavailable")] {
+        let config = Config { robots: Some(path.to_owned()), ..Config::default() };
+        let server = Server::start(config).expect("a free port");
+        let answer = Client::connect(&server).get("/robots.txt");
+        assert_eq!(Some(line), answer.head.lines().next());
+        assert_eq!(path == "/status/503", answer.text() != "Hello");
+    }
+    let error =
+        Server::start(Config { robots: Some("/status/x".to_owned()), ..Config::default() }).expect_err("no path");
+    assert!(error.to_string().starts_with("robots /status/x: must be another path"), "{error}");
 }
 
 #[test]

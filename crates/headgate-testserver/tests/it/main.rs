@@ -4,6 +4,7 @@ mod client;
 mod default_answer;
 mod faults;
 mod helpers;
+mod http2;
 mod lifecycle;
 mod limits;
 mod statistics;

@@ -1,10 +1,9 @@
 //! Which codings were applied to a body.
 
-use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 
 /// How many codings may be applied one over the other.
-const MAX_CODINGS: usize = 5;
+pub(super) const MAX_CODINGS: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
@@ -14,26 +13,53 @@ pub(super) enum Coding {
     Zstd,
 }
 
-/// The codings of a response, in the order in which they were applied; none where one is unknown to us: then the body stays
-/// as it came.
-pub(super) fn codings(headers: &Headers) -> Result<Vec<Coding>, Failure> {
-    let mut codings = Vec::new();
-    for value in headers.get_all("content-encoding") {
-        for name in value.split(|byte| *byte == b',') {
-            let coding = match name.trim_ascii().to_ascii_lowercase().as_slice() {
+/// The codings of a response, in the order in which they were applied.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Codings {
+    /// Separated by commas.
+    names: String,
+    pub(super) undoing: Undoing,
+}
+
+/// Whether they can be undone.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Undoing {
+    Known(Vec<Coding>),
+    /// One of them is unknown to us: then the body stays as it came.
+    Unknown,
+    TooMany,
+}
+
+impl Codings {
+    pub fn of(headers: &Headers) -> Self {
+        let (mut names, mut known, mut is_known) = (String::new(), Vec::new(), true);
+        let values = headers.get_all("content-encoding").flat_map(|value| value.split(|byte| *byte == b','));
+        for name in values.map(|name| name.trim_ascii().to_ascii_lowercase()) {
+            let coding = match name.as_slice() {
                 b"" | b"identity" => continue,
-                b"gzip" | b"x-gzip" => Coding::Gzip,
-                b"deflate" => Coding::Deflate,
-                b"br" => Coding::Brotli,
-                b"zstd" => Coding::Zstd,
-                _ => return Ok(Vec::new()),
+                b"gzip" | b"x-gzip" => Some(Coding::Gzip),
+                b"deflate" => Some(Coding::Deflate),
+                b"br" => Some(Coding::Brotli),
+                b"zstd" => Some(Coding::Zstd),
+                _ => None,
             };
-            if codings.len() == MAX_CODINGS {
-                let message = format!("more than {MAX_CODINGS} layers of content codings");
-                return Err(Failure::new(ErrorKind::Decode, message));
+            if !names.is_empty() {
+                names.push_str(", ");
             }
-            codings.push(coding);
+            names.push_str(&String::from_utf8_lossy(&name));
+            is_known &= coding.is_some();
+            known.extend(coding);
         }
+        let undoing = match known.len() {
+            _ if !is_known => Undoing::Unknown,
+            ..=MAX_CODINGS => Undoing::Known(known),
+            _ => Undoing::TooMany,
+        };
+        Self { names, undoing }
     }
-    Ok(codings)
+
+    /// `None`: there are none.
+    pub fn names(self) -> Option<Box<str>> {
+        (!self.names.is_empty()).then(|| self.names.into())
+    }
 }

@@ -71,10 +71,16 @@ struct Passing<'a> {
 
 impl Read for Passing<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
+        let within = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        // Up to the cap, everything passes; whether there is more is found out by a byte that does not.
+        let is_over = within == 0 && !buffer.is_empty();
+        let read = self.inner.read(if is_over { &mut buffer[..1] } else { &mut buffer[..within] })?;
         let passed = read as u64;
         self.meter.pass(passed)?;
-        self.left = self.left.checked_sub(passed).ok_or_else(|| self.meter.stop(Stop::TooLarge))?;
+        if is_over && read > 0 {
+            return Err(self.meter.stop(Stop::TooLarge));
+        }
+        self.left -= passed;
         let kept = passed.min(self.window);
         self.window -= kept;
         if kept > 0 {

@@ -20,21 +20,19 @@ pub mod pool;
 mod tests;
 
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
+use std::io;
 use std::panic::resume_unwind;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use self::coding::{Coding, codings};
+pub use self::coding::Codings;
+use self::coding::{Coding, MAX_CODINGS, Undoing};
 use self::layers::undo_all;
 use self::meter::{Bounds, Meter, Stop};
 use self::pool::{Length, Pool};
 use crate::http::deadline::{Deadline, OwnWait};
 use crate::model::error::{ErrorKind, Failure};
-use crate::model::headers::Headers;
 use crate::model::memory::Reservation;
 use crate::model::message::OptionName;
 use crate::model::outcome::Body;
@@ -60,19 +58,45 @@ pub struct Decoder {
     scratch: RefCell<Vec<u8>>,
 }
 
+/// How far a body is decoded.
+#[derive(Debug, Clone, Copy)]
+pub struct Undo {
+    /// What may come out.
+    pub max_bytes: u64,
+    /// More than that is cut off, and no failure.
+    pub truncates: bool,
+    /// The body was cut off as it came.
+    pub is_cut: bool,
+}
+
+/// What decoding came to.
+#[derive(Debug)]
+pub struct Undone {
+    /// Decoded, or as it came.
+    pub body: Body,
+    /// The codings that it still has.
+    pub left: Option<Box<str>>,
+    /// `body` is the beginning of a longer one.
+    pub truncated: bool,
+    pub failure: Option<Failure>,
+}
+
 /// A body that is being decoded, and the memory set aside for it: at least its own.
 #[derive(Debug)]
 struct Encoded {
     codings: Vec<Coding>,
     bytes: Vec<u8>,
     reservation: Reservation,
-    max_bytes: u64,
+    undo: Undo,
 }
 
 /// What a piece of work came to.
 enum Piece {
-    Done(Body),
-    Failed(Failure),
+    Done {
+        body: Body,
+        truncated: bool,
+    },
+    Failed(Encoded, Failure),
     /// It is more than that. To be begun again.
     Unfinished(Encoded),
     /// As [`Piece::Unfinished`], with so much memory in all.
@@ -84,35 +108,39 @@ impl Decoder {
         Self { pool, scratch: RefCell::default() }
     }
 
-    /// Undoes the content codings that `headers` name.
-    ///
-    /// # Errors
-    /// `body_too_large`: what comes out passes `max_bytes`. `decode`: the body is not in that coding, or is cut off.
+    /// Undoes these content codings. What fails leaves the body as it came, with its failure:
+    /// `body_too_large`: what comes out is more than it may be. `decode`: the body is not in that coding, or is cut off.
     /// `timeout`: it is not done by the deadline, which is moved on by waiting for memory or a thread.
     ///
     /// Cancelling it drops the body; a thread that is at it notices soon, and drops it then.
-    pub async fn decode(
-        &self,
-        headers: &Headers,
-        body: Body,
-        max_bytes: u64,
-        deadline: &mut Deadline,
-    ) -> Result<Body, Failure> {
-        let codings = codings(headers)?;
-        if body.bytes.is_empty() || codings.is_empty() {
-            return Ok(body);
+    pub async fn decode(&self, codings: Codings, body: Body, undo: Undo, deadline: &mut Deadline) -> Undone {
+        let known = match &codings.undoing {
+            Undoing::Known(known) => known.clone(),
+            Undoing::Unknown => return Undone { body, left: codings.names(), truncated: undo.is_cut, failure: None },
+            Undoing::TooMany => {
+                let message = format!("more than {MAX_CODINGS} layers of content codings");
+                let failure = Some(Failure::new(ErrorKind::Decode, message));
+                return Undone { body, left: codings.names(), truncated: false, failure };
+            }
+        };
+        if body.bytes.is_empty() || known.is_empty() {
+            return Undone { body, left: None, truncated: undo.is_cut, failure: None };
         }
         let Body { bytes, reservation } = body;
-        let mut encoded = Encoded { codings, bytes, reservation, max_bytes };
+        let mut encoded = Encoded { codings: known, bytes, reservation, undo };
         let mut length = encoded.likely_length();
         loop {
             let piece = match length {
                 None => self.at_once(encoded, deadline.at()),
-                Some(length) => self.in_pool(length, encoded, deadline).await?,
+                Some(length) => self.in_pool(length, encoded, deadline).await,
             };
             encoded = match piece {
-                Piece::Done(body) => return Ok(body),
-                Piece::Failed(failure) => return Err(failure),
+                Piece::Done { body, truncated } => return Undone { body, left: None, truncated, failure: None },
+                Piece::Failed(Encoded { bytes, mut reservation, .. }, failure) => {
+                    reservation.shrink_to(bytes.capacity() as u64);
+                    let body = Body { bytes, reservation };
+                    return Undone { body, left: codings.names(), truncated: false, failure: Some(failure) };
+                }
                 Piece::Unfinished(encoded) => {
                     length = Some(if length.is_none() { Length::Short } else { Length::Long });
                     encoded
@@ -137,7 +165,7 @@ impl Decoder {
         // What is taken here is taken once for each worker.
         let meter = Rc::new(Meter::new(bounds, by, &|| true, Reservation::default(), 0));
         match encoded.undo_into(&meter, &mut scratch) {
-            Ok(()) => {
+            Ok(truncated) => {
                 let length = scratch.len() as u64;
                 let lacking = length.saturating_sub(encoded.reservation.bytes());
                 if lacking > 0 && !encoded.reservation.try_grow(lacking) {
@@ -145,15 +173,16 @@ impl Decoder {
                 }
                 drop(std::mem::take(&mut encoded.bytes));
                 encoded.reservation.shrink_to(length);
-                Piece::Done(Body { bytes: scratch.to_vec(), reservation: encoded.reservation })
+                Piece::Done { body: Body { bytes: scratch.to_vec(), reservation: encoded.reservation }, truncated }
             }
-            Err(Undone::Failed(failure)) => Piece::Failed(failure),
+            Err(Stopped::Failed(failure)) => Piece::Failed(encoded, failure),
             Err(_) => Piece::Unfinished(encoded),
         }
     }
 
-    /// Has a thread decode it, as far as its length allows and memory reaches. Until it is begun, its time does not run.
-    async fn in_pool(&self, length: Length, encoded: Encoded, deadline: &mut Deadline) -> Result<Piece, Failure> {
+    /// Has a thread decode it, as far as its length allows and memory reaches. Until it is begun, its time does not run; from
+    /// then on the thread looks at the clock with each piece that passes, and gives the body back when its time is over.
+    async fn in_pool(&self, length: Length, encoded: Encoded, deadline: &mut Deadline) -> Piece {
         let (by, since) = (deadline.at(), Instant::now());
         let mut brought = self.pool.run(length, move |begun, is_wanted: &dyn Fn() -> bool| {
             encoded.decode(length, by + begun.saturating_duration_since(since), is_wanted)
@@ -161,22 +190,16 @@ impl Decoder {
         if let Ok(begun) = (&mut brought.begun).await {
             deadline.excuse(OwnWait::Decoder, begun.saturating_duration_since(since));
         }
-        let ended = poll_fn(|cx| match Pin::new(&mut brought.ended).poll(cx) {
-            Poll::Ready(ended) => Poll::Ready(Some(ended)),
-            Poll::Pending if deadline.poll_passed(cx) => Poll::Ready(None),
-            Poll::Pending => Poll::Pending,
-        });
-        match ended.await {
-            Some(Ok(Ok(piece))) => Ok(piece),
+        match (&mut brought.ended).await.expect("a thread replies, if with its panic") {
+            Ok(piece) => piece,
             // As if the lane itself had panicked: that ends the run.
-            Some(Ok(Err(panic))) => resume_unwind(panic),
-            Some(Err(_)) | None => Err(timed_out()),
+            Err(panic) => resume_unwind(panic),
         }
     }
 }
 
-/// Why there is no body.
-enum Undone {
+/// Why there is no decoded body.
+enum Stopped {
     Failed(Failure),
     PieceEnded,
     NoMemory { needed: u64 },
@@ -211,43 +234,48 @@ impl Encoded {
         let undone = self.undo_into(&meter, &mut decoded);
         self.reservation = Rc::into_inner(meter).expect("its layers are gone").into_reservation();
         match undone {
-            Ok(()) => {
+            Ok(truncated) => {
                 drop(self.bytes);
                 decoded.shrink_to_fit();
                 self.reservation.shrink_to(decoded.capacity() as u64);
-                Piece::Done(Body { bytes: decoded, reservation: self.reservation })
+                Piece::Done { body: Body { bytes: decoded, reservation: self.reservation }, truncated }
             }
-            Err(Undone::Failed(failure)) => Piece::Failed(failure),
+            Err(Stopped::Failed(failure)) => Piece::Failed(self, failure),
             Err(undone) => {
                 drop(decoded);
                 self.reservation.shrink_to(held);
                 match undone {
                     // What is left to do is not known: twice as much each time is not much more often than needed. Who asks
                     // for more than there is in all is let through one at a time: not before it must be.
-                    Undone::NoMemory { needed } => Piece::NoMemory(self, (needed * 2).min(limit.max(needed))),
+                    Stopped::NoMemory { needed } => Piece::NoMemory(self, (needed * 2).min(limit.max(needed))),
                     _ => Piece::Unfinished(self),
                 }
             }
         }
     }
 
-    fn undo_into(&self, meter: &Rc<Meter<'_>>, output: &mut Vec<u8>) -> Result<(), Undone> {
-        let undone = undo_all(&self.codings, &self.bytes, self.max_bytes, meter, output);
+    /// Whether what comes out is cut off.
+    fn undo_into(&self, meter: &Rc<Meter<'_>>, output: &mut Vec<u8>) -> Result<bool, Stopped> {
+        let Undo { max_bytes, truncates, is_cut } = self.undo;
+        let undone = undo_all(&self.codings, &self.bytes, max_bytes, meter, output);
         Err(match (meter.stopped(), undone) {
-            (None, Ok(())) => return Ok(()),
+            (None, Ok(())) => return Ok(is_cut),
+            // Its end is missing because we did not want it.
+            (None, Err(error)) if is_cut && error.kind() == io::ErrorKind::UnexpectedEof => return Ok(true),
+            (Some(Stop::TooLarge), _) if truncates => return Ok(true),
             (None, Err(error)) => {
                 let message = format!("the body is not in the content coding it claims: {error}");
-                Undone::Failed(Failure::new(ErrorKind::Decode, message))
+                Stopped::Failed(Failure::new(ErrorKind::Decode, message))
             }
             (Some(Stop::TooLarge), _) => {
                 let reason = Reason::new("the body is larger than it may be when it is decoded");
-                let detail = format!("more, where {} bytes are allowed", self.max_bytes);
+                let detail = format!("more, where {max_bytes} bytes are allowed");
                 let failure = Failure::new(ErrorKind::BodyTooLarge, reason.with(detail));
-                Undone::Failed(failure.with_option(OptionName::MaxBodyBytes))
+                Stopped::Failed(failure.with_option(OptionName::MaxBodyBytes))
             }
-            (Some(Stop::TimedOut), _) => Undone::Failed(timed_out()),
-            (Some(Stop::PieceEnded), _) => Undone::PieceEnded,
-            (Some(Stop::NoMemory { needed }), _) => Undone::NoMemory { needed },
+            (Some(Stop::TimedOut), _) => Stopped::Failed(timed_out()),
+            (Some(Stop::PieceEnded), _) => Stopped::PieceEnded,
+            (Some(Stop::NoMemory { needed }), _) => Stopped::NoMemory { needed },
         })
     }
 }

@@ -1,11 +1,14 @@
+use std::future::{Future, poll_fn};
 use std::io::Write;
 use std::sync::mpsc;
+use std::task::Poll;
 use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
 use super::*;
+use crate::model::headers::Headers;
 use crate::model::memory::MemoryBudget;
 
 fn gzip(data: &[u8]) -> Vec<u8> {
@@ -28,20 +31,35 @@ fn on_event_loop<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().expect("an event loop").block_on(future)
 }
 
-fn named(coding: &str) -> Headers {
-    Headers::from_iter([("Content-Encoding", coding.as_bytes())])
+fn named(coding: &str) -> Codings {
+    Codings::of(&Headers::from_iter([("Content-Encoding", coding.as_bytes())]))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "who calls it makes it")]
 fn decoded(coding: &str, bytes: Vec<u8>, max_bytes: u64) -> Result<Vec<u8>, ErrorKind> {
-    decoded_by(coding, bytes, max_bytes, Instant::now() + Duration::from_secs(60))
+    decoded_by(coding, &bytes, max_bytes, Instant::now() + Duration::from_secs(60))
 }
 
-fn decoded_by(coding: &str, bytes: Vec<u8>, max_bytes: u64, by: Instant) -> Result<Vec<u8>, ErrorKind> {
+fn decoded_by(coding: &str, bytes: &[u8], max_bytes: u64, by: Instant) -> Result<Vec<u8>, ErrorKind> {
+    let undone = undone(coding, bytes.to_vec(), whole_up_to(max_bytes), by);
+    assert!(!undone.truncated);
+    let Some(failure) = undone.failure else { return Ok(undone.body.bytes) };
+    assert_eq!((Some(&*coding.to_ascii_lowercase()), true), (undone.left.as_deref(), bytes == undone.body.bytes));
+    Err(failure.kind)
+}
+
+fn whole_up_to(max_bytes: u64) -> Undo {
+    Undo { max_bytes, truncates: false, is_cut: false }
+}
+
+fn undone(coding: &str, bytes: Vec<u8>, undo: Undo, by: Instant) -> Undone {
     let body = Body { bytes, ..Body::default() };
-    on_event_loop(async {
-        let decoded = decoder().decode(&named(coding), body, max_bytes, &mut Deadline::new(by)).await;
-        decoded.map(|body| body.bytes).map_err(|failure| failure.kind)
-    })
+    on_event_loop(async { decoder().decode(named(coding), body, undo, &mut Deadline::new(by)).await })
+}
+
+/// What a decoder came to, or why it did not.
+fn came_to(undone: Undone) -> Result<Body, ErrorKind> {
+    undone.failure.map_or(Ok(undone.body), |failure| Err(failure.kind))
 }
 
 /// What decoding in one thread comes to with these bounds.
@@ -89,7 +107,7 @@ fn members_that_meet_at_the_end_of_a_buffer_are_all_read() {
 #[test]
 fn decoding_ends_with_its_time() {
     let by = Instant::now();
-    assert_eq!(Err(ErrorKind::Timeout), decoded_by("gzip", gzip(b"hello"), 1 << 20, by));
+    assert_eq!(Err(ErrorKind::Timeout), decoded_by("gzip", &gzip(b"hello"), 1 << 20, by));
 }
 
 #[test]
@@ -107,10 +125,51 @@ fn each_coding_is_undone() {
         ("zstd", zstd::encode_all(&*plain, 3).expect("memory")),
         ("gzip, br", brotli(&gzip(&plain))),
         ("identity", plain.clone()),
-        ("unheard-of", plain.clone()),
         ("gzip, gzip, gzip, gzip, gzip", gzip(&gzip(&gzip(&gzip(&gzip(&plain)))))),
     ] {
         assert_eq!(Ok(plain.clone()), decoded(coding, encoded, plain.len() as u64), "{coding}");
+    }
+}
+
+#[test]
+fn what_is_in_a_coding_that_we_do_not_know_stays_as_it_came_and_says_so() {
+    for coding in ["unheard-of", "gzip, unheard-of"] {
+        let undone = undone(coding, b"as it came".to_vec(), whole_up_to(100), Instant::now() + Duration::from_mins(1));
+        assert_eq!(
+            (&b"as it came"[..], Some(coding), None),
+            (&*undone.body.bytes, undone.left.as_deref(), undone.failure)
+        );
+    }
+}
+
+#[test]
+fn what_may_be_truncated_is_its_first_bytes_however_its_end_was_missed() {
+    let plain = large();
+    let by = Instant::now() + Duration::from_mins(1);
+    for (coding, encoded) in [
+        ("gzip", gzip(&plain)),
+        ("deflate", deflate(&plain)),
+        ("br", brotli(&plain)),
+        ("zstd", zstd::encode_all(&*plain, 3).expect("memory")),
+        ("br, gzip", gzip(&brotli(&plain))),
+    ] {
+        for max_bytes in [0, 1, 1000, encoded.len(), plain.len() - 1] {
+            let is_cut = encoded.len() > max_bytes;
+            let undo = Undo { max_bytes: max_bytes as u64, truncates: true, is_cut };
+            let undone = undone(coding, encoded[..encoded.len().min(max_bytes)].to_vec(), undo, by);
+            let length = undone.body.bytes.len();
+            // What came is bounded as well, and what one coding hands to the next: then it may be less.
+            assert!(
+                length == max_bytes || length < max_bytes && (is_cut || coding.contains(',')),
+                "{coding}: {length}"
+            );
+            assert!(plain.starts_with(&undone.body.bytes), "{coding}");
+            assert_eq!((true, None, None), (undone.truncated, undone.failure, undone.left), "{coding}");
+        }
+        let (cut, undo) = (encoded[..encoded.len() / 2].to_vec(), Undo { is_cut: true, ..whole_up_to(1 << 30) });
+        let undone = undone(coding, cut, undo, by);
+        assert!(plain.starts_with(&undone.body.bytes) && !undone.body.bytes.is_empty(), "{coding}");
+        assert_eq!((true, None), (undone.truncated, undone.failure), "{coding}");
     }
 }
 
@@ -194,6 +253,18 @@ fn a_window_that_brotli_would_fill_at_once_is_too_much_for_a_worker() {
 }
 
 #[test]
+fn windows_beyond_those_of_the_content_coding_are_refused_as_browsers_and_curl_do() {
+    let plain = large();
+    for (large_window, lgwin) in [(false, 24), (true, 24), (true, 30)] {
+        let params = ::brotli::enc::BrotliEncoderParams { large_window, lgwin, quality: 1, ..Default::default() };
+        let mut encoded = Vec::new();
+        ::brotli::BrotliCompress(&mut &*plain, &mut encoded, &params).expect("memory");
+        let expected = if large_window { Err(ErrorKind::Decode) } else { Ok(plain.clone()) };
+        assert!(expected == decoded("br", encoded, 1 << 30), "{large_window} {lgwin}");
+    }
+}
+
+#[test]
 fn windows_are_set_aside_before_they_are_there() {
     let plain = vec![0; 8 << 20];
     let five_times = (0..5).fold(plain.clone(), |inner, _| zstd::encode_all(&*inner, 3).expect("memory"));
@@ -239,8 +310,8 @@ fn a_body_waits_for_memory_holding_no_more_than_came_and_not_on_its_own_time() {
             let decoder = decoder();
             let by = Instant::now() + Duration::from_secs(60);
             let mut deadline = Deadline::new(by);
-            let (headers, body) = (named("gzip"), Body { bytes, reservation });
-            let mut decoding = Box::pin(decoder.decode(&headers, body, LIMIT, &mut deadline));
+            let body = Body { bytes, reservation };
+            let mut decoding = Box::pin(decoder.decode(named("gzip"), body, whole_up_to(LIMIT), &mut deadline));
             let waits = async {
                 while !somebody_waits(&budget, &mut within) {
                     tokio::task::yield_now().await;
@@ -255,7 +326,7 @@ fn a_body_waits_for_memory_holding_no_more_than_came_and_not_on_its_own_time() {
             drop((within, beyond));
             let body = decoding.await;
             let waited_for_memory = deadline.take_excused(OwnWait::Memory);
-            let body = body.expect("it is decoded");
+            let body = came_to(body).expect("it is decoded");
             assert!(body.bytes == plain);
             assert_eq!(body.bytes.capacity() as u64, body.reservation.bytes());
             assert!(waited_for_memory > Duration::ZERO);
@@ -267,20 +338,23 @@ fn a_body_waits_for_memory_holding_no_more_than_came_and_not_on_its_own_time() {
 }
 
 #[test]
-fn a_body_that_is_not_decoded_in_time_fails_at_once_and_its_thread_notices() {
+fn a_body_that_is_not_decoded_in_time_fails_and_is_given_back_as_it_came() {
     // Some 15 GiB would pass.
     let encoded = gzip(&gzip(&blocks_of_nothing(5_000_000)).repeat(1000));
     let budget = MemoryBudget::new(1 << 30);
     let mut reservation = budget.reservation();
     assert!(reservation.try_grow(encoded.len() as u64));
+    let length = encoded.len();
     let body = Body { bytes: encoded, reservation };
     let (alive, ended) = async_channel::bounded(1);
     on_event_loop(async {
         let by = Instant::now() + Duration::from_millis(50);
         let threads = Arc::new(Pool::new(1, alive));
-        let decoded =
-            Decoder::new(threads).decode(&named("zstd, gzip, gzip"), body, u64::MAX, &mut Deadline::new(by)).await;
-        assert_eq!(Err(ErrorKind::Timeout), decoded.map(|_| ()).map_err(|failure| failure.kind));
+        let (undo, mut deadline) = (whole_up_to(u64::MAX), Deadline::new(by));
+        let undone = Decoder::new(threads).decode(named("zstd, gzip, gzip"), body, undo, &mut deadline).await;
+        assert_eq!(length, undone.body.bytes.len());
+        assert_eq!(undone.body.bytes.capacity() as u64, undone.body.reservation.bytes());
+        assert_eq!(Some(ErrorKind::Timeout), came_to(undone).err());
     });
     assert!(ended.recv_blocking().is_err(), "the threads have ended with their pool");
     assert_eq!(0, budget.used());
@@ -308,13 +382,14 @@ fn decoded_after_its_deadline(time: Duration) -> Result<usize, ErrorKind> {
         let by = Instant::now() + time;
         let (mut deadline, mut same) = (Deadline::new(by), Deadline::new(by));
         let body = Body { bytes: stored(300_000), ..Body::default() };
-        let (headers, decoder) = (named("gzip"), Decoder::new(threads));
+        let decoder = Decoder::new(threads);
         let let_go = async {
             poll_fn(|cx| if same.poll_passed(cx) { Poll::Ready(()) } else { Poll::Pending }).await;
             drop(stuck);
         };
-        let (came_to, ()) = tokio::join!(decoder.decode(&headers, body, 1 << 20, &mut deadline), let_go);
-        let length = came_to.map(|body| body.bytes.len()).map_err(|failure| failure.kind)?;
+        let (came_to, ()) =
+            tokio::join!(decoder.decode(named("gzip"), body, whole_up_to(1 << 20), &mut deadline), let_go);
+        let length = self::came_to(came_to)?.bytes.len();
         let waited = deadline.take_excused(OwnWait::Decoder);
         assert!(waited > Duration::ZERO);
         assert_eq!(by + waited, deadline.at());
@@ -338,7 +413,8 @@ fn a_body_that_fits_the_budget_never_asks_for_more_than_that() {
         // Nobody else may overdraw.
         assert!(beyond.try_grow(limit + 1));
         assert!(another.try_grow_within(of_another) && reservation.try_grow_within(bytes.len() as u64));
-        let encoded = Encoded { codings: vec![Coding::Gzip], bytes: bytes.clone(), reservation, max_bytes: u64::MAX };
+        let encoded =
+            Encoded { codings: vec![Coding::Gzip], bytes: bytes.clone(), reservation, undo: whole_up_to(u64::MAX) };
         let by = Instant::now() + Duration::from_secs(60);
         let Piece::NoMemory(_, asked) = encoded.decode(Length::Long, by, &|| true) else {
             panic!("there is no room for it in {limit}");
@@ -355,8 +431,12 @@ fn a_body_that_fits_the_budget_never_asks_for_more_than_that() {
 #[test]
 fn what_is_behind_a_gzip_body_is_not_taken_for_its_length() {
     let length = |bytes: Vec<u8>| {
-        let encoded =
-            Encoded { codings: vec![Coding::Gzip], bytes, reservation: Reservation::default(), max_bytes: u64::MAX };
+        let encoded = Encoded {
+            codings: vec![Coding::Gzip],
+            bytes,
+            reservation: Reservation::default(),
+            undo: whole_up_to(u64::MAX),
+        };
         encoded.likely_length()
     };
     assert_eq!(None, length(gzip(b"hello")));

@@ -1,41 +1,54 @@
-//! A connection to an origin: name, TCP by the rules of Happy Eyeballs, TLS.
+//! A connection to a host: its addresses or those of a proxy, TCP, the proxy's consent, TLS.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rustls::ClientConfig;
-use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::time::{timeout, timeout_at};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+use tokio::time::timeout_at;
+use tokio_socks::TargetAddr;
 
+use crate::http::dial::ask_proxy::AskProxy;
+use crate::http::dial::handshake::Handshake;
+use crate::http::dial::proxy::{Proxy, Scheme};
+use crate::http::dial::race::{self, Progress, Refusal, Refused, interleaved};
 use crate::http::dial::resolve::Resolver;
 use crate::http::dial::route::RouteKey;
-use crate::http::dial::trouble::handshake_failure;
+use crate::http::dial::stream::Stream;
+use crate::http::dial::tunnel;
+use crate::http::dial::way::Way;
 use crate::model::error::{ErrorKind, Failure, cause};
 use crate::model::message::OptionName;
 use crate::model::origin::{HostName, Origin};
-use crate::schedule::hosts::Host;
+use crate::model::reason::Reason;
+use crate::schedule::hosts::{Host, Speaks};
 
 /// Why no connection can be made from this machine, and what helps besides fewer requests at once.
 const NO_PORT_LEFT: &str =
     " (no local port is left for this address; net.ipv4.ip_local_port_range says how many there are)";
 
-/// How long one address may take before the next is tried beside it (RFC 8305 section 5).
-const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
-
-/// A connection to an origin.
+/// A connection to a host, or to a proxy that asks it.
 #[derive(Debug)]
 pub struct Connection {
     pub stream: Stream,
+    /// Of a connection through a proxy, that of the proxy.
     pub remote_addr: Arc<str>,
+    /// It speaks HTTP/2, and HTTP/1.1 otherwise.
+    pub is_http2: bool,
+    /// A proxy at its end, which is asked for each request.
+    pub ask_proxy: Option<Box<AskProxy>>,
+}
+
+impl Connection {
+    /// Why an answer with this status is none of the host; `None`: it may be the host's.
+    pub fn refusal(&self, status: u16) -> Option<Failure> {
+        self.ask_proxy.as_ref()?.refusal(status)
+    }
 }
 
 /// Until when a connection must stand.
@@ -46,6 +59,17 @@ pub struct ConnectBy {
     pub option: OptionName,
 }
 
+/// What a connection is made to.
+#[derive(Debug)]
+pub struct Found<'a> {
+    /// `None`: to the host itself.
+    proxy: Option<&'a Proxy>,
+    /// Of the host or the proxy.
+    addresses: Vec<SocketAddr>,
+    /// The host's, where we look it up for the proxy.
+    target: Option<SocketAddr>,
+}
+
 /// Makes connections; shared by all workers.
 #[derive(Debug, Default)]
 pub struct Connector {
@@ -53,52 +77,191 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Connects to one of an origin's addresses.
+    /// What the next connection of a route is made to. The name of a host behind a proxy is not looked up, unless the proxy is
+    /// one of `socks5://`.
     ///
     /// # Errors
-    /// `connect`, `connect_timeout` or `tls`, with the addresses as its detail.
+    /// `resolve`, `connect`, `proxy`.
+    ///
+    /// Cancelling it gives up the look-up.
+    pub async fn find<'a>(&self, route: &'a RouteKey, by: Instant) -> Result<Found<'a>, Failure> {
+        let way = &*route.way;
+        let Some(proxy) = way.proxies.next(&route.origin) else {
+            let addresses = self.addresses(way, &route.origin, by).await?;
+            return Ok(Found { proxy: None, addresses, target: None });
+        };
+        let addresses =
+            self.addresses(way, &proxy.origin, by).await.map_err(|failure| unreachable(&failure, proxy, way))?;
+        let target = match proxy.scheme {
+            Scheme::Socks5 => self.addresses(way, &route.origin, by).await?.first().copied(),
+            Scheme::Http | Scheme::Https | Scheme::Socks5h => None,
+        };
+        Ok(Found { proxy: Some(proxy), addresses, target })
+    }
+
+    /// The address that is preferred for a host, if one is found until `by`. Of those behind a proxy none is looked for.
+    pub async fn address_of(&self, route: &RouteKey, by: Instant) -> Option<IpAddr> {
+        if route.way.proxies.are_for(&route.origin) {
+            return None;
+        }
+        let found = self.addresses(&route.way, &route.origin, by).await;
+        found.ok().and_then(|addresses| addresses.first().map(SocketAddr::ip))
+    }
+
+    async fn addresses(&self, way: &Way, host: &Origin, by: Instant) -> Result<Vec<SocketAddr>, Failure> {
+        let addresses = match way.given_addresses(host) {
+            Some(given) => given,
+            None => self.resolver.resolve(host, by).await?,
+        };
+        way.allowed(addresses)
+    }
+
+    /// Connects to what was found; `host` is what is known of the route's.
+    ///
+    /// # Errors
+    /// `connect`, `connect_timeout`, `tls`, `proxy`, with where it was as its detail.
     ///
     /// Cancelling it closes what was opened so far.
     pub async fn connect(
         &self,
         route: &RouteKey,
         host: &Host,
-        addresses: Vec<SocketAddr>,
+        found: Found<'_>,
         by: ConnectBy,
     ) -> Result<Connection, Failure> {
+        let Found { proxy, addresses, target } = found;
         let mut addresses = interleaved(addresses);
-        let preferred = addresses.first().copied();
-        put_first(&mut addresses, host.address(Instant::now()));
-        let (stream, address) = match timeout_at(by.time.into(), connect_any(&addresses)).await {
-            Ok(connected) => connected.map_err(refused)?,
-            Err(_) => return Err(too_late("no TCP connection in time", &by).with_detail(listed(&addresses))),
+        let way = &*route.way;
+        let tls = route.origin.https.then(|| Handshake::with_host(way, &route.origin, host)).transpose()?;
+        let mut ask_proxy = None;
+        let (stream, address) = if let Some(proxy) = proxy {
+            let asks = proxy.is_http() && !route.origin.https && !way.takes_http2_for_granted();
+            ask_proxy = asks.then(|| Box::new(AskProxy::new(proxy, &route.origin, !way.proxies.are_several())));
+            // Boxed, as all is that most connections do without: ten thousand are made at once.
+            Box::pin(by_proxy(route, proxy, (&addresses, target), tls.as_ref(), asks, by)).await?
+        } else {
+            let preferred = addresses.first().copied();
+            put_first(&mut addresses, host.address(Instant::now()));
+            let connected = dial(way, &addresses, tls.as_ref(), "no TCP connection in time", by).await?;
+            host.connected_to(connected.1.ip(), Some(connected.1) == preferred, Instant::now());
+            connected
         };
-        host.connected_to(address.ip(), Some(address) == preferred, Instant::now());
-        let stream = match &route.tls {
-            Some(tls) => timeout_at(by.time.into(), handshake(&route.origin, tls.clone(), stream))
-                .await
-                .unwrap_or_else(|_| Err(too_late("the TLS handshake did not end in time", &by)))
-                .map_err(|failure| failure.at(address))?,
-            None => Stream::Plain(stream),
-        };
-        Ok(Connection { stream, remote_addr: address.to_string().into() })
+        let wants_http1 = host.speaks(Instant::now()) == Some(Speaks::OnlyHttp1);
+        let is_http2 = way.takes_http2_for_granted() && !wants_http1 || stream.has_agreed_on_http2();
+        Ok(Connection { stream, remote_addr: address.to_string().into(), is_http2, ask_proxy })
     }
 }
 
-async fn handshake(origin: &Origin, tls: Arc<ClientConfig>, stream: TcpStream) -> Result<Stream, Failure> {
-    let name = match &origin.name {
-        HostName::Domain(name) => ServerName::try_from(name.to_string())
-            .map_err(|error| Failure::new(ErrorKind::Tls, format!("no certificate can be for this name: {error}")))?,
-        HostName::V4(address) => ServerName::from(std::net::IpAddr::from(*address)),
-        HostName::V6(address) => ServerName::from(std::net::IpAddr::from(*address)),
+/// Connects by way of a proxy; `asks`: it is asked for each request, and for no connection of its own.
+async fn by_proxy(
+    route: &RouteKey,
+    proxy: &Proxy,
+    (addresses, target): (&[SocketAddr], Option<SocketAddr>),
+    tls: Option<&Handshake>,
+    asks: bool,
+    by: ConnectBy,
+) -> Result<(Stream, SocketAddr), Failure> {
+    let (stream, address) = to_proxy(&route.way, proxy, addresses, by).await?;
+    if asks {
+        return Ok((stream, address));
+    }
+    let made = through(stream, proxy, &route.origin, target);
+    let made = in_time(made, by, "the proxy did not answer in time").await.map_err(|mut failure| {
+        // Another proxy may do better.
+        failure.is_lasting &= !route.way.proxies.are_several();
+        failure.at(proxy)
+    })?;
+    let stream = match tls {
+        Some(tls) => {
+            in_time(tls.over(made), by, Handshake::TOO_LATE).await.map_err(|failure| tls.at(proxy, failure))?
+        }
+        None => made,
     };
-    let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(|error| handshake_failure(&error))?;
-    Ok(Stream::Tls(Box::new(stream)))
+    Ok((stream, address))
+}
+
+async fn to_proxy(
+    way: &Way,
+    proxy: &Proxy,
+    addresses: &[SocketAddr],
+    by: ConnectBy,
+) -> Result<(Stream, SocketAddr), Failure> {
+    let connected = match Handshake::with_proxy(way, &proxy.origin) {
+        Ok(tls) => dial(way, addresses, tls.as_ref(), "no TCP connection in time", by).await,
+        Err(failure) => Err(failure),
+    };
+    connected.map_err(|failure| unreachable(&failure, proxy, way))
+}
+
+/// Has the proxy connect to the host.
+async fn through(
+    mut stream: Stream,
+    proxy: &Proxy,
+    origin: &Origin,
+    target: Option<SocketAddr>,
+) -> Result<Stream, Failure> {
+    if proxy.is_http() {
+        tunnel::connect(&mut stream, proxy, origin).await?;
+        return Ok(stream);
+    }
+    let target = match (&origin.name, target) {
+        (_, Some(address)) => TargetAddr::Ip(address),
+        (HostName::V4(address), None) => TargetAddr::Ip(SocketAddr::new((*address).into(), origin.port)),
+        (HostName::V6(address), None) => TargetAddr::Ip(SocketAddr::new((*address).into(), origin.port)),
+        (HostName::Domain(name), None) => TargetAddr::Domain(Cow::Borrowed(name), origin.port),
+    };
+    tunnel::socks(stream, proxy, target).await
+}
+
+/// The first connection to stand, with TLS if that is asked for.
+async fn dial(
+    way: &Way,
+    addresses: &[SocketAddr],
+    tls: Option<&Handshake>,
+    no_tcp: &'static str,
+    by: ConnectBy,
+) -> Result<(Stream, SocketAddr), Failure> {
+    let has_tcp = Cell::new(false);
+    let attempt = async |address: SocketAddr, progress: &Progress<'_>| {
+        let stream = Stream::Plain(way.local.connect(address).await.map_err(Refusal::Tcp)?);
+        let Some(tls) = tls else { return Ok(stream) };
+        progress.connected();
+        Box::pin(tls.attempt(stream, address)).await
+    };
+    let connected = timeout_at(by.time.into(), race::first(addresses, &has_tcp, &attempt)).await;
+    connected.map_or_else(
+        |_| {
+            let what = if has_tcp.get() { Handshake::TOO_LATE } else { no_tcp };
+            Err(too_late(what, by).with_detail(listed(addresses)))
+        },
+        |connected| connected.map_err(refused),
+    )
+}
+
+async fn in_time<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+    by: ConnectBy,
+    otherwise: &'static str,
+) -> Result<T, Failure> {
+    timeout_at(by.time.into(), work).await.unwrap_or_else(|_| Err(too_late(otherwise, by)))
 }
 
 /// What did not come about in time.
-fn too_late(message: &'static str, by: &ConnectBy) -> Failure {
+fn too_late(message: &'static str, by: ConnectBy) -> Failure {
     Failure::new(ErrorKind::ConnectTimeout, message).with_option(by.option)
+}
+
+/// What kept us from a proxy is no fault of the host.
+fn unreachable(failure: &Failure, proxy: &Proxy, way: &Way) -> Failure {
+    let Failure { reason, is_lasting, option, .. } = failure;
+    let mut told = tunnel::failure(Reason {
+        message: format!("the proxy can't be reached: {}", reason.message).into(),
+        detail: reason.detail.clone(),
+    });
+    // Another proxy may do better.
+    told.is_lasting = *is_lasting && !way.proxies.are_several();
+    told.option = option.or(told.option);
+    told.at(proxy)
 }
 
 /// Moves the address that worked the last time to the front: those before it would only take their time to fail again.
@@ -108,65 +271,30 @@ fn put_first(addresses: &mut [SocketAddr], known: Option<IpAddr>) {
     }
 }
 
-/// The families in turn, beginning with the one that the resolver prefers (RFC 8305 section 4).
-fn interleaved(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let Some(first) = addresses.first().map(SocketAddr::is_ipv6) else { return addresses };
-    let (preferred, other): (Vec<_>, Vec<_>) = addresses.into_iter().partition(|address| address.is_ipv6() == first);
-    let mut other = other.into_iter();
-    let mut mixed: Vec<SocketAddr> =
-        preferred.into_iter().flat_map(|one| [Some(one), other.next()]).flatten().collect();
-    mixed.extend(other);
-    mixed
-}
-
-/// Why an address could not be connected to.
-#[derive(Debug)]
-struct Refused {
-    address: SocketAddr,
-    error: io::Error,
-}
-
-/// The first connection that stands; each address gets a head start of [`ATTEMPT_DELAY`] on the next.
-async fn connect_any(addresses: &[SocketAddr]) -> Result<(TcpStream, SocketAddr), Vec<Refused>> {
-    let Some((first, rest)) = addresses.split_first() else { return Err(Vec::new()) };
-    let attempt = connect_one(*first);
-    if rest.is_empty() {
-        return attempt.await.map_err(|refused| vec![refused]);
-    }
-    let mut attempt = std::pin::pin!(attempt);
-    let both = |refused: Refused, mut others: Vec<Refused>| {
-        others.push(refused);
-        others
-    };
-    match timeout(ATTEMPT_DELAY, &mut attempt).await {
-        Ok(Ok(connected)) => Ok(connected),
-        Ok(Err(refused)) => Box::pin(connect_any(rest)).await.map_err(|others| both(refused, others)),
-        Err(_) => {
-            let mut later = Box::pin(connect_any(rest));
-            tokio::select! {
-                connected = &mut attempt => match connected {
-                    Ok(connected) => Ok(connected),
-                    Err(refused) => later.await.map_err(|others| both(refused, others)),
-                },
-                connected = &mut later => match connected {
-                    Ok(connected) => Ok(connected),
-                    Err(others) => attempt.await.map_err(|refused| both(refused, others)),
-                },
-            }
+/// Why no address could be connected to: each cause once and in order, so that those of many hosts are the same. What came
+/// of a TLS handshake counts before what came of none.
+fn refused(refused: Vec<Refused>) -> Failure {
+    let (mut no_tcp, mut no_tls) = (Vec::new(), Vec::new());
+    for Refused { address, why } in refused {
+        match why {
+            Refusal::Tcp(error) => no_tcp.push((address, error)),
+            Refusal::Handshake(failure) => no_tls.push((true, address, failure)),
+            Refusal::Final(failure) => no_tls.push((false, address, failure)),
         }
     }
+    let told = no_tls.into_iter().min_by_key(|(may_pass, address, _)| (*may_pass, *address));
+    told.map_or_else(|| unconnected(no_tcp), |(_, _, failure)| failure)
 }
 
-/// Why no address could be connected to: each cause once and in order, so that those of many hosts are the same.
-fn refused(mut refused: Vec<Refused>) -> Failure {
-    refused.sort_by_key(|refused| refused.address);
-    let causes: BTreeSet<String> = refused.iter().map(|refused| cause(&refused.error)).collect();
+fn unconnected(mut refused: Vec<(SocketAddr, io::Error)>) -> Failure {
+    refused.sort_by_key(|(address, _)| *address);
+    let causes: BTreeSet<String> = refused.iter().map(|(_, error)| cause(error)).collect();
     let details: Vec<String> = match causes.len() {
         0 => return Failure::new(ErrorKind::Resolve, "the name has no address"),
-        1 => refused.iter().map(|refused| refused.address.to_string()).collect(),
-        _ => refused.iter().map(|refused| format!("{}: {}", refused.address, cause(&refused.error))).collect(),
+        1 => refused.iter().map(|(address, _)| address.to_string()).collect(),
+        _ => refused.iter().map(|(address, error)| format!("{address}: {}", cause(error))).collect(),
     };
-    let is = |kind: io::ErrorKind| move |refused: &Refused| refused.error.kind() == kind;
+    let is = |kind: io::ErrorKind| move |(_, error): &(SocketAddr, io::Error)| error.kind() == kind;
     let all_too_late = refused.iter().all(is(io::ErrorKind::TimedOut));
     let kind = if all_too_late { ErrorKind::ConnectTimeout } else { ErrorKind::Connect };
     let message = Vec::from_iter(causes).join("; ");
@@ -176,64 +304,14 @@ fn refused(mut refused: Vec<Refused>) -> Failure {
     if no_port_left { failure.with_option(OptionName::Concurrency) } else { failure }
 }
 
-fn listed(addresses: &[SocketAddr]) -> String {
-    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
-}
-
-async fn connect_one(address: SocketAddr) -> Result<(TcpStream, SocketAddr), Refused> {
-    let refused = |error| Refused { address, error };
-    let stream = TcpStream::connect(address).await.map_err(refused)?;
-    // A request is one write; waiting to gather more of it (Nagle) would only add to the latency.
-    stream.set_nodelay(true).map_err(refused)?;
-    Ok((stream, address))
-}
-
-/// The bytes under HTTP.
-#[derive(Debug)]
-pub enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-/// Passes one call on to whichever stream it is.
-macro_rules! either {
-    ($self:ident, $stream:ident => $call:expr) => {
-        match $self.get_mut() {
-            Stream::Plain(stream) => {
-                let $stream = Pin::new(stream);
-                $call
-            }
-            Stream::Tls(stream) => {
-                let $stream = Pin::new(stream.as_mut());
-                $call
-            }
-        }
-    };
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_read(cx, buffer))
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        either!(self, stream => stream.poll_write(cx, data))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_shutdown(cx))
-    }
+fn listed(addresses: &[impl Display]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
+    use std::time::Duration;
 
     use super::*;
 
@@ -250,56 +328,48 @@ mod tests {
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port")
     }
 
-    #[test]
-    fn the_families_are_tried_in_turn_from_the_preferred_one_on() {
-        let [six_1, six_2, six_3] = ["[::1]:1", "[::2]:1", "[::3]:1"].map(address);
-        let [four_1, four_2] = ["1.1.1.1:1", "2.2.2.2:1"].map(address);
-        for (expected, addresses) in [
-            (vec![six_1, four_1, six_2, four_2, six_3], vec![six_1, six_2, six_3, four_1, four_2]),
-            (vec![four_1, six_1, four_2, six_2], vec![four_1, four_2, six_1, six_2]),
-            (vec![four_1], vec![four_1]),
-            (vec![], vec![]),
-        ] {
-            assert_eq!(expected, interleaved(addresses));
-        }
-    }
-
-    #[tokio::test]
-    async fn an_address_that_refuses_gives_way_to_the_next() {
-        let (closed, listener) = (closed(), listener());
-        let good = listener.local_addr().expect("a bound address");
-        for addresses in [vec![closed, good], vec![closed, closed, good], vec![good, closed]] {
-            let (_, connected) = connect_any(&addresses).await.expect("one address is good");
-            assert_eq!(good, connected, "{addresses:?}");
-        }
+    fn by() -> ConnectBy {
+        ConnectBy { time: Instant::now() + Duration::from_mins(1), option: OptionName::TimeoutS }
     }
 
     #[tokio::test]
     async fn when_all_addresses_refuse_the_failure_says_so_once_and_names_each() {
         let mut addresses = [closed(), closed()];
-        let failure = refused(connect_any(&addresses).await.expect_err("nobody listens"));
+        let dialled = dial(&Way::for_tests(), &addresses, None, "too late", by()).await;
         addresses.sort();
         let detail = format!("{}, {}", addresses[0], addresses[1]);
-        assert_eq!(Failure::new(ErrorKind::Connect, "connection refused").with_detail(detail), failure);
+        let expected = Failure::new(ErrorKind::Connect, "connection refused").with_detail(detail);
+        assert_eq!(expected, dialled.expect_err("nobody listens"));
     }
 
     #[test]
     fn several_causes_are_the_same_message_whichever_came_first() {
-        let of = |address: &str, error: io::ErrorKind| Refused {
-            address: address.parse().expect("an address"),
-            error: error.into(),
-        };
+        let of = |text: &str, error: io::ErrorKind| (address(text), error.into());
         let (refuses, hangs) =
             (of("1.1.1.1:1", io::ErrorKind::ConnectionRefused), of("[::1]:1", io::ErrorKind::TimedOut));
         let expected = Failure::new(ErrorKind::Connect, "connection refused; timed out")
             .with_detail("1.1.1.1:1: connection refused, [::1]:1: timed out");
-        assert_eq!(expected, refused(vec![hangs, refuses]));
+        assert_eq!(expected, unconnected(vec![hangs, refuses]));
     }
 
     #[test]
     fn an_address_that_the_kernel_waited_for_in_vain_is_a_connection_that_came_too_late() {
-        let hangs = Refused { address: address("1.1.1.1:1"), error: io::ErrorKind::TimedOut.into() };
-        assert_eq!(ErrorKind::ConnectTimeout, refused(vec![hangs]).kind);
+        assert_eq!(
+            ErrorKind::ConnectTimeout,
+            unconnected(vec![(address("1.1.1.1:1"), io::ErrorKind::TimedOut.into())]).kind
+        );
+    }
+
+    #[test]
+    fn what_a_server_says_in_the_handshake_is_told_before_what_others_do_not_say() {
+        let tls = |message: &'static str| Failure::new(ErrorKind::Tls, message);
+        let of = |text: &str, why| Refused { address: address(text), why };
+        let all = vec![
+            of("1.1.1.1:1", Refusal::Tcp(io::ErrorKind::ConnectionRefused.into())),
+            of("1.1.1.2:1", Refusal::Handshake(tls("closed"))),
+            of("1.1.1.3:1", Refusal::Final(tls("expired"))),
+        ];
+        assert_eq!(tls("expired"), refused(all));
     }
 
     #[tokio::test]
@@ -308,21 +378,23 @@ mod tests {
         let good = listener.local_addr().expect("a bound address");
         let refused = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), good.port());
         let name = HostName::Domain("two.example".into());
-        let route = RouteKey { origin: Origin { https: false, name, port: good.port() }, tls: None };
+        let origin = Origin { https: false, name, port: good.port() };
+        let route = RouteKey { origin, way: Way::for_tests() };
         let (connector, host) = (Connector::default(), Host::default());
-        let by = ConnectBy { time: Instant::now() + Duration::from_mins(1), option: OptionName::TimeoutS };
-        connector.connect(&route, &host, vec![refused, good], by).await.expect("the second is good");
+        let found = |addresses: [SocketAddr; 2]| Found { proxy: None, addresses: addresses.into(), target: None };
+        connector.connect(&route, &host, found([refused, good]), by()).await.expect("the second is good");
         assert_eq!(Some(good.ip()), host.address(Instant::now()));
         let mut addresses = vec![refused, good];
         put_first(&mut addresses, host.address(Instant::now()));
         assert_eq!(vec![good, refused], addresses);
         // What the resolver prefers is preferred again, once it answers.
-        connector.connect(&route, &host, vec![good, refused], by).await.expect("the first is good");
+        connector.connect(&route, &host, found([good, refused]), by()).await.expect("the first is good");
         assert_eq!(None, host.address(Instant::now()));
     }
 
     #[tokio::test]
     async fn a_name_without_addresses_is_resolve() {
-        assert_eq!(ErrorKind::Resolve, refused(connect_any(&[]).await.expect_err("nothing to connect to")).kind);
+        let dialled = dial(&Way::for_tests(), &[], None, "too late", by()).await;
+        assert_eq!(ErrorKind::Resolve, dialled.expect_err("nothing to connect to").kind);
     }
 }

@@ -1,9 +1,20 @@
-//! From an origin to a connection: its name's addresses, TCP, TLS.
+//! From an origin to a connection: its name's addresses or a proxy, TCP, TLS.
 
+pub mod ask_proxy;
 pub mod connect;
+mod handshake;
+mod identity;
+mod local;
 pub mod names;
+mod no_proxy;
+mod overrides;
+mod proxy;
+mod race;
 pub mod resolve;
 pub mod route;
+pub mod stream;
 pub mod tls;
 pub mod trouble;
+mod tunnel;
 mod verifier;
+pub mod way;

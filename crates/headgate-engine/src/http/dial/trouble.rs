@@ -12,6 +12,7 @@ use rustls_pki_types::UnixTime;
 use crate::model::clock::second_text;
 use crate::model::error::{ErrorKind, Failure, cause};
 use crate::model::message::OptionName;
+use crate::model::options::TlsMin;
 use crate::model::reason::Reason;
 
 /// Names of a certificate that are shown.
@@ -19,8 +20,8 @@ const SHOWN_NAMES: usize = 5;
 /// Of one of them; no host's is longer (RFC 1035 section 2.3.4).
 const MAX_NAME_CHARS: usize = 253;
 
-/// Why a handshake failed.
-pub(super) fn handshake_failure(error: &io::Error) -> Failure {
+/// Why a handshake failed, in which we accept no older version than `min`.
+pub(super) fn handshake_failure(error: &io::Error, min: TlsMin) -> Failure {
     let Some(told) = in_io(error) else {
         let reason = match error.kind() {
             io::ErrorKind::UnexpectedEof => "the server closed the connection during the TLS handshake".into(),
@@ -28,12 +29,27 @@ pub(super) fn handshake_failure(error: &io::Error) -> Failure {
         };
         return Failure::new(ErrorKind::Tls, reason);
     };
+    if min == TlsMin::V13 && is_of_version(told) {
+        return Failure::new(ErrorKind::Tls, "the server does not speak TLS 1.3").with_option(OptionName::TlsMin);
+    }
     let failure = Failure::new(ErrorKind::Tls, reason(told));
     match told {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => failure.with_option(OptionName::Cacert),
         Error::InvalidCertificate(error) if is_authority(error) => failure.with_option(OptionName::Cacert),
         _ => failure,
     }
+}
+
+/// Whether there is no version of TLS that both sides accept.
+fn is_of_version(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::AlertReceived(AlertDescription::ProtocolVersion)
+            | Error::PeerIncompatible(
+                PeerIncompatible::ServerDoesNotSupportTls12Or13
+                    | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+            )
+    )
 }
 
 /// The error of TLS that an error of the connection is, if it is one.
@@ -60,6 +76,18 @@ pub fn reason(error: &Error) -> Reason {
         }
         Error::AlertReceived(AlertDescription::CertificateRequired) => {
             "the server requires a client certificate".into()
+        }
+        // Of ours: what is wrong with the server's own, it can't tell.
+        Error::AlertReceived(
+            alert @ (AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied),
+        ) => {
+            Reason::new(format!("the server does not accept the client certificate: {}", words(&format!("{alert:?}"))))
         }
         Error::AlertReceived(alert) => Reason::new(format!("the server ended TLS: {}", words(&format!("{alert:?}")))),
         Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13) => {

@@ -6,33 +6,36 @@
 //! because their state stays in the cache, and 10,000 of them take a tenth of the memory.
 //!
 //! Most requests are sent by one write, and most answers come in one read; then nothing of an exchange is kept but the
-//! connection (`client.rs`). An [`Exchange`] is for all others: it has what must be known from one read to the next.
+//! connection (`client/mod.rs`). An [`Exchange`] is for all others: it has what must be known from one read to the next.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-use std::time::Instant;
-
-use http::Method;
+use std::time::{Duration, Instant};
 
 use crate::http::deadline::{Deadline, OwnWait};
 use crate::http::decode::Decoder;
 use crate::http::dial::connect::Connection;
 use crate::http::h1::allowance::{Allowance, READ_BYTES};
-use crate::http::h1::head::Head;
-use crate::http::h1::response::ResponseReader;
+use crate::http::h1::response::{ResponseReader, Wanted};
 use crate::http::h1::transfer::Outgoing;
+use crate::http::patience::{Limit, Patience, Progress, timed_out};
+use crate::http::received::{Kept, Received};
+use crate::http::reply::{NoReply, Reply, ResponseLimits};
 use crate::model::error::{ErrorKind, Failure};
-use crate::model::memory::{MemoryBudget, Reservation};
+use crate::model::memory::Reservation;
 use crate::model::message::OptionName;
 use crate::model::outcome::Body;
+
+/// How long the rest of a body that nobody wants is waited for, rather than making a new connection.
+const DRAIN_TIME: Duration = Duration::from_millis(200);
 
 /// Memory that all lanes of a worker use in turn.
 #[derive(Debug)]
 pub struct Scratch {
     pub read: RefCell<Vec<u8>>,
     pub write: RefCell<Vec<u8>>,
-    decoder: Decoder,
+    pub decoder: Decoder,
 }
 
 impl Scratch {
@@ -41,60 +44,12 @@ impl Scratch {
     }
 }
 
-/// What bounds a response.
-#[derive(Debug, Clone)]
-pub struct ResponseLimits {
-    /// For the body as received, and again as decoded.
-    pub max_body_bytes: u64,
-    pub memory: MemoryBudget,
-}
-
 /// What lanes of a worker exchange with, for one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Means<'a> {
     pub scratch: &'a Scratch,
     pub limits: &'a ResponseLimits,
     pub allowance: &'a Allowance,
-}
-
-/// A response, whose body may have failed after its head had come.
-#[derive(Debug)]
-pub struct Reply {
-    pub head: Head,
-    /// What was set aside for the head.
-    pub memory: Reservation,
-    pub first_byte: Instant,
-    pub body: Result<Body, Failure>,
-    pub body_bytes: u64,
-    /// The connection can take another request.
-    pub reusable: bool,
-}
-
-/// There was no response.
-#[derive(Debug)]
-pub struct NoReply {
-    pub failure: Failure,
-    /// No byte of the request was written.
-    unsent: bool,
-    /// The connection ended with no byte of a response.
-    silent: bool,
-}
-
-impl NoReply {
-    /// There was no connection to send it on.
-    pub fn unsent() -> Self {
-        Self { failure: Failure::new(ErrorKind::Closed, "the connection has gone"), unsent: true, silent: true }
-    }
-
-    /// Whether the request may be sent once more, on a new connection.
-    ///
-    /// A server may close an idle connection at the very moment a request goes out on it. So if the connection was used before,
-    /// a request that had no byte of an answer is sent again if none of it was written, or if its method is idempotent
-    /// (RFC 9110 section 9.2.2, RFC 9112 section 9.3.1); that is no other attempt.
-    pub fn may_be_sent_again(&self, method: &str) -> bool {
-        let is_idempotent = || Method::from_bytes(method.as_bytes()).is_ok_and(|method| method.is_idempotent());
-        self.unsent || self.silent && is_idempotent()
-    }
 }
 
 /// An exchange that is not over.
@@ -117,7 +72,7 @@ impl Exchange {
         Self {
             outgoing,
             received: false,
-            reader: ResponseReader::new(to_head, means.limits.max_body_bytes),
+            reader: ResponseReader::new(to_head, Wanted::of(means.limits), means.limits.redirects),
             reservation: means.limits.memory.reservation(),
             first_byte: None,
             failure,
@@ -160,8 +115,10 @@ impl Exchange {
         deadline: &mut Deadline,
     ) -> Result<Reply, NoReply> {
         self.read(connection, means, deadline).await;
+        deadline.expect(None);
         let Exchange { outgoing, received, reader, mut reservation, first_byte, failure } = self;
-        let ResponseReader { head, body, body_bytes, excess, .. } = reader;
+        let reusable = failure.is_none() && reader.is_at_end() && outgoing.is_done();
+        let ResponseReader { head, body: bytes, cut, .. } = reader;
         let Some(head) = head else {
             let failure = failure.unwrap_or_else(|| Failure::new(ErrorKind::Closed, "no answer came"));
             let silent = !received && failure.kind == ErrorKind::Closed;
@@ -170,40 +127,46 @@ impl Exchange {
         // Who has the head has what was set aside for it, whatever becomes of the body.
         let mut memory = means.limits.memory.reservation();
         reservation.give(&mut memory, head.headers.bytes() as u64);
-        let reusable = failure.is_none() && head.keep_alive && !excess && outgoing.is_done();
-        let body = match failure {
-            None if head.encoded => {
-                let body = Body { bytes: body, reservation };
-                let decoder = &means.scratch.decoder;
-                decoder.decode(&head.headers, body, means.limits.max_body_bytes, deadline).await
-            }
-            None => Ok(Body { bytes: body, reservation }),
-            Some(failure) => Err(failure),
-        };
-        let body = body.map(|mut body| {
-            body.reservation.settle();
-            body
-        });
+        reservation.shrink_to(bytes.capacity() as u64);
+        let (reusable, body_bytes) = (reusable && head.keep_alive, bytes.len() as u64);
         let first_byte = first_byte.unwrap_or_else(Instant::now);
-        Ok(Reply { head, memory, first_byte, body, body_bytes, reusable })
+        let received = Received { body: Body { bytes, reservation }, cut, failure };
+        let kept = received.kept(&head, means.limits, &means.scratch.decoder, deadline).await;
+        let Kept { body, body_encoding, truncated, failure } = kept;
+        Ok(Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, failure, reusable })
     }
 
     /// Reads until the response is whole, or can't be.
     async fn read(&mut self, connection: &mut Connection, means: &Means<'_>, deadline: &mut Deadline) {
+        let patience = &means.limits.patience;
+        let mut drains_by = None;
+        if self.received && patience.is_bounded() {
+            deadline.expect(patience.limit(Progress::Receiving, Instant::now()));
+        }
         while self.failure.is_none() && !self.reader.is_done() {
-            // While bytes keep coming, nothing waits, and nothing but this looks at the clock.
-            if self.received && deadline.at() <= Instant::now() {
-                self.failure = Some(self.timed_out());
-                return;
+            let drains = self.reader.is_draining();
+            if drains {
+                let at = *drains_by.get_or_insert_with(|| Instant::now() + DRAIN_TIME);
+                deadline.expect(Some(Limit { at, option: OptionName::NoBody }));
             }
-            match poll_fn(|cx| self.poll_fill(connection, means, deadline, cx)).await {
-                Ok(Some(length)) => {
-                    let now = Instant::now();
-                    let came = now.checked_sub(deadline.excused()).unwrap_or(now);
-                    self.take_in(&means.scratch.read.borrow()[..length], means, came);
+            // While bytes keep coming, nothing waits, and nothing but this looks at the clock.
+            if self.received && deadline.due().at <= Instant::now() {
+                self.failure = Some(self.timed_out(deadline));
+            } else {
+                match poll_fn(|cx| self.poll_fill(connection, means, deadline, cx)).await {
+                    Ok(Some(length)) => {
+                        let now = Instant::now();
+                        let came = now.checked_sub(deadline.excused()).unwrap_or(now);
+                        self.take_in(&means.scratch.read.borrow()[..length], means, came);
+                        deadline.expect(patience.limit(Progress::Receiving, now));
+                    }
+                    Ok(None) => self.set_aside(deadline).await,
+                    Err(failure) => self.failure = Some(failure),
                 }
-                Ok(None) => self.set_aside(deadline).await,
-                Err(failure) => self.failure = Some(failure),
+            }
+            // What is wanted has come.
+            if drains && self.failure.take().is_some() {
+                self.reader.leave_off();
             }
         }
     }
@@ -224,16 +187,26 @@ impl Exchange {
         }
     }
 
-    fn poll_outgoing(&mut self, connection: &mut Connection, cx: &mut Context<'_>) -> Result<(), Failure> {
+    fn poll_outgoing(
+        &mut self,
+        connection: &mut Connection,
+        patience: &Patience,
+        deadline: &mut Deadline,
+        cx: &mut Context<'_>,
+    ) -> Result<(), Failure> {
         if self.outgoing.is_pending() {
-            self.outgoing.poll(connection, cx);
+            let has_moved = self.outgoing.poll(connection, cx);
+            if has_moved && !self.received && patience.is_bounded() {
+                let progress = if self.outgoing.is_pending() { Progress::Sending } else { Progress::Waiting };
+                deadline.expect(patience.limit(progress, Instant::now()));
+            }
         }
         self.outgoing.unsent().map_or(Ok(()), Err)
     }
 
-    fn timed_out(&self) -> Failure {
-        let what = if self.reader.head.is_some() { "the body was not complete" } else { "no answer came" };
-        Failure::new(ErrorKind::Timeout, format!("{what} in time")).with_option(OptionName::TimeoutS)
+    fn timed_out(&self, deadline: &Deadline) -> Failure {
+        let is_sending = self.outgoing.is_pending() && !self.received;
+        timed_out(deadline.due().option, is_sending, self.reader.head.is_some())
     }
 
     /// One read: how many bytes, 0 at the end of the connection; `None`: there is something, and nothing is set aside for it.
@@ -245,7 +218,7 @@ impl Exchange {
         deadline: &mut Deadline,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<usize>, Failure>> {
-        self.poll_outgoing(connection, cx)?;
+        self.poll_outgoing(connection, &means.limits.patience, deadline, cx)?;
         let needed = self.needed_bytes();
         let growth = needed - self.reader.held_bytes() as u64;
         let read = if needed <= self.reservation.bytes() || means.allowance.covers(growth as usize) {
@@ -255,7 +228,7 @@ impl Exchange {
         };
         if read.is_pending() {
             if deadline.poll_passed(cx) {
-                return Poll::Ready(Err(self.timed_out()));
+                return Poll::Ready(Err(self.timed_out(deadline)));
             }
             // Nothing is set aside for a server that takes its time.
             self.reservation.shrink_to(self.reader.held_bytes() as u64);

@@ -4,5 +4,8 @@ pub mod allowance;
 pub mod chunked;
 pub mod exchange;
 pub mod head;
+mod lenient;
+pub mod meaning;
+pub mod parse;
 pub mod response;
 pub mod transfer;

@@ -5,7 +5,11 @@
 //! of them.
 
 use crate::http::h1::chunked;
-use crate::http::h1::head::{self, Framing, Head, HeaderRoom, MAX_HEAD_BYTES, ParsedHead};
+use crate::http::h1::head::{self, Head, HeaderRoom, MAX_HEAD_BYTES, ParsedHead};
+use crate::http::h1::meaning::Framing;
+use crate::http::h1::parse::parse;
+use crate::http::redirect::Redirects;
+use crate::http::reply::ResponseLimits;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 use crate::model::reason::Reason;
@@ -15,14 +19,47 @@ const MAX_INTERIM: u32 = 100;
 /// What a body's memory grows by beyond what came: as much as it has, within these bounds.
 const MIN_GROWTH_BYTES: usize = 4096;
 const MAX_GROWTH_BYTES: usize = 1024 * 1024;
+/// So much of a body that nobody wants is read rather than closing the connection, which would cost more.
+const MAX_DRAINED_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug)]
 enum State {
     Head,
-    Length { left: u64 },
+    Length {
+        left: u64,
+    },
     Chunked(chunked::Decoder),
     UntilClose,
+    /// The rest is not wanted, and not known to be little.
+    LeftOff,
     Done,
+}
+
+/// What is wanted of a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// All of it. If that is more than so many bytes, it is a failure.
+    AtMost(u64),
+    /// So many bytes from its beginning.
+    FirstBytes(u64),
+    Nothing,
+}
+
+impl Wanted {
+    pub fn of(limits: &ResponseLimits) -> Self {
+        match limits.max_body_bytes {
+            _ if limits.no_body => Self::Nothing,
+            bytes if limits.truncate_body => Self::FirstBytes(bytes),
+            bytes => Self::AtMost(bytes),
+        }
+    }
+
+    pub fn max_bytes(self) -> u64 {
+        match self {
+            Self::AtMost(bytes) | Self::FirstBytes(bytes) => bytes,
+            Self::Nothing => 0,
+        }
+    }
 }
 
 /// A response in the making.
@@ -30,7 +67,9 @@ enum State {
 pub struct ResponseReader {
     state: State,
     to_head: bool,
-    max_body_bytes: u64,
+    wanted: Wanted,
+    /// Nobody wants the bodies of those that are followed.
+    redirects: Redirects,
     /// A head that came in pieces, as far as it came.
     partial: Vec<u8>,
     /// How far `partial` has been searched for the end of the head.
@@ -39,25 +78,26 @@ pub struct ResponseReader {
     /// The final response's head, once it is whole.
     pub head: Option<Head>,
     pub body: Vec<u8>,
-    /// Bytes received for the body, before any decoding but that of chunks.
-    pub body_bytes: u64,
+    /// There is more of the body than is kept of it.
+    pub cut: bool,
     /// Bytes came after the end of the response, which nobody asked for.
     pub excess: bool,
 }
 
 impl ResponseReader {
     /// `to_head`: the request's method is HEAD, so that no body comes whatever the head says.
-    pub fn new(to_head: bool, max_body_bytes: u64) -> Self {
+    pub fn new(to_head: bool, wanted: Wanted, redirects: Redirects) -> Self {
         Self {
             state: State::Head,
             to_head,
-            max_body_bytes,
+            wanted,
+            redirects,
             partial: Vec::new(),
             searched: 0,
             interim: 0,
             head: None,
             body: Vec::new(),
-            body_bytes: 0,
+            cut: false,
             excess: false,
         }
     }
@@ -73,15 +113,65 @@ impl ResponseReader {
         self.body.len().clamp(MIN_GROWTH_BYTES, MAX_GROWTH_BYTES)
     }
 
+    /// Nothing more is to be read.
     pub fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, State::Done | State::LeftOff)
+    }
+
+    /// The response has come to its end, and nothing behind it.
+    pub fn is_at_end(&self) -> bool {
+        matches!(self.state, State::Done) && !self.excess
+    }
+
+    /// What is still to come is little, and not wanted.
+    pub fn is_draining(&self) -> bool {
+        !self.is_done() && self.head.is_some() && self.drops()
     }
 
     /// Takes in what was read.
     ///
     /// # Errors
-    /// `protocol` or `body_too_large`. If `head` is there, the head was fine and the body is not.
+    /// `protocol` or `body_too_large`. If `head` is there, the head was fine and the body is not; what is in `body` came.
     pub fn feed(&mut self, data: &[u8]) -> Result<(), Failure> {
+        let fed = self.feed_part(data);
+        let Some(head) = &self.head else { return fed };
+        match self.wanted {
+            Wanted::AtMost(max_bytes) => {
+                fed?;
+                match head.framing {
+                    // What came with the head is kept, and no more is waited for.
+                    Framing::Length(length) if length > max_bytes => Err(self.too_large(&format!("{length} bytes"))),
+                    _ if self.cut => Err(self.too_large("more")),
+                    _ => Ok(()),
+                }
+            }
+            Wanted::FirstBytes(_) | Wanted::Nothing if self.drops() && !self.is_done() => {
+                let is_little = matches!(self.state, State::Length { left } if left <= MAX_DRAINED_BYTES);
+                // Whatever is wrong with it is behind what is wanted.
+                if !is_little || fed.is_err() {
+                    self.leave_off();
+                }
+                Ok(())
+            }
+            Wanted::FirstBytes(_) | Wanted::Nothing => fed,
+        }
+    }
+
+    /// Leaves off where it is, of a body that is not wanted any further.
+    pub fn leave_off(&mut self) {
+        self.state = State::LeftOff;
+    }
+
+    /// Whether what comes of the body is dropped.
+    fn drops(&self) -> bool {
+        match self.wanted {
+            Wanted::AtMost(_) => false,
+            Wanted::FirstBytes(_) => self.cut,
+            Wanted::Nothing => true,
+        }
+    }
+
+    fn feed_part(&mut self, data: &[u8]) -> Result<(), Failure> {
         if !matches!(self.state, State::Head) {
             return self.feed_body(data);
         }
@@ -93,6 +183,10 @@ impl ResponseReader {
         }
         // A head is parsed when its end is there, not at each byte of one that comes drop by drop.
         let mut partial = std::mem::take(&mut self.partial);
+        if partial.capacity() - partial.len() < data.len() {
+            // As with a body: what is taken is set aside.
+            partial.reserve_exact(data.len().max(MIN_GROWTH_BYTES));
+        }
         partial.extend_from_slice(data);
         if !has_end(&partial, &mut self.searched) && partial.len() <= MAX_HEAD_BYTES && is_begin(&partial) {
             self.partial = partial;
@@ -110,14 +204,18 @@ impl ResponseReader {
     /// `closed`: the response is not whole.
     pub fn end(&mut self) -> Result<(), Failure> {
         match self.state {
-            State::UntilClose | State::Done => {
+            State::UntilClose | State::Done | State::LeftOff => {
                 self.state = State::Done;
+                Ok(())
+            }
+            State::Length { .. } if self.is_draining() => {
+                self.leave_off();
                 Ok(())
             }
             State::Head if self.partial.is_empty() => Err(closed("without an answer")),
             // What came may be broken rather than cut off.
             State::Head => {
-                head::parse(&self.partial, self.to_head)?;
+                parse(&self.partial, self.to_head)?;
                 Err(closed("in the middle of the head"))
             }
             State::Length { .. } | State::Chunked(_) => Err(closed("in the middle of the body")),
@@ -128,10 +226,10 @@ impl ResponseReader {
     /// is in `partial`.
     fn feed_heads(&mut self, data: &[u8]) -> Result<Option<usize>, Failure> {
         let mut used = 0;
-        while let Some((head, length)) = head::parse(&data[used..], self.to_head)? {
+        while let Some((head, length)) = parse(&data[used..], self.to_head)? {
             used += length;
             if head.status >= 200 {
-                self.begin_body(head)?;
+                self.begin_body(head);
                 return Ok(Some(used));
             }
             if head.status == 101 {
@@ -151,19 +249,17 @@ impl ResponseReader {
         Ok(None)
     }
 
-    fn begin_body(&mut self, head: Head) -> Result<(), Failure> {
-        let framing = head.framing;
-        self.head = Some(head);
-        self.state = match framing {
+    fn begin_body(&mut self, head: Head) {
+        self.state = match head.framing {
             Framing::Empty => State::Done,
-            Framing::Length(length) if length > self.max_body_bytes => {
-                return Err(self.too_large(&format!("{length} bytes")));
-            }
             Framing::Length(left) => State::Length { left },
             Framing::Chunked => State::Chunked(chunked::Decoder::default()),
             Framing::UntilClose => State::UntilClose,
         };
-        Ok(())
+        if self.redirects.lead_on(head.status, &head.headers) {
+            self.wanted = Wanted::Nothing;
+        }
+        self.head = Some(head);
     }
 
     fn feed_body(&mut self, data: &[u8]) -> Result<(), Failure> {
@@ -171,16 +267,18 @@ impl ResponseReader {
             return Ok(());
         }
         self.make_room(data.len());
+        let max_bytes = self.wanted.max_bytes();
+        let room = usize::try_from(max_bytes - self.body.len() as u64).unwrap_or(usize::MAX);
         match &mut self.state {
-            State::Head => Ok(()),
+            State::Head | State::LeftOff => Ok(()),
             State::Done => {
                 self.excess = true;
                 Ok(())
             }
             State::Length { left } => {
                 let length = data.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                self.body.extend_from_slice(&data[..length]);
-                self.body_bytes += length as u64;
+                self.body.extend_from_slice(&data[..length.min(room)]);
+                self.cut |= room < length;
                 *left -= length as u64;
                 if *left == 0 {
                     self.state = State::Done;
@@ -189,18 +287,14 @@ impl ResponseReader {
                 Ok(())
             }
             State::UntilClose => {
-                if self.body_bytes + data.len() as u64 > self.max_body_bytes {
-                    return Err(self.too_large("more"));
-                }
-                self.body.extend_from_slice(data);
-                self.body_bytes += data.len() as u64;
+                self.body.extend_from_slice(&data[..data.len().min(room)]);
+                self.cut |= room < data.len();
                 Ok(())
             }
             State::Chunked(decoder) => {
-                let progress = decoder.decode(data, &mut self.body, self.max_body_bytes);
-                self.body_bytes = self.body.len() as u64;
+                let progress = decoder.decode(data, &mut self.body, max_bytes);
+                self.cut |= decoder.is_cut();
                 let progress = progress.map_err(|message| Failure::new(ErrorKind::Protocol, message))?;
-                let Some(progress) = progress else { return Err(self.too_large("more")) };
                 if progress.done {
                     self.state = State::Done;
                     self.excess = progress.consumed < data.len();
@@ -213,17 +307,19 @@ impl ResponseReader {
     /// Makes room for so many bytes more, without leaving it to `Vec` how much that is: it is set aside before it is taken.
     fn make_room(&mut self, incoming: usize) {
         let left = match self.state {
-            State::Length { left } => usize::try_from(left).unwrap_or(usize::MAX),
-            State::Chunked(_) | State::UntilClose => usize::MAX,
-            State::Head | State::Done => return,
+            State::Length { left } => left,
+            State::Chunked(_) | State::UntilClose => u64::MAX,
+            State::Head | State::LeftOff | State::Done => return,
         };
-        if self.body.capacity() - self.body.len() < incoming {
+        let left = left.min(self.wanted.max_bytes() - self.body.len() as u64);
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        if self.body.capacity() - self.body.len() < incoming.min(left) {
             self.body.reserve_exact(self.growth_bytes().max(incoming).min(left));
         }
     }
 
     fn too_large(&self, bytes: &str) -> Failure {
-        let detail = format!("{bytes}, where {} bytes are allowed", self.max_body_bytes);
+        let detail = format!("{bytes}, where {} bytes are allowed", self.wanted.max_bytes());
         Failure::new(ErrorKind::BodyTooLarge, Reason::new("the body is larger than it may be").with(detail))
             .with_option(OptionName::MaxBodyBytes)
     }
@@ -233,7 +329,8 @@ impl ResponseReader {
 #[derive(Debug)]
 pub struct WholeAnswer<'a> {
     pub head: ParsedHead<'a>,
-    pub body: &'a [u8],
+    /// `None`: it is not wanted.
+    pub body: Option<&'a [u8]>,
 }
 
 /// The answer in `data`, if it begins and ends there and nothing about it needs a closer look, as most do. Anything else is
@@ -242,7 +339,7 @@ pub fn whole<'a>(
     data: &'a [u8],
     room: &'a mut HeaderRoom<'a>,
     to_head: bool,
-    max_body_bytes: u64,
+    wanted: Wanted,
 ) -> Option<WholeAnswer<'a>> {
     let head = head::parse_in_place(data, room, to_head).ok()??;
     let body = &data[head.length..];
@@ -251,8 +348,12 @@ pub fn whole<'a>(
         Framing::Length(length) => length,
         Framing::Chunked | Framing::UntilClose => return None,
     };
-    let is_plain = head.status >= 200 && !head.encoded && body.len() as u64 == length && length <= max_body_bytes;
-    is_plain.then_some(WholeAnswer { head, body })
+    let is_plain = match wanted {
+        Wanted::Nothing => true,
+        Wanted::AtMost(bytes) | Wanted::FirstBytes(bytes) => !head.encoded && length <= bytes,
+    };
+    let is_whole = head.status >= 200 && body.len() as u64 == length;
+    (is_whole && is_plain).then_some(WholeAnswer { head, body: (wanted != Wanted::Nothing).then_some(body) })
 }
 
 fn closed(when: &str) -> Failure {
@@ -279,115 +380,4 @@ fn is_begin(data: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const MAX: u64 = 1000;
-
-    /// Status, body, and whether more followed; or what went wrong, and the status if the head had come.
-    type Read = Result<(u16, Vec<u8>, bool), (ErrorKind, Option<u16>)>;
-
-    /// Reads `data` in pieces of these lengths, then the end of the connection.
-    fn read(data: &[u8], pieces: &[usize]) -> Read {
-        let mut reader = ResponseReader::new(false, MAX);
-        let mut rest = data;
-        let mut lengths = pieces.iter().cycle();
-        let outcome = loop {
-            if rest.is_empty() {
-                break reader.end();
-            }
-            let (piece, after) = rest.split_at(rest.len().min(*lengths.next().expect("cycled")));
-            rest = after;
-            if let Err(failure) = reader.feed(piece) {
-                break Err(failure);
-            }
-        };
-        let status = reader.head.as_ref().map(|head| head.status);
-        match outcome {
-            Ok(()) => Ok((status.unwrap_or_default(), reader.body, reader.excess)),
-            Err(failure) => Err((failure.kind, status)),
-        }
-    }
-
-    fn text(parts: &[&str]) -> Vec<u8> {
-        parts.concat().into_bytes()
-    }
-
-    #[test]
-    fn responses_are_read_to_their_end() {
-        let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
-        for (expected, data) in [
-            ((200, "hello", false), text(&["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"])),
-            ((200, "hello", false), text(&["HTTP/1.1 200 OK\r\n\r\nhello"])),
-            (
-                (200, "hello", false),
-                text(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"]),
-            ),
-            ((201, "hello", false), text(&[interim, "HTTP/1.1 201 Made\r\nContent-Length: 5\r\n\r\nhello"])),
-            ((204, "", false), text(&["HTTP/1.1 204 No Content\r\n\r\n"])),
-            ((200, "hell", true), text(&["HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhello"])),
-            ((204, "", true), text(&["HTTP/1.1 204 No Content\r\n\r\nbody"])),
-        ] {
-            let (status, body, excess) = expected;
-            for pieces in [&[10_000][..], &[1], &[3, 7]] {
-                let expected = Ok((status, body.as_bytes().to_vec(), excess));
-                assert_eq!(expected, read(&data, pieces), "{}", String::from_utf8_lossy(&data));
-            }
-        }
-    }
-
-    #[test]
-    fn what_goes_wrong_is_told_apart() {
-        let endless_interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(101);
-        for (kind, status, data) in [
-            (ErrorKind::Closed, None, text(&[""])),
-            (ErrorKind::Closed, None, text(&["HTTP/1.1 200 OK\r\nContent-"])),
-            (ErrorKind::Closed, Some(200), text(&["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello"])),
-            (
-                ErrorKind::Closed,
-                Some(200),
-                text(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"]),
-            ),
-            (ErrorKind::Protocol, None, text(&["<html>no head at all"])),
-            (ErrorKind::Protocol, None, text(&["HTTP/1.1 101 Switching Protocols\r\n\r\n"])),
-            (ErrorKind::Protocol, None, text(&[&endless_interim])),
-            (ErrorKind::Protocol, Some(200), text(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nhello"])),
-            (ErrorKind::BodyTooLarge, Some(200), text(&["HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"])),
-            (ErrorKind::BodyTooLarge, Some(200), text(&["HTTP/1.1 200 OK\r\n\r\n", &"x".repeat(1001)])),
-        ] {
-            for pieces in [&[100_000][..], &[1], &[3, 7]] {
-                assert_eq!(Err((kind, status)), read(&data, pieces), "{}", String::from_utf8_lossy(&data));
-            }
-        }
-    }
-
-    #[test]
-    fn a_head_drop_by_drop_is_not_parsed_at_each_drop() {
-        let mut searched = 0;
-        let mut data = b"HTTP/1.1 200 OK\r\n".to_vec();
-        assert!(!has_end(&data, &mut searched));
-        assert_eq!(14, searched);
-        data.extend(b"\r");
-        assert!(!has_end(&data, &mut searched));
-        data.extend(b"\n");
-        assert!(has_end(&data, &mut searched));
-    }
-
-    proptest! {
-        #[test]
-        fn how_the_bytes_are_cut_does_not_matter(
-            head in "(HTTP/1.1 (100|200|204|304|999) x\r\n)?(Content-Length: [0-9]{1,2}\r\n|Transfer-Encoding: chunked\r\n){0,2}(\r?\n)?",
-            body in "[0-9a\r\n]{0,40}",
-            pieces in proptest::collection::vec(1_usize..9, 1..5),
-        ) {
-            let data = text(&[&head, &body]);
-            prop_assert_eq!(read(&data, &[100_000]), read(&data, &pieces));
-            if let Some(whole) = whole(&data, &mut head::header_room(), false, MAX) {
-                let expected = Ok((whole.head.status, whole.body.to_vec(), false));
-                prop_assert_eq!(expected, read(&data, &[100_000]));
-            }
-        }
-    }
-}
+mod tests;

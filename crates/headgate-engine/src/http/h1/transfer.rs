@@ -1,15 +1,17 @@
 //! Bytes to a connection and from it, without waiting: what is there is read, and what can be written is.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::unconstrained;
 
-use crate::http::dial::connect::{Connection, Stream};
+use crate::http::dial::connect::Connection;
+use crate::http::dial::stream::Stream;
 use crate::http::dial::trouble;
 use crate::model::error::{ErrorKind, Failure, cause};
 
@@ -22,10 +24,10 @@ impl Connection {
                 stream.try_read(&mut byte).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
             }
             // Unconstrained: a task that has used up its share of polls would take any connection for alive.
-            Stream::Tls(stream) => {
+            stream => {
                 let mut buffer = ReadBuf::new(&mut byte);
-                let read = poll_fn(|cx| Pin::new(&mut **stream).poll_read(cx, &mut buffer));
-                pin!(unconstrained(read)).poll(cx).is_pending()
+                let read = poll_fn(|cx| Pin::new(&mut *stream).poll_read(cx, &mut buffer));
+                pin!(unconstrained(read)).poll(cx).is_pending() && stream.broken().is_none()
             }
         }
     }
@@ -33,7 +35,11 @@ impl Connection {
     /// Writes as much of a request as the socket takes, mostly all. `wire` begins it, and `body` is what `wire` has not.
     pub fn send(&mut self, wire: &[u8], body: Bytes, cx: &mut Context<'_>) -> Outgoing {
         let mut outgoing = Outgoing { unflushed: true, ..Outgoing::default() };
-        let written = match Pin::new(&mut self.stream).poll_write(cx, wire) {
+        let wire = match &self.ask_proxy {
+            None => Cow::Borrowed(wire),
+            Some(proxy) => proxy.rewritten(wire).into(),
+        };
+        let written = match Pin::new(&mut self.stream).poll_write(cx, &wire) {
             Poll::Ready(Ok(written)) => written,
             Poll::Pending => 0,
             Poll::Ready(Err(error)) => {
@@ -51,27 +57,27 @@ impl Connection {
     }
 
     /// Whether there is something to read; if not, the task of `cx` is woken when there is.
-    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let socket = match &self.stream {
-            Stream::Plain(stream) => stream,
-            Stream::Tls(stream) => {
-                let (socket, session) = stream.get_ref();
-                // What was decrypted already comes first.
-                if !session.wants_read() {
-                    return Poll::Ready(());
-                }
-                socket
-            }
-        };
-        // An error is found by whoever reads.
-        socket.poll_read_ready(cx).map(drop)
+    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.poll_readable(cx)
     }
 
     /// One read: how many bytes, 0 at the end of the connection.
     pub fn poll_read(&mut self, into: &mut [u8], cx: &mut Context<'_>) -> Poll<Result<usize, Failure>> {
-        let mut buffer = ReadBuf::new(into);
-        let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
-        Poll::Ready(read.map(|()| buffer.filled().len()).map_err(|error| io_failure(&error)))
+        poll_read(&mut self.stream, into, cx).map_err(|error| io_failure(&error))
+    }
+}
+
+/// One read: how many bytes, 0 at the end of the stream.
+pub fn poll_read(stream: &mut Stream, into: &mut [u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    let mut buffer = ReadBuf::new(into);
+    match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
+        // What was whole before a record that can't be read comes first, though both came at once.
+        Poll::Ready(Err(error)) => match stream.decrypted(into) {
+            0 => Poll::Ready(Err(error)),
+            length => Poll::Ready(Ok(length)),
+        },
+        Poll::Pending => stream.broken().map_or(Poll::Pending, |error| Poll::Ready(Err(error))),
+        Poll::Ready(Ok(())) => Poll::Ready(Ok(buffer.filled().len())),
     }
 }
 
@@ -100,11 +106,14 @@ impl Outgoing {
         self.failure.is_none() && (self.unflushed || !self.head.is_empty() || !self.body.is_empty())
     }
 
-    /// Writes on, as far as the connection takes it.
-    pub fn poll(&mut self, connection: &mut Connection, cx: &mut Context<'_>) {
+    /// Writes on, as far as the connection takes it. Whether it took something.
+    pub fn poll(&mut self, connection: &mut Connection, cx: &mut Context<'_>) -> bool {
+        let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), outgoing.unflushed);
+        let before = left(self);
         if let Err(error) = self.try_poll(&mut connection.stream, cx) {
             self.failure = Some(io_failure(&error));
         }
+        left(self) != before
     }
 
     fn try_poll(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> io::Result<()> {
@@ -136,9 +145,15 @@ impl Outgoing {
     }
 }
 
-fn io_failure(error: &io::Error) -> Failure {
+pub fn io_failure(error: &io::Error) -> Failure {
     if let Some(error) = trouble::in_io(error) {
         return Failure::new(ErrorKind::Tls, trouble::reason(error));
+    }
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        // Only TLS has an end that can be missing.
+        let message =
+            "the server closed the connection without saying so in TLS (close_notify): what came may be cut off";
+        return Failure::new(ErrorKind::Closed, message);
     }
     let kind = if error.kind() == io::ErrorKind::TimedOut { ErrorKind::Timeout } else { ErrorKind::Closed };
     Failure::new(kind, format!("the connection failed: {}", cause(error)))

@@ -47,20 +47,17 @@ fn a_row_overrides_the_job_and_the_job_overrides_the_defaults() {
         ],
         ..RowExtra::default()
     });
-    let mut expected = vec![
+    let expected = [
         "PUT /a?b HTTP/1.1",
-        "content-length: 0",
-        "host: other.example",
+        "Host: other.example",
         "user-agent: mine",
-        "accept: text/html",
         "accept-encoding: gzip, deflate, br, zstd",
+        "Accept: text/html",
         "x-job: 2",
-        "x-job: 3",
+        "X-Job: 3",
+        "content-length: 0",
     ];
-    let mut lines = lines(&prepare(&options, &row).expect("valid"));
-    expected.sort_unstable();
-    lines.sort_unstable();
-    assert_eq!(expected, lines);
+    assert_eq!(expected.to_vec(), lines(&prepare(&options, &row).expect("valid")));
 }
 
 #[test]
@@ -97,7 +94,7 @@ fn a_request_is_written_at_once_as_it_is_written_in_parts() {
             let request = preparer.prepare(&row).expect("valid");
             let (mut expected, mut wire) = (Vec::new(), b"rest of another".to_vec());
             request.write_head(&mut expected);
-            expected.extend_from_slice(&request.body);
+            expected.extend_from_slice(&request.body.bytes);
             let (site, rest) = preparer.write(&row, &mut wire).expect("valid");
             assert_eq!(String::from_utf8(expected), String::from_utf8(wire), "{url}");
             assert!(rest.is_empty() && Rc::ptr_eq(&request.site.route, &site.route));
@@ -117,7 +114,11 @@ fn each_row_without_a_key_of_its_own_gets_one_that_stays_the_same() {
     let salt = KeySalt::of_text("a job");
     let keys_in = |wire: &[u8]| -> Vec<String> {
         let text = String::from_utf8_lossy(wire);
-        let lines = text.split("\r\n").filter_map(|line| line.strip_prefix("idempotency-key: "));
+        let lines = text
+            .split("\r\n")
+            .filter_map(|line| line.split_once(": "))
+            .filter(|(name, _)| name.eq_ignore_ascii_case("idempotency-key"))
+            .map(|(_, value)| value);
         lines.map(str::to_owned).collect()
     };
     let defaults = || Defaults::new(&RequestOptions::default()).expect("good options");
@@ -165,13 +166,56 @@ fn bad_defaults_name_their_option() {
     let bad_method = RequestOptions { method: Some("GET IT".into()), ..RequestOptions::default() };
     let bad_header = RequestOptions { headers: vec![("a".into(), "b\nc".into())], ..RequestOptions::default() };
     let ours = RequestOptions { headers: vec![("content-Length".into(), "3".into())], ..RequestOptions::default() };
-    let messages = [bad_method, bad_header, ours].map(|options| Defaults::new(&options).expect_err("bad").to_string());
+    let range = Some("0-9".into());
+    let two_ranges =
+        RequestOptions { range, headers: vec![("range".into(), "bytes=5-".into())], ..RequestOptions::default() };
+    let messages =
+        [bad_method, bad_header, ours, two_ranges].map(|options| Defaults::new(&options).expect_err("bad").to_string());
     assert_eq!(
         [
             "method: this is not an HTTP method (`GET IT`)",
             "headers: a header has a character that can't be sent, such as a line break (`a`)",
             "headers: `content-Length` is set by headgate, which decides on bodies and connections",
+            "range and headers both set Range: leave one of them out",
         ],
         messages.each_ref().map(String::as_str)
     );
+}
+
+fn with_body(body: &str, headers: &[(&str, &str)]) -> Row {
+    let headers = headers.iter().map(|(name, value)| ((*name).into(), value.as_bytes().into())).collect();
+    row_with(RowExtra { body: Some(body.to_owned().into()), headers, ..RowExtra::default() })
+}
+
+#[test]
+fn bodies_are_compressed_where_that_is_asked_for_and_said() {
+    let options = RequestOptions { compress_body: Some(BodyCoding::Gzip), ..RequestOptions::default() };
+    let request = prepare(&options, &with_body("{}", &[])).expect("valid");
+    assert!(request.body.bytes.starts_with(b"\x1f\x8b"));
+    let lines_of = lines(&request);
+    assert!(lines_of.contains(&"content-encoding: gzip".to_owned()), "{lines_of:?}");
+    assert!(lines_of.contains(&"content-type: application/json".to_owned()), "{lines_of:?}");
+    assert!(lines_of.contains(&format!("content-length: {}", request.body.bytes.len())), "{lines_of:?}");
+
+    // Neither what is coded already, nor what is empty.
+    for row in [with_body("{}", &[("Content-Encoding", "br")]), with_body("", &[]), Row::new(0, "http://a/")] {
+        let request = prepare(&options, &row).expect("valid");
+        assert!(request.body.coding.is_none() && !request.body.bytes.starts_with(b"\x1f\x8b"));
+    }
+    // The body of the run, too, also where the request is put together from pieces.
+    let options = RequestOptions { body: Some(b"a=b".to_vec()), ..options };
+    let mut preparer = Preparer::new(Defaults::new(&options).expect("good"), SiteMaker::for_tests());
+    for _ in 0..2 {
+        let mut wire = Vec::new();
+        preparer.write(&Row::new(0, "http://a/"), &mut wire).expect("valid");
+        assert!(wire.windows(27).any(|part| part == b"content-encoding: gzip\r\ncon"), "{}", wire.escape_ascii());
+    }
+}
+
+#[test]
+fn a_range_is_asked_for_as_it_is_and_not_of_a_compressed_form() {
+    let options = RequestOptions { range: Some("0-499,-5".into()), ..RequestOptions::default() };
+    let lines = lines(&prepare(&options, &Row::new(0, "http://a/")).expect("valid"));
+    assert!(lines.contains(&"range: bytes=0-499,-5".to_owned()), "{lines:?}");
+    assert!(lines.contains(&"accept-encoding: identity".to_owned()), "{lines:?}");
 }

@@ -41,6 +41,26 @@ impl Gate {
         }
     }
 
+    /// A row whose attempt was redirected to this host, in the middle of it: it comes before rows that were not asked yet.
+    /// `None`: it leads to no host.
+    pub fn offer_hop(&mut self, row: Row, name: Option<&str>, now: Instant) {
+        if self.is_stopped {
+            return;
+        }
+        let Some(name) = name else {
+            self.hostless.push_back(row);
+            return;
+        };
+        if self.rules.limits.limit_by != LimitBy::Address {
+            self.admit(row, name, true, now);
+        } else if let Some(key) = self.addresses.key(name).map(Box::<str>::from) {
+            self.admit(row, &key, true, now);
+        } else {
+            self.look_ahead.enters(&row);
+            self.addresses.wait(name, row);
+        }
+    }
+
     /// The next name whose address is to be found, and a URL that leads there: [`Gate::found_address`] has to follow.
     pub fn name_to_look_up(&mut self) -> Option<(Box<str>, Box<str>)> {
         self.addresses.ask()
@@ -91,6 +111,12 @@ impl Gate {
     }
 
     pub(super) fn park(&mut self, index: HostIndex, parked: Parked) {
+        if parked.row.trail().is_some() {
+            self.look_ahead.enters(&parked.row);
+            self.hosts.at(index).hops.push_back(Parked { turn: self.next_hop, row: parked.row });
+            self.next_hop += 1;
+            return;
+        }
         let host = self.hosts.at(index);
         if self.look_ahead.can_pass_over() && self.look_ahead.is_full_for(host.parked.len(), host.retries.len()) {
             self.pass_over(index, &parked.row);

@@ -47,10 +47,9 @@ impl Gate {
 
     /// Whether a row can't be asked again before its deadline, since its host has asked for a pause that is longer.
     fn ends_in_pause(&mut self, index: HostIndex, fate: Fate, asked: &Asked) -> bool {
-        let first = asked.before.map_or(asked.started, |before| before.first);
         let health = self.hosts.get(index).and_then(|host| host.health.as_ref());
         let until = health.and_then(|health| health.paused_until()).filter(|_| matches!(fate, Fate::Again(_)));
-        until.zip(self.rules.retrying.deadline).is_some_and(|(until, deadline)| until >= first + deadline)
+        until.zip(self.rules.retrying.deadline).is_some_and(|(until, deadline)| until >= asked.first + deadline)
     }
 
     /// An attempt was given up.
@@ -160,7 +159,10 @@ impl Gate {
             let turn = host.parked.front().map_or(self.next_turn, |parked| parked.turn);
             self.next_turn += 1;
             self.look_ahead.enters(&row);
-            if row.before().is_some() {
+            if row.trail().is_some() {
+                let turn = host.hops.front().map_or(self.next_hop, |hop| hop.turn);
+                host.hops.push_front(Parked { turn, row });
+            } else if row.before().is_some() {
                 host.retries.insert((now, self.next_turn), row);
             } else {
                 host.parked.push_front(Parked { turn, row });
@@ -180,30 +182,37 @@ impl Gate {
     }
 
     pub(super) fn fail_all_of(&mut self, index: HostIndex, now: Instant) {
-        let host = self.hosts.at(index);
-        let parked = std::mem::take(&mut host.parked).into_iter().map(|parked| parked.row);
-        let rows: Vec<Row> = parked.chain(std::mem::take(&mut host.retries).into_values()).collect();
-        for row in rows {
+        for row in self.hosts.at(index).take_all() {
             self.look_ahead.leaves(&row);
             self.fail_down(index, row, now);
         }
+    }
+
+    fn cancel_waiting(&mut self, row: Row) {
+        let failure = match row.trail() {
+            Some(_) => Failure::new(ErrorKind::Cancelled, "cancelled while it waited for where it was redirected to"),
+            None => cancelled(),
+        };
+        self.fail(row, failure);
     }
 
     /// Cancels a row that waits here: it fails next. Whether there is one.
     pub fn cancel(&mut self, ordinal: u64, now: Instant) -> bool {
         if let Some(row) = self.addresses.remove(ordinal) {
             self.look_ahead.leaves(&row);
-            self.fail(row, cancelled());
+            self.cancel_waiting(row);
             return true;
         }
         for index in self.hosts.indices() {
             let Some(host) = self.hosts.get(index) else { continue };
-            let parked = host.parked.iter().position(|parked| parked.row.ordinal == ordinal);
-            let parked = parked.and_then(|at| host.parked.remove(at)).map(|parked| parked.row);
+            let parked = [&mut host.hops, &mut host.parked].into_iter().find_map(|parked| {
+                let at = parked.iter().position(|parked| parked.row.ordinal == ordinal)?;
+                parked.remove(at).map(|parked| parked.row)
+            });
             let retry = host.retries.iter().find(|(_, row)| row.ordinal == ordinal).map(|(key, _)| *key);
             if let Some(row) = parked.or_else(|| retry.and_then(|key| host.retries.remove(&key))) {
                 self.look_ahead.leaves(&row);
-                self.fail(row, cancelled());
+                self.cancel_waiting(row);
                 self.settle(index, now);
                 return true;
             }

@@ -204,7 +204,9 @@ proptest! {
                     let until = paused.entry(name).or_insert(now);
                     *until = (*until).max(now + time);
                 }
-                let asked = Asked { before: row.before(), started: began, may_repeat: true, was_told_when: told.is_some() };
+                let (before, first) = (row.before(), row.first_began().unwrap_or(began));
+                let (started, was_told_when) = (began, told.is_some());
+                let asked = Asked { before, first, started, may_repeat: true, was_acted_on: false, was_told_when };
                 match gate.ended(host, || None, &Ended { end, asked, told }, now) {
                     Fate::Again(due) => {
                         gate.put_back(row, began, host, None, due, now);

@@ -21,8 +21,7 @@ impl Gate {
         }
         for index in self.hosts.indices() {
             let Some(host) = self.hosts.get(index) else { continue };
-            let parked = std::mem::take(&mut host.parked).into_iter().map(|parked| parked.row);
-            for row in parked.chain(std::mem::take(&mut host.retries).into_values()) {
+            for row in host.take_all() {
                 self.look_ahead.leaves(&row);
             }
             self.settle(index, now);
@@ -33,22 +32,8 @@ impl Gate {
     pub fn set(&mut self, rules: Rules, now: Instant) {
         let limits = &rules.limits;
         let burst = limits.burst.map(Into::into);
-        self.rate = match (limits.rate, self.rate.take()) {
-            (None, _) => None,
-            (Some(rate), None) => Some(Pace::new(rate, burst, now)),
-            (Some(rate), Some(mut pace)) => {
-                pace.set(rate, burst, now);
-                Some(pace)
-            }
-        };
-        self.cost = match (&limits.cost, self.cost.take()) {
-            (None, _) => None,
-            (Some(cost), None) => Some(Meter::new(cost.rate, None, now)),
-            (Some(cost), Some(mut meter)) => {
-                meter.set(cost.rate, None, now);
-                Some(meter)
-            }
-        };
+        self.rate = Pace::changed(self.rate.take(), limits.rate, burst, now);
+        self.cost = Meter::changed(self.cost.take(), limits.cost.as_ref().map(|cost| cost.rate), None, now);
         self.rules = rules;
         for index in self.hosts.indices() {
             if let Some(host) = self.hosts.get(index) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::limits::{HostConcurrency, LimitBy, PerHost, Rate};
+use crate::model::trail::{Earlier, Trail};
 use crate::schedule::retry::Fate;
 
 pub(super) fn rules() -> Rules {
@@ -13,7 +14,14 @@ pub(super) fn end(status: u16) -> AttemptEnd {
 }
 
 fn asked(row: &Row, started: Instant) -> Asked {
-    Asked { before: row.before(), started, may_repeat: true, was_told_when: false }
+    Asked {
+        before: row.before(),
+        first: row.first_began().unwrap_or(started),
+        started,
+        may_repeat: true,
+        was_acted_on: false,
+        was_told_when: false,
+    }
 }
 
 pub(super) fn ms(number: u64) -> Duration {
@@ -290,6 +298,24 @@ fn a_name_is_looked_up_whose_first_row_was_cancelled() {
         assert_eq!(Some(name.into()), driver.gate.name_to_look_up().map(|(name, _)| name));
         driver.offer(ordinal + 1, "a");
     }
+}
+
+#[test]
+fn a_row_whose_deadline_passes_on_its_way_says_that_it_waited_there() {
+    let limits =
+        Limits { rate_per_host: PerHost { named: Vec::new(), each: per_second(Some(1)) }, ..Limits::default() };
+    let retrying = Retrying { deadline: Some(ms(500)), ..Retrying::default() };
+    let mut driver = Driver::new(Rules { limits, retrying, ..rules() });
+    driver.offer(0, "b");
+    assert_eq!(vec![0], driver.ordinals());
+    let mut row = Row::new(1, "http://a/");
+    let earlier = Some(Earlier { began: driver.now, took: ms(1) });
+    row.set_trail(Box::new(Trail { url: "http://b/".into(), earlier, ..Trail::default() }));
+    driver.gate.offer_hop(row, Some("b"), driver.now);
+    driver.now += ms(1_100);
+    let Turn::Fail(row, failure) = driver.gate.next(driver.now) else { panic!("it is too late") };
+    let message = "timeout: the deadline of the row passed while it waited for where it was redirected to";
+    assert_eq!((1, message), (row.ordinal, &*failure.to_string()));
 }
 
 #[test]

@@ -1,0 +1,272 @@
+//! What becomes of a row when an exchange of it has ended: asked again, sent again, redirected, or recorded.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use http::Request;
+
+use crate::engine::lanes::{PlaceIndex, Span};
+use crate::engine::share::Share;
+use crate::http::client::LaneState;
+use crate::http::deadline::OwnWait;
+use crate::http::h1::exchange::Exchange;
+use crate::http::reply::{NoReply, Reply};
+use crate::http::site::Site;
+use crate::model::error::Failure;
+use crate::model::headers::HeadersRef;
+use crate::model::outcome::{Answer, Outcome, OutcomeRef};
+use crate::model::row::Row;
+use crate::model::trail::Trail;
+use crate::schedule::Verdict;
+use crate::schedule::retry::AttemptEnd;
+use crate::stats::lanes::Wait;
+
+/// What an exchange that took the long way came to.
+pub(super) enum Finished {
+    /// Its row is asked again later.
+    Later,
+    Recorded {
+        is_full: bool,
+    },
+    /// It may be sent again, on a new connection to this site.
+    Again(Rc<Site>),
+    /// It was not sent: there is no connection to this site.
+    Unsent(Rc<Site>),
+    /// It was redirected, and goes on at once.
+    Elsewhere,
+}
+
+/// What an exchange was made on.
+struct Used {
+    /// Where it leads, if one stood.
+    remote_addr: Option<Arc<str>>,
+    is_new: bool,
+    /// The request may be sent once more, if nothing else speaks against it.
+    may_repeat: bool,
+}
+
+/// An attempt that had no answer.
+pub(super) struct Ended {
+    pub(super) span: Span,
+    /// Where its connection led, if one stood.
+    pub(super) remote_addr: Option<Arc<str>>,
+}
+
+impl Share {
+    /// Goes on with an exchange to its end, and records what becomes of the row.
+    pub(super) async fn finish(
+        &self,
+        place: PlaceIndex,
+        started: Instant,
+        state: &mut LaneState,
+        exchange: Box<Exchange>,
+        on_new_connection: bool,
+    ) -> Finished {
+        let used =
+            Used { remote_addr: state.connected_to(), is_new: on_new_connection, may_repeat: !on_new_connection };
+        let finished = self.client.finish(*exchange, &self.means(), state).await;
+        self.conclude(place, started, state, finished, used).await
+    }
+
+    /// Makes an exchange over HTTP/2, and records what becomes of the row.
+    pub(super) async fn finish_http2(
+        &self,
+        place: PlaceIndex,
+        started: Instant,
+        state: &mut LaneState,
+        sent: Box<(Rc<Site>, Request<()>, Bytes)>,
+    ) -> Finished {
+        let remote_addr = state.connected_to();
+        let site = sent.0.clone();
+        let finished = self.client.exchange(sent, &self.means(), state).await;
+        let may_repeat = finished.as_ref().err().is_some_and(|none| state.may_be_sent_again(none, &site.route));
+        let used = Used { remote_addr, is_new: false, may_repeat };
+        self.conclude(place, started, state, finished, used).await
+    }
+
+    /// Records what an exchange came to.
+    async fn conclude(
+        &self,
+        place: PlaceIndex,
+        started: Instant,
+        state: &mut LaneState,
+        finished: Result<(Reply, Arc<str>), NoReply>,
+        used: Used,
+    ) -> Finished {
+        let is_full = match finished {
+            Ok((mut reply, remote_addr)) => {
+                let status = Some(reply.head.status);
+                let trail = self.led_on(place, &mut reply);
+                let end = match &reply.failure {
+                    None => AttemptEnd { status, error: None, is_lasting: false },
+                    Some(failure) => AttemptEnd::failed(status, failure),
+                };
+                let headers = HeadersRef::Kept(&reply.head.headers);
+                self.count_skipped(reply.head.skipped);
+                if self.is_asked_again(place, started, end, Some(headers), Instant::now()) {
+                    return Finished::Later;
+                }
+                let span = self.span(started, state);
+                if let Some(trail) = trail {
+                    return if self.goes_on_here(place, trail, span) { Finished::Elsewhere } else { Finished::Later };
+                }
+                let outcome = self.answered(self.lanes.take(place), span, reply, remote_addr);
+                self.record_in_turn(outcome).await
+            }
+            Err(none) => {
+                if used.may_repeat
+                    && self.may_be_sent_again(place, &none)
+                    && let Ok((site, _)) = self.write(place, started, &mut Vec::new())
+                {
+                    self.stats().figures.sent_again += 1;
+                    return Finished::Again(site);
+                }
+                let failure = none.failure_on(used.is_new);
+                let ended = Ended { span: self.span(started, state), remote_addr: used.remote_addr };
+                self.end_unanswered(place, started, Some(ended), failure).await
+            }
+        };
+        Finished::Recorded { is_full }
+    }
+
+    /// Where an answer leads, if anywhere; that it leads nowhere where it should is its failure.
+    fn led_on(&self, place: PlaceIndex, reply: &mut Reply) -> Option<Box<Trail>> {
+        let Reply { head, failure, .. } = reply;
+        if failure.is_some() || !self.shared.limits.response.redirects.may_lead_on(head.status) {
+            return None;
+        }
+        let led = self.lanes.look(place, |row| {
+            let method = self.method_now(row);
+            self.shared.limits.response.redirects.follow(row, method, head.status, &head.headers, SystemTime::now())
+        });
+        led.unwrap_or_else(|error| {
+            *failure = Some(error);
+            None
+        })
+    }
+
+    pub(super) async fn end_unanswered(
+        &self,
+        place: PlaceIndex,
+        started: Instant,
+        ended: Option<Ended>,
+        failure: Failure,
+    ) -> bool {
+        if self.is_asked_again(place, started, AttemptEnd::failed(None, &failure), None, Instant::now()) {
+            return false;
+        }
+        let outcome = self.unanswered(self.lanes.take(place), ended, failure);
+        self.record_in_turn(outcome).await
+    }
+
+    /// Records an outcome that waits for its turn where a batch is full. Whether the next one is.
+    async fn record_in_turn(&self, outcome: Outcome) -> bool {
+        let is_full = if self.gathered.has_room(outcome.as_ref().bytes()) {
+            let failed = self.count(outcome.as_ref());
+            self.gathered.push_owned(outcome, failed)
+        } else {
+            Box::pin(self.waiting(Wait::Sink, self.record(outcome))).await
+        };
+        // Rows that end without I/O must not keep the others from theirs.
+        tokio::task::consume_budget().await;
+        is_full
+    }
+
+    /// Of an attempt that ends now. What we have waited for ourselves is no part of how long the server took.
+    pub(super) fn span(&self, started: Instant, state: &mut LaneState) -> Span {
+        let excused = state.deadline.excused();
+        for (wait, own) in [(Wait::Memory, OwnWait::Memory), (Wait::Decoder, OwnWait::Decoder)] {
+            self.count_wait(wait, state.deadline.take_excused(own));
+        }
+        Span { started, elapsed: started.elapsed().saturating_sub(excused) }
+    }
+
+    pub(super) fn count_wait(&self, wait: Wait, time: Duration) {
+        if !time.is_zero() {
+            self.stats().lanes.add_waited(wait, time);
+        }
+    }
+
+    /// Headers of an answer were left out.
+    fn count_skipped(&self, headers: u32) {
+        if headers > 0 {
+            self.stats().figures.headers_skipped += u64::from(headers);
+        }
+    }
+
+    fn may_be_sent_again(&self, place: PlaceIndex, none: &NoReply) -> bool {
+        self.lanes.look(place, |row| none.may_be_sent_again(self.method_now(row)))
+    }
+
+    /// What of a response arrived, and why its body did not.
+    fn answered(&self, row: Row, span: Span, reply: Reply, remote_addr: Arc<str>) -> Outcome {
+        let ttfb = reply.first_byte.saturating_duration_since(span.started);
+        let ttfb_us = Span { elapsed: ttfb, ..span }.whole(&row).elapsed.as_micros() as u64;
+        let span = span.whole(&row);
+        let answer = Answer {
+            status: reply.head.status,
+            version: reply.head.version,
+            headers: reply.head.headers,
+            memory: reply.memory,
+            ttfb_us,
+            body: reply.body,
+            body_encoding: reply.body_encoding,
+            body_truncated: reply.truncated,
+            body_bytes: reply.body_bytes,
+        };
+        Outcome {
+            method: self.method_of(&row).into(),
+            attempts: row.attempts_before() + 1,
+            row,
+            started_at_us: self.shared.clock.unix_us(span.started),
+            elapsed_us: span.elapsed.as_micros() as u64,
+            remote_addr: Some(remote_addr),
+            answer: Some(answer),
+            failure: reply.failure,
+        }
+    }
+
+    /// What became of a row without an answer; `ended`: its attempt, if there was one.
+    pub(super) fn unanswered(&self, row: Row, ended: Option<Ended>, failure: Failure) -> Outcome {
+        let (span, remote_addr) = ended.map_or((None, None), |ended| (Some(ended.span), ended.remote_addr));
+        // What it was asked before it was redirected and waited is a part of an attempt, too.
+        let span = span.or_else(|| row.trail()?.earlier.map(|_| Span::none())).map(|span| span.whole(&row));
+        let started = span.map_or_else(Instant::now, |span| span.started);
+        Outcome {
+            method: self.method_of(&row).into(),
+            attempts: row.attempts_before() + u16::from(span.is_some()),
+            row,
+            started_at_us: self.shared.clock.unix_us(started),
+            elapsed_us: span.map_or(0, |span| span.elapsed.as_micros() as u64),
+            remote_addr,
+            answer: None,
+            failure: Some(failure),
+        }
+    }
+
+    /// A row has its outcome. Waits where there is no room for it. Whether a batch is full.
+    pub(super) async fn record(&self, outcome: Outcome) -> bool {
+        let failed = self.count(outcome.as_ref());
+        if self.gathered.has_room(outcome.as_ref().bytes()) {
+            return self.gathered.push_owned(outcome, failed);
+        }
+        self.sent(self.gathered.push_in_turn(outcome, failed).await);
+        false
+    }
+
+    /// As [`Share::record`], where there is room; its memory is for the caller to see to.
+    pub(super) fn record_ref(&self, outcome: OutcomeRef<'_>) -> bool {
+        let failed = self.count(outcome);
+        self.gathered.push(outcome, failed)
+    }
+
+    /// Whether the row failed.
+    fn count(&self, outcome: OutcomeRef<'_>) -> bool {
+        let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
+        self.stats().figures.record(outcome, failed);
+        self.give_up_if_it_has_to(outcome, failed);
+        failed
+    }
+}

@@ -1,0 +1,39 @@
+//! What bounds the attempts of a run, as the client asks.
+
+use std::time::Duration;
+
+use crate::http::reply::ResponseLimits;
+use crate::model::memory::MemoryBudget;
+use crate::model::options::RequestOptions;
+
+/// What a server may send on a stream of HTTP/2 before it is taken: as much as there is memory for all of them, within these
+/// bounds.
+const WINDOW_BYTES: (u64, u64) = (8 * 1024, 1024 * 1024);
+
+/// What bounds the attempts of a run.
+#[derive(Debug, Clone)]
+pub struct AttemptLimits {
+    pub response: ResponseLimits,
+    /// For a whole attempt.
+    pub timeout: Duration,
+    /// For the part of it that makes a connection.
+    pub connect_timeout: Duration,
+    /// Attempts need no connection each, so more of them than files may be open is fine.
+    pub shares_connections: bool,
+    /// See [`WINDOW_BYTES`].
+    pub window_bytes: u32,
+}
+
+impl AttemptLimits {
+    /// `memory`: what bodies draw on; `concurrency`: how many there may be at once.
+    pub fn new(request: &RequestOptions, memory: MemoryBudget, concurrency: usize) -> Self {
+        let each = memory.reservation().limit() / concurrency.max(1) as u64;
+        Self {
+            shares_connections: request.http2_prior_knowledge,
+            window_bytes: each.clamp(WINDOW_BYTES.0, WINDOW_BYTES.1) as u32,
+            response: ResponseLimits::new(request, memory),
+            timeout: request.timeout,
+            connect_timeout: request.connect_timeout,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What a worker asks with: its connections, and the memory that its lanes use in turn.
+//!
+//! There are two ways through an exchange. The short way is what nearly all take: there is a connection, the request is
+//! written to it at once ([`LaneState::send`]), and the answer comes in one read ([`Client::poll_read`]). In between, a lane
+//! keeps next to nothing, which is what makes ten thousand of them fast. Whatever turns out otherwise goes the long way
+//! from there ([`Client::open`], [`Client::finish`]).
+
+mod lane;
+mod limits;
+mod open;
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::Request;
+
+pub use self::lane::LaneState;
+pub use self::limits::AttemptLimits;
+use crate::http::decode::Decoder;
+use crate::http::decode::pool::Pool as DecoderPool;
+use crate::http::dial::connect::Connector;
+use crate::http::dial::route::RouteKey;
+use crate::http::h1::allowance::{Allowance, READ_BYTES};
+use crate::http::h1::exchange::{Exchange, Means, Scratch};
+use crate::http::h2::exchange::{NoAnswer, Sending};
+use crate::http::h2::request::Translator;
+use crate::http::pool::{Lease, Pool, Route};
+use crate::http::reply::{NoReply, Reply};
+use crate::http::site::Site;
+use crate::model::error::Failure;
+use crate::schedule::hosts::Speaks;
+
+/// One worker's client, for all runs. Its lanes ask in turn; none holds it while it waits.
+#[derive(Debug)]
+pub struct Client {
+    connector: Arc<Connector>,
+    /// Also of those who look for a route to a host.
+    pub pool: Rc<RefCell<Pool>>,
+    pub scratch: Scratch,
+    translator: RefCell<Translator>,
+}
+
+impl Client {
+    /// See [`Connector::address_of`].
+    pub async fn address_of(&self, route: &RouteKey, by: Instant) -> Option<IpAddr> {
+        self.connector.address_of(route, by).await
+    }
+
+    pub fn new(connector: Arc<Connector>, decoders: Arc<DecoderPool>) -> Self {
+        let scratch = Scratch::new(Decoder::new(decoders));
+        Self { connector, pool: Rc::new(RefCell::new(Pool::new(0))), scratch, translator: RefCell::default() }
+    }
+
+    /// The means of this worker for a run's exchanges.
+    pub fn means<'a>(&'a self, limits: &'a AttemptLimits, allowance: &'a Allowance) -> Means<'a> {
+        Means { scratch: &self.scratch, limits: &limits.response, allowance }
+    }
+
+    /// Reads into the worker's memory what has come of the answer: how many bytes, or 0 at the end of the connection.
+    ///
+    /// # Errors
+    /// The short way ends here, with nothing read: the deadline has passed, nothing is set aside for what would be read, or
+    /// the connection has failed, for the reason that is given.
+    pub fn poll_read(
+        &self,
+        lane: &mut LaneState,
+        allowance: &Allowance,
+        now: impl FnOnce() -> Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<usize, Option<Failure>>> {
+        let Some(lease) = &mut lane.held else { return Poll::Ready(Err(None)) };
+        let connection = lease.connection();
+        let read = if allowance.covers(READ_BYTES) {
+            connection.poll_read(&mut self.scratch.read.borrow_mut(), cx).map_err(Some)
+        } else {
+            connection.poll_readable(cx).map(|()| Err(None))
+        };
+        if read.is_pending() && lane.deadline.poll_passed_at(now(), cx) { Poll::Ready(Err(None)) } else { read }
+    }
+
+    /// Goes on with an exchange that was begun with [`LaneState::send`], to its end. Also tells where the answer came from.
+    ///
+    /// # Errors
+    /// There was no response.
+    ///
+    /// Cancelling it closes the connection.
+    pub async fn finish(
+        &self,
+        exchange: Exchange,
+        means: &Means<'_>,
+        lane: &mut LaneState,
+    ) -> Result<(Reply, Arc<str>), NoReply> {
+        let mut lease = lane.held.take().ok_or_else(NoReply::unsent)?;
+        let mut reply = exchange.finish(lease.connection(), means, &mut lane.deadline).await.inspect_err(|none| {
+            if none.silent {
+                found_closed(&lease);
+            }
+        })?;
+        if let Some(refusal) = lease.connection().refusal(reply.head.status) {
+            reply.failure = Some(refusal);
+        }
+        let remote_addr = lease.remote_addr().clone();
+        if reply.reusable {
+            lease.rests_since(Instant::now());
+            lane.held = Some(lease);
+        }
+        Ok((reply, remote_addr))
+    }
+
+    /// Makes one exchange with a site, on a connection that is there or a new one: what [`Client::finish`] or
+    /// [`Client::exchange`] give.
+    ///
+    /// # Errors
+    /// There is no connection, or the request can't be sent.
+    ///
+    /// Cancelling it closes the connection, or resets the stream.
+    pub async fn ask(
+        &self,
+        site: &Rc<Site>,
+        wire: &[u8],
+        body: Bytes,
+        limits: &AttemptLimits,
+        means: &Means<'_>,
+        lane: &mut LaneState,
+    ) -> Result<Result<(Reply, Arc<str>), NoReply>, Failure> {
+        loop {
+            if site.route.is_http2() {
+                if self.hold_stream(&site.route, lane) {
+                    let (request, body) = self.translate(wire, body.clone(), &site.route)?;
+                    return Ok(self.exchange(Box::new((site.clone(), request, body)), means, lane).await);
+                }
+            } else {
+                let sent = poll_fn(|cx| {
+                    self.reuse(&site.route, lane, cx);
+                    Poll::Ready(lane.send(wire, body.clone(), cx))
+                });
+                if let Some(outgoing) = sent.await {
+                    return Ok(self.finish(Exchange::new(outgoing, false, means), means, lane).await);
+                }
+            }
+            self.open(&site.route, limits, lane).await?;
+        }
+    }
+
+    /// Leaves a lane's connection to the others, while it has nothing to ask.
+    pub fn rest(&self, lane: &mut LaneState) {
+        lane.stream = None;
+        if let Some(held) = lane.held.take() {
+            self.pool.borrow_mut().put(held, Instant::now());
+        }
+    }
+
+    /// Has the lane hold a stream of this route. Whether it does: there may be none.
+    pub fn hold_stream(&self, route: &Route, lane: &mut LaneState) -> bool {
+        if !lane.stream.as_ref().is_some_and(|stream| route.streams.has(stream)) {
+            self.rest(lane);
+            lane.stream = route.streams.take();
+        }
+        lane.stream.is_some()
+    }
+
+    /// Has the lane hold a connection of this route that is there and alive, or none.
+    pub fn reuse(&self, route: &Rc<Route>, lane: &mut LaneState, cx: &mut Context<'_>) {
+        if lane.held.as_ref().is_none_or(|held| !Rc::ptr_eq(&held.route, route)) {
+            self.rest(lane);
+            lane.held = self.pool.borrow_mut().take(route);
+        }
+        while let Some(lease) = &mut lane.held
+            && !lease.connection().is_alive(cx)
+        {
+            found_closed(lease);
+            lane.held = self.pool.borrow_mut().take(route);
+        }
+    }
+
+    /// The request over HTTP/2 that `wire` begins, and `body` ends.
+    ///
+    /// # Errors
+    /// `invalid_request`: it can't be said in HTTP/2.
+    pub fn translate(&self, wire: &[u8], body: Bytes, route: &Route) -> Result<(Request<()>, Bytes), Failure> {
+        let (request, begin) = self.translator.borrow_mut().translate(wire, route.key.origin.https)?;
+        Ok((request, if body.is_empty() { begin } else { body }))
+    }
+
+    /// Makes an exchange on the stream that the lane holds. Also tells where the answer came from.
+    ///
+    /// # Errors
+    /// There was no response.
+    ///
+    /// Cancelling it resets the stream.
+    pub async fn exchange(
+        &self,
+        sent: Box<(Rc<Site>, Request<()>, Bytes)>,
+        means: &Means<'_>,
+        lane: &mut LaneState,
+    ) -> Result<(Reply, Arc<str>), NoReply> {
+        let stream = lane.stream.take().ok_or_else(NoReply::unsent)?;
+        let (site, request, body) = *sent;
+        let sending = Sending::begin(&stream, request, body);
+        let reply = match sending {
+            Ok(sending) => sending.finish(&stream, means, &mut lane.deadline).await,
+            Err(none) => Err(none),
+        };
+        match reply {
+            Ok(reply) => Ok((reply, stream.connection.remote_addr.clone())),
+            Err(NoAnswer::WantsHttp1(failure)) => {
+                site.route.learn(Speaks::OnlyHttp1);
+                Err(NoReply { failure, unsent: true, silent: false })
+            }
+            Err(NoAnswer::Other(none)) => Err(none),
+        }
+    }
+}
+
+/// A connection was closed by the host while it was idle, or perhaps when its next request came.
+fn found_closed(lease: &Lease) {
+    if let Some(since) = lease.idle_since() {
+        lease.route.keeping.found_closed(since, Instant::now());
+    }
+}

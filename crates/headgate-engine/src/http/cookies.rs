@@ -1,0 +1,219 @@
+//! Cookies that servers set on the way of a row, for its next requests (RFC 6265 section 5).
+//!
+//! Each row has its own, so there is nothing to share, to wait for or to remember beyond its end. What `Set-Cookie` says is
+//! read by the `cookie` crate, and the public suffixes, for which nobody can set a cookie, are those of the `psl` crate.
+
+use std::time::SystemTime;
+
+use http::HeaderValue;
+use http::header::COOKIE;
+
+use crate::http::header_lines::HeaderLine;
+use crate::model::origin::{HostName, Origin};
+use crate::model::trail::Cookie;
+
+/// Cookies of a row, as many as browsers keep of a site (RFC 6265 section 6.1).
+const MAX_COOKIES: usize = 50;
+/// Of name, value and attributes together (as above).
+const MAX_COOKIE_BYTES: usize = 4096;
+
+/// Takes in what `Set-Cookie` says in an answer from there.
+pub fn take(cookies: &mut Vec<Cookie>, set_cookie: &[u8], origin: &Origin, path: &str, now: SystemTime) {
+    let text = std::str::from_utf8(set_cookie).ok().filter(|text| text.len() <= MAX_COOKIE_BYTES);
+    let Some(set) = text.and_then(|text| cookie::Cookie::parse(text).ok()) else { return };
+    let Some(new) = allowed(&set, origin, path) else { return };
+    cookies.retain(|old| (&old.name, &old.domain, &old.path) != (&new.name, &new.domain, &new.path));
+    let has_expired = match (set.max_age(), set.expires_datetime()) {
+        (Some(age), _) => age.whole_seconds() <= 0,
+        (None, Some(at)) => SystemTime::from(at) <= now,
+        (None, None) => false,
+    };
+    if !has_expired && cookies.len() < MAX_COOKIES {
+        cookies.push(new);
+    }
+}
+
+/// The cookie as it is kept, if that server may set it.
+fn allowed(set: &cookie::Cookie<'_>, origin: &Origin, path: &str) -> Option<Cookie> {
+    let host = host(origin);
+    let is_name = matches!(origin.name, HostName::Domain(_));
+    let domain = set.domain().filter(|domain| !domain.is_empty()).map(str::to_ascii_lowercase);
+    let domain = match domain {
+        // As if it had named none: it is that very host (RFC 6265 section 5.3 step 5).
+        Some(domain) if is_public_suffix(&domain) => {
+            if domain != host {
+                return None;
+            }
+            None
+        }
+        Some(domain) if !is_within(&host, &domain, is_name) => return None,
+        domain => domain.filter(|_| is_name),
+    };
+    let is_secure = set.secure().unwrap_or(false);
+    let own_path = set.path().filter(|path| path.starts_with('/'));
+    let is_right_for_prefix = if set.name().starts_with("__Host-") {
+        is_secure && domain.is_none() && own_path == Some("/")
+    } else {
+        is_secure || !set.name().starts_with("__Secure-")
+    };
+    // Who is not authenticated does not speak for the site that is.
+    if (is_secure && !origin.https) || !is_right_for_prefix || (set.name().is_empty() && set.value().is_empty()) {
+        return None;
+    }
+    Some(Cookie {
+        name: set.name().into(),
+        value: set.value().into(),
+        is_host_only: domain.is_none(),
+        domain: domain.unwrap_or(host).into(),
+        path: own_path.unwrap_or_else(|| default_path(path)).into(),
+        is_secure,
+    })
+}
+
+/// What of these cookies goes to a URL, if anything.
+pub fn header(cookies: &[Cookie], origin: &Origin, path: &str) -> Option<HeaderValue> {
+    let host = host(origin);
+    let is_name = matches!(origin.name, HostName::Domain(_));
+    let goes_there = |cookie: &&Cookie| {
+        let is_domain =
+            if cookie.is_host_only { *cookie.domain == host } else { is_within(&host, &cookie.domain, is_name) };
+        is_domain && is_under(path, &cookie.path) && (origin.https || !cookie.is_secure)
+    };
+    let mut sent: Vec<&Cookie> = cookies.iter().filter(goes_there).collect();
+    // Longer paths first, and otherwise in the order in which they were set (section 5.4).
+    sent.sort_by_key(|cookie| std::cmp::Reverse(cookie.path.len()));
+    let pairs: Vec<String> = sent.iter().map(|cookie| format!("{}={}", cookie.name, cookie.value)).collect();
+    (!pairs.is_empty()).then(|| HeaderValue::try_from(pairs.join("; ")).ok()).flatten()
+}
+
+/// Adds what servers have set to what is sent anyway: one header, whoever it comes from.
+pub fn add(lines: &mut Vec<HeaderLine>, set: &HeaderValue) {
+    let Some(line) = lines.iter_mut().find(|line| line.name == COOKIE) else {
+        lines.push(HeaderLine::new(COOKIE, set.clone()));
+        return;
+    };
+    if let Ok(both) = HeaderValue::from_bytes(&[line.value.as_bytes(), b"; ", set.as_bytes()].concat()) {
+        line.value = both;
+    }
+}
+
+fn host(origin: &Origin) -> String {
+    match &origin.name {
+        HostName::Domain(name) => name.trim_end_matches('.').to_ascii_lowercase(),
+        HostName::V4(address) => address.to_string(),
+        HostName::V6(address) => address.to_string(),
+    }
+}
+
+fn is_public_suffix(domain: &str) -> bool {
+    psl::suffix(domain.as_bytes()).is_some_and(|suffix| suffix.as_bytes() == domain.as_bytes())
+}
+
+/// Domain-match (section 5.1.3).
+fn is_within(host: &str, domain: &str, is_name: bool) -> bool {
+    host == domain || is_name && host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))
+}
+
+/// Path-match (section 5.1.4).
+fn is_under(path: &str, of_cookie: &str) -> bool {
+    path.strip_prefix(of_cookie)
+        .is_some_and(|rest| rest.is_empty() || of_cookie.ends_with('/') || rest.starts_with('/'))
+}
+
+/// The directory of a path (section 5.1.4).
+fn default_path(path: &str) -> &str {
+    match path.rfind('/') {
+        None | Some(0) => "/",
+        Some(end) => &path[..end],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::http::target;
+
+    const NOW: Duration = Duration::from_secs(1_780_000_000);
+
+    /// What is sent to `to` after `from` has set these.
+    fn sent(from: &str, set: &[&str], to: &str) -> Option<String> {
+        let mut cookies = Vec::new();
+        let at = target::parse(from).expect("a URL");
+        for set in set {
+            take(&mut cookies, set.as_bytes(), &at.origin, at.path.path(), SystemTime::UNIX_EPOCH + NOW);
+        }
+        let to = target::parse(to).expect("a URL");
+        header(&cookies, &to.origin, to.path.path()).map(|value| value.to_str().expect("text").to_owned())
+    }
+
+    #[test]
+    fn a_cookie_goes_where_it_was_set_for() {
+        for (expected, from, set, to) in [
+            (Some("a=1"), "http://h.example/x", &["a=1"][..], "http://h.example/y"),
+            (None, "http://h.example/x", &["a=1"], "http://other.example/y"),
+            (None, "http://h.example/x", &["a=1"], "http://sub.h.example/"),
+            (Some("a=1"), "http://h.example/", &["a=1; Domain=h.example"], "http://sub.h.example/"),
+            (Some("a=1"), "http://w.h.example/", &["a=1; Domain=.H.example"], "http://h.example/"),
+            (None, "http://h.example/", &["a=1; Domain=other.example"], "http://other.example/"),
+            (None, "http://sub.h.example/", &["a=1; Domain=b.h.example"], "http://b.h.example/"),
+            (None, "http://nothample.example/", &["a=1; Domain=ample.example"], "http://ample.example/"),
+            (Some("a=1"), "http://h.example/d/x", &["a=1"], "http://h.example/d/e"),
+            (None, "http://h.example/d/x", &["a=1"], "http://h.example/"),
+            (None, "http://h.example/d/x", &["a=1"], "http://h.example/dd"),
+            (Some("b=2; a=1"), "http://h.example/", &["a=1; Path=/", "b=2; Path=/d"], "http://h.example/d/e"),
+            (None, "http://h.example/", &["a=1; Secure"], "https://h.example/"),
+            (Some("a=1"), "https://h.example/", &["a=1; Secure"], "https://h.example/"),
+            (None, "https://h.example/", &["a=1; Secure"], "http://h.example/"),
+            (Some("a=2"), "http://h.example/", &["a=1", "a=2"], "http://h.example/"),
+            (None, "http://h.example/", &["a=1", "a=; Max-Age=0"], "http://h.example/"),
+            (None, "http://h.example/", &["a=1; Expires=Thu, 01 Jan 1970 00:00:00 GMT"], "http://h.example/"),
+            (Some("a=1"), "http://127.0.0.1/", &["a=1; Domain=127.0.0.1"], "http://127.0.0.1:81/"),
+            (None, "http://127.0.0.1/", &["a=1; Domain=0.0.1"], "http://127.0.0.1/"),
+        ] {
+            assert_eq!(expected, sent(from, set, to).as_deref(), "{from} {set:?} {to}");
+        }
+    }
+
+    #[test]
+    fn nobody_sets_a_cookie_for_a_public_suffix() {
+        assert_eq!(None, sent("http://a.co.uk/", &["a=1; Domain=co.uk"], "http://b.co.uk/"));
+        assert_eq!(None, sent("http://me.github.io/", &["a=1; Domain=github.io"], "http://you.github.io/"));
+        // Who is one himself sets it for himself alone.
+        assert_eq!(Some("a=1"), sent("http://github.io/", &["a=1; Domain=github.io"], "http://github.io/").as_deref());
+        assert_eq!(None, sent("http://github.io/", &["a=1; Domain=github.io"], "http://you.github.io/"));
+    }
+
+    #[test]
+    fn a_name_that_promises_more_has_to_keep_it() {
+        let at = "https://h.example/";
+        for (expected, set) in [
+            (false, "__Host-a=1; Path=/"),
+            (false, "__Host-a=1; Secure"),
+            (false, "__Host-a=1; Secure; Path=/; Domain=h.example"),
+            (true, "__Host-a=1; Secure; Path=/"),
+            (false, "__Secure-a=1"),
+            (true, "__Secure-a=1; Secure"),
+        ] {
+            assert_eq!(expected, sent(at, &[set], at).is_some(), "{set}");
+        }
+    }
+
+    #[test]
+    fn what_a_row_keeps_is_bounded() {
+        let many: Vec<String> = (0..100).map(|number| format!("c{number}=1")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let kept = sent("http://h.example/", &many, "http://h.example/").expect("some");
+        assert_eq!(MAX_COOKIES, kept.split("; ").count());
+        let long = format!("a={}", "x".repeat(MAX_COOKIE_BYTES));
+        assert_eq!(None, sent("http://h.example/", &[&long], "http://h.example/"));
+    }
+
+    #[test]
+    fn there_is_one_header_for_those_of_the_user_and_those_of_servers() {
+        let mut lines = vec![HeaderLine::new(COOKIE, HeaderValue::from_static("mine=1"))];
+        add(&mut lines, &HeaderValue::from_static("theirs=2"));
+        assert_eq!(vec![HeaderLine::new(COOKIE, HeaderValue::from_static("mine=1; theirs=2"))], lines);
+    }
+}

@@ -1,0 +1,102 @@
+//! The certificate that we show to servers which ask for one, and its key.
+
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustls_pki_types::pem::{self, PemObject};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::message;
+use crate::model::error::JobError;
+use crate::model::message::OptionName;
+use crate::model::options::RequestOptions;
+
+const ENCRYPTED_KEY: &str = "ENCRYPTED";
+
+/// What the files hold now.
+#[derive(PartialEq, Eq)]
+pub(super) struct Identity {
+    cert: (PathBuf, Vec<u8>),
+    /// `None`: it stands beside the certificate.
+    key: Option<(PathBuf, Vec<u8>)>,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").field("cert", &self.cert.0).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// What `cert` and `key` name, if they do.
+    ///
+    /// # Errors
+    /// `Usage`: a file can't be read, or there is a key without a certificate.
+    pub(super) fn read(options: &RequestOptions) -> Result<Option<Self>, JobError> {
+        let Some(cert) = &options.cert else {
+            if let Some(key) = &options.key {
+                let why = "is the key of no certificate; name one with ";
+                return Err(JobError::usage(message!(OptionName::Key.set(&**key), ": {why}", OptionName::Cert)));
+            }
+            return Ok(None);
+        };
+        let read = |option, path: &Path| fs::read(path).map_err(|error| trouble(option, path, &error));
+        let key = options.key.as_ref().map(|key| Ok((key.clone(), read(OptionName::Key, key)?))).transpose()?;
+        Ok(Some(Self { cert: (cert.clone(), read(OptionName::Cert, cert)?), key }))
+    }
+
+    /// The certificate with those that it follows from, and its key.
+    ///
+    /// # Errors
+    /// `Usage`: what the files hold is no certificate, or no key that can be used.
+    pub(super) fn parse(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), JobError> {
+        let (path, pem) = &self.cert;
+        let chain = certificates(pem).map_err(|why| trouble(OptionName::Cert, path, &why))?;
+        let (option, key_path, key_pem) = match &self.key {
+            Some((key_path, key_pem)) => (OptionName::Key, key_path, key_pem),
+            None => (OptionName::Cert, path, pem),
+        };
+        let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(|error| {
+            let is_encrypted = String::from_utf8_lossy(key_pem).contains(ENCRYPTED_KEY);
+            match error {
+                _ if is_encrypted => {
+                    trouble(option, key_path, &"its private key is encrypted; decrypt it with `openssl pkey`")
+                }
+                pem::Error::NoItemsFound if self.key.is_none() => {
+                    let why = "has no private key in PEM form; name the file that has it with ";
+                    JobError::usage(message!(option.set(&**key_path), ": {why}", OptionName::Key))
+                }
+                pem::Error::NoItemsFound => trouble(option, key_path, &"has no private key in PEM form"),
+                _ => trouble(option, key_path, &"is not whole PEM"),
+            }
+        })?;
+        Ok((chain, key))
+    }
+
+    /// Why the two don't go together, as rustls says it.
+    pub(super) fn mismatch(&self, error: &rustls::Error) -> JobError {
+        let (option, path) = match &self.key {
+            Some((path, _)) => (OptionName::Key, path),
+            None => (OptionName::Cert, &self.cert.0),
+        };
+        match error {
+            rustls::Error::InconsistentKeys(_) => trouble(option, path, &"the key is not that of the certificate"),
+            error => trouble(option, path, &format!("the certificate or its key can't be used ({error})")),
+        }
+    }
+}
+
+pub(super) fn trouble(option: OptionName, path: &Path, what: &dyn Display) -> JobError {
+    JobError::usage(message!(option.set(path), ": {what}"))
+}
+
+/// The certificates in the text of a file.
+pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(certificates) if certificates.is_empty() => Err("has no certificate in PEM form".into()),
+        Ok(certificates) => Ok(certificates),
+        Err(_) => Err("is not whole PEM".into()),
+    }
+}

@@ -1,0 +1,152 @@
+//! Where connections come from: local addresses, in turn, and a network interface.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nix::sys::socket::{setsockopt, sockopt};
+use tokio::net::{TcpSocket, TcpStream};
+
+use crate::message;
+use crate::model::error::JobError;
+use crate::model::message::OptionName;
+use crate::model::options::RequestOptions;
+
+#[derive(Debug, Default)]
+pub(super) struct LocalEnd {
+    addresses: Vec<IpAddr>,
+    interface: Option<String>,
+    turn: AtomicUsize,
+}
+
+impl PartialEq for LocalEnd {
+    fn eq(&self, other: &Self) -> bool {
+        self.addresses == other.addresses && self.interface == other.interface
+    }
+}
+
+impl LocalEnd {
+    /// # Errors
+    /// `Usage`: this machine has no such address or interface.
+    pub(super) fn new(options: &RequestOptions) -> Result<Self, JobError> {
+        for address in &options.local_addresses {
+            UdpSocket::bind((*address, 0)).map_err(|error| {
+                let why = match error.kind() {
+                    io::ErrorKind::AddrNotAvailable => "this machine has no such address".to_owned(),
+                    _ => error.to_string(),
+                };
+                JobError::usage(message!(OptionName::LocalAddress.set(&*address.to_string()), ": {why}"))
+            })?;
+        }
+        if let Some(name) = &options.interface {
+            if name.parse::<IpAddr>().is_ok() {
+                let option = OptionName::Interface.set(&**name);
+                return Err(JobError::usage(message!(
+                    option,
+                    ": is an address: give it as ",
+                    OptionName::LocalAddress
+                )));
+            }
+            let bound = TcpSocket::new_v4().and_then(|socket| socket.bind_device(Some(name.as_bytes())));
+            bound.map_err(|error| {
+                let why = match error.kind() {
+                    _ if error.raw_os_error() == Some(nix::Error::ENODEV as i32) => {
+                        "this machine has no such network interface".to_owned()
+                    }
+                    io::ErrorKind::PermissionDenied => "only root may choose it on this machine".to_owned(),
+                    _ => error.to_string(),
+                };
+                JobError::usage(message!(OptionName::Interface.set(&**name), ": {why}"))
+            })?;
+        }
+        let (addresses, interface) = (options.local_addresses.clone(), options.interface.clone());
+        Ok(Self { addresses, interface, turn: AtomicUsize::new(0) })
+    }
+
+    /// Whether a connection to an address of this family can come from here.
+    pub(super) fn serves(&self, to: &SocketAddr) -> bool {
+        self.addresses.is_empty() || self.addresses.iter().any(|from| from.is_ipv4() == to.is_ipv4())
+    }
+
+    /// Whose turn it is, of the family of `to`.
+    fn next(&self, to: &SocketAddr) -> Option<IpAddr> {
+        let count = self.addresses.iter().filter(|from| from.is_ipv4() == to.is_ipv4()).count();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % count.max(1);
+        self.addresses.iter().filter(|from| from.is_ipv4() == to.is_ipv4()).nth(turn).copied()
+    }
+
+    /// A TCP connection from here.
+    pub(super) async fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
+        let stream = if self.addresses.is_empty() && self.interface.is_none() {
+            TcpStream::connect(to).await?
+        } else {
+            self.socket(&to)?.connect(to).await?
+        };
+        // A request is one write; waiting to gather more of it (Nagle) would only add to the latency.
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    fn socket(&self, to: &SocketAddr) -> io::Result<TcpSocket> {
+        let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        if let Some(name) = &self.interface {
+            socket.bind_device(Some(name.as_bytes()))?;
+        }
+        if let Some(from) = self.next(to) {
+            // Otherwise the port is taken before it is known where the connection leads: then one address of ours has its
+            // 28,000 ports for all hosts together, and not for each.
+            setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;
+            socket.bind(SocketAddr::new(from, 0))?;
+        }
+        Ok(socket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_addresses_are_taken_in_turn_and_not_for_the_other_family() {
+        let of = |texts: &[&str]| LocalEnd {
+            addresses: texts.iter().map(|text| text.parse().expect("an address")).collect(),
+            ..LocalEnd::default()
+        };
+        let (four, six): (SocketAddr, SocketAddr) =
+            ("192.0.2.1:80".parse().expect("one"), "[2001:db8::1]:80".parse().expect("one"));
+        let both = of(&["127.0.0.2", "::1", "127.0.0.3"]);
+        let taken: Vec<_> = (0..3).filter_map(|_| both.next(&four)).map(|from| from.to_string()).collect();
+        assert_eq!(["127.0.0.2", "127.0.0.3", "127.0.0.2"], *taken);
+        assert_eq!(Some("::1".parse().expect("one")), both.next(&six));
+        assert_eq!((true, true), (both.serves(&four), both.serves(&six)));
+        let only_four = of(&["127.0.0.2"]);
+        assert_eq!((true, false, None), (only_four.serves(&four), only_four.serves(&six), only_four.next(&six)));
+        let none = of(&[]);
+        assert_eq!((true, true, None), (none.serves(&four), none.serves(&six), none.next(&four)));
+    }
+
+    #[tokio::test]
+    async fn a_port_is_taken_for_one_connection_and_not_for_the_address() {
+        let addresses = vec!["127.0.0.2".parse().expect("one")];
+        let local = LocalEnd { addresses, ..LocalEnd::default() };
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let to = listener.local_addr().expect("a bound address");
+        let before = local.socket(&to).expect("a socket").local_addr().expect("it is bound");
+        assert_eq!("127.0.0.2:0", before.to_string());
+        let connected = local.connect(to).await.expect("somebody listens").local_addr().expect("it is connected");
+        assert_eq!("127.0.0.2", connected.ip().to_string());
+        assert_ne!(0, connected.port());
+    }
+
+    #[test]
+    fn an_address_or_an_interface_that_is_not_there_is_refused_before_anything_begins() {
+        let refused = |options: RequestOptions| LocalEnd::new(&options).expect_err("it is not there").to_string();
+        let elsewhere = vec!["192.0.2.1".parse().expect("an address")];
+        let options = RequestOptions { local_addresses: elsewhere, ..RequestOptions::default() };
+        assert_eq!("local_address=192.0.2.1: this machine has no such address", refused(options));
+        let options = RequestOptions { interface: Some("no-such-dev".into()), ..RequestOptions::default() };
+        assert_eq!("interface=no-such-dev: this machine has no such network interface", refused(options));
+        let options = RequestOptions { interface: Some("127.0.0.1".into()), ..RequestOptions::default() };
+        assert_eq!("interface=127.0.0.1: is an address: give it as local_address", refused(options));
+    }
+}

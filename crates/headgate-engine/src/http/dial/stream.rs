@@ -1,0 +1,112 @@
+//! The bytes under HTTP.
+
+use std::io::{self, Read as _};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use rustls::ClientConnection;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+/// A connection as HTTP sees it.
+#[derive(Debug)]
+pub enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+    /// To a host, through a proxy that is itself spoken to over TLS.
+    TlsInTls(Box<TlsStream<TlsStream<TcpStream>>>),
+}
+
+impl Stream {
+    /// Whether there is something to read; if not, the task of `cx` is woken when there is.
+    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // What was decrypted already comes first, and so does the news that nothing more can be.
+        if self.session().is_some_and(|session| !session.wants_read()) || self.broken().is_some() {
+            return Poll::Ready(());
+        }
+        let socket = match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.get_mut().0,
+            Self::TlsInTls(stream) => {
+                let (socket, session) = stream.get_mut().0.get_mut();
+                if !session.wants_read() {
+                    return Poll::Ready(());
+                }
+                socket
+            }
+        };
+        // An error is found by whoever reads.
+        socket.poll_read_ready(cx).map(drop)
+    }
+
+    /// Why nothing more can be decrypted, if that is so; asking costs next to nothing.
+    pub fn broken(&mut self) -> Option<io::Error> {
+        let error = self.session()?.process_new_packets().err()?;
+        Some(io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    /// Takes what was decrypted before that; how many bytes.
+    pub fn decrypted(&mut self, into: &mut [u8]) -> usize {
+        self.session().map_or(0, |session| session.reader().read(into).unwrap_or_default())
+    }
+
+    /// Of TLS with the host.
+    fn session(&mut self) -> Option<&mut ClientConnection> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => Some(stream.get_mut().1),
+            Self::TlsInTls(stream) => Some(stream.get_mut().1),
+        }
+    }
+
+    /// What was agreed on in the TLS handshake with the host: whether that is HTTP/2.
+    pub(super) fn has_agreed_on_http2(&self) -> bool {
+        let session = match self {
+            Self::Plain(_) => return false,
+            Self::Tls(stream) => stream.get_ref().1,
+            Self::TlsInTls(stream) => stream.get_ref().1,
+        };
+        session.alpn_protocol() == Some(b"h2")
+    }
+}
+
+/// Passes one call on to whichever stream it is.
+macro_rules! either {
+    ($self:ident, $stream:ident => $call:expr) => {
+        match $self.get_mut() {
+            Stream::Plain(stream) => {
+                let $stream = Pin::new(stream);
+                $call
+            }
+            Stream::Tls(stream) => {
+                let $stream = Pin::new(stream.as_mut());
+                $call
+            }
+            Stream::TlsInTls(stream) => {
+                let $stream = Pin::new(stream.as_mut());
+                $call
+            }
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        either!(self, stream => stream.poll_write(cx, data))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self, stream => stream.poll_shutdown(cx))
+    }
+}

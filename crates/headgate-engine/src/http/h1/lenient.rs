@@ -1,0 +1,371 @@
+//! A head that breaks the grammar, read line by line, for what of it can be understood in one way only.
+//!
+//! Nearly all heads keep to the grammar, and never come here: `head.rs` has `httparse` read them where they lie. What it
+//! refuses is mostly one header that has nothing to do with where the body ends, and browsers, curl and Go live with it.
+//! So here a head is read by these rules, which are strict where framing is at stake and lenient elsewhere:
+//!
+//! - The minor version may be any digit; from 1 on it is read as HTTP/1.1 (RFC 9110 section 2.5). The reason is not read.
+//! - A line that begins with a blank continues the header before it: the fold becomes a space (RFC 9112 section 5.2, and
+//!   curl and Go do so). A framing header (`content-length`, `transfer-encoding`) must not be folded, and a continued
+//!   line must not look like one: readers that know no folds, and those that cut blanks off, would see another body.
+//! - A line with something in its name that no token has (RFC 9110 section 5.6.2: a space, a bracket, a control character,
+//!   a byte beyond ASCII), without a colon or a name, or with a control character in its value is skipped and counted.
+//!   Chromium skips lines without a colon, too; curl takes any name, and Go names with spaces; both refuse control
+//!   characters or some of them. Whoever keeps such a header hands it to somebody who may trip over it.
+//! - A line that would be skipped and has the letters of a framing header in their order, wherever, is an error: with a space
+//!   before the colon, with a NUL before the name, or behind a byte that another reader might take for the end of a line.
+//!   If it has those of `connection`, this is the last response on its connection.
+//! - A CR that is not before an LF is an error (as in curl); a bare LF ends a line, as it does for `httparse` and RFC 9112
+//!   section 2.2.
+//! - There may be 5,000 headers in 300 KiB, as in curl (Chromium takes 256 KiB, Go 10 MiB); only here are there more than
+//!   `httparse` has room for.
+//!
+//! Whatever the strict way accepts comes out the same here; a property test holds that.
+
+use std::borrow::Cow;
+
+use http::Version;
+
+use crate::http::h1::head::{Head, MAX_HEAD_BYTES, protocol};
+use crate::http::h1::meaning::{Ending, Meaning};
+use crate::model::error::Failure;
+use crate::model::headers::Headers;
+use crate::model::reason::{Reason, shown};
+
+/// A head may have so many headers.
+const MAX_HEADERS: usize = 5000;
+/// Names that say where the body ends, without what is no letter.
+const FRAMING: [&[u8]; 2] = [b"contentlength", b"transferencoding"];
+/// The longest of them, with its colon.
+const MAX_FRAMING_NAME: usize = "transfer-encoding:".len();
+
+/// Parses a head at the beginning of `data`: the head and its length, or `None` while it is not whole.
+///
+/// # Errors
+/// `protocol`: it can't be understood, or in more than one way, contradicts itself, or is too long.
+pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
+    let Some((line, mut at)) = line(data, 0) else { return not_whole(data) };
+    let (http_11, status) = status_line(line)?;
+    let mut reading = Reading { status, headers: Headers::default(), meaning: Meaning::default(), skipped: 0 };
+    let mut field: Option<Cow<'_, [u8]>> = None;
+    while let Some((line, after)) = self::line(data, at) {
+        if after > MAX_HEAD_BYTES {
+            return Err(too_long());
+        }
+        if line.contains(&b'\r') {
+            return Err(reading.refused("a header has a carriage return in the middle", line));
+        }
+        at = after;
+        match (line, &mut field) {
+            ([b' ' | b'\t', ..], Some(field)) => reading.unfold(field.to_mut(), line)?,
+            _ => {
+                if let Some(field) = field.replace(line.into()) {
+                    reading.take(&field)?;
+                }
+            }
+        }
+        if line.is_empty() {
+            let Ending { framing, keep_alive } = reading.meaning.ending(status, to_head, http_11).map_err(protocol)?;
+            let Reading { status, headers, meaning, skipped } = reading;
+            let version = if http_11 { Version::HTTP_11 } else { Version::HTTP_10 };
+            let encoded = meaning.encoded;
+            return Ok(Some((Head { status, version, headers, framing, keep_alive, encoded, skipped }, at)));
+        }
+    }
+    not_whole(data)
+}
+
+/// Headers, as far as they are read.
+struct Reading {
+    status: u16,
+    headers: Headers,
+    meaning: Meaning,
+    skipped: u32,
+}
+
+impl Reading {
+    /// Continues a header with another line.
+    fn unfold(&self, field: &mut Vec<u8>, line: &[u8]) -> Result<(), Failure> {
+        let is_framing = |line: &[u8]| {
+            let colon = memchr::memchr(b':', line);
+            colon.is_some_and(|colon| FRAMING.contains(&&*letters(&line[..colon])))
+        };
+        // What is before a fold is looked at no further than such a name reaches: there may be many folds.
+        if is_framing(&field[..field.len().min(MAX_FRAMING_NAME)]) || is_framing(line) {
+            return Err(self.refused("a header that says where the body ends is folded", line));
+        }
+        field.truncate(field.iter().rposition(|byte| !is_blank(*byte)).map_or(0, |last| last + 1));
+        field.push(b' ');
+        field.extend_from_slice(trim_blanks(line));
+        Ok(())
+    }
+
+    /// Takes a header with all its lines, or skips it.
+    fn take(&mut self, field: &[u8]) -> Result<(), Failure> {
+        if self.headers.len() + self.skipped as usize == MAX_HEADERS {
+            let reason = Reason::new(format!("the response has more than {MAX_HEADERS} headers"));
+            return Err(protocol(reason.with(format!("status {}", self.status))));
+        }
+        let colon = field.iter().position(|byte| *byte == b':').unwrap_or(field.len());
+        let (name, value) = (&field[..colon], field.get(colon + 1..).map(trim_blanks));
+        match (std::str::from_utf8(name), value) {
+            (Ok(name), Some(value)) if is_token(name.as_bytes()) && value.iter().all(|byte| is_of_value(*byte)) => {
+                self.meaning.take(name, value).map_err(|message| self.refused(message, field))?;
+                self.headers.push(name, value);
+                Ok(())
+            }
+            _ => self.skip(field),
+        }
+    }
+
+    fn skip(&mut self, field: &[u8]) -> Result<(), Failure> {
+        let letters = letters(field);
+        if FRAMING.iter().any(|name| memchr::memmem::find(&letters, name).is_some()) {
+            return Err(self.refused("a header that may say where the body ends is broken", field));
+        }
+        self.meaning.close |= memchr::memmem::find(&letters, b"connection").is_some();
+        self.skipped += 1;
+        Ok(())
+    }
+
+    fn refused(&self, message: &'static str, header: &[u8]) -> Failure {
+        protocol(Reason::new(message).with(format!("status {}, header {}", self.status, shown(header))))
+    }
+}
+
+/// Whether it is HTTP/1.1 or later, and the status.
+fn status_line(line: &[u8]) -> Result<(bool, u16), Failure> {
+    if let Some([b'H', b'T', b'T', b'P', b'/', b'1', b'.', minor, b' ', status @ ..]) = line.get(..12)
+        && minor.is_ascii_digit()
+        && status.iter().all(u8::is_ascii_digit)
+        && matches!(line[12..], [] | [b' ', ..])
+        && !line.contains(&b'\r')
+    {
+        let status = status.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+        return Ok((*minor != b'0', status));
+    }
+    Err(protocol(Reason::new("the status line is broken").with(shown(line))))
+}
+
+/// The line that begins there, without its end, and where the next one begins; `None`: it is not whole.
+fn line(data: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let end = at + memchr::memchr(b'\n', &data[at..])?;
+    let line = &data[at..end];
+    Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
+}
+
+fn not_whole(data: &[u8]) -> Result<Option<(Head, usize)>, Failure> {
+    if data.len() > MAX_HEAD_BYTES { Err(too_long()) } else { Ok(None) }
+}
+
+fn too_long() -> Failure {
+    protocol(format!("the head of the response is longer than {MAX_HEAD_BYTES} bytes"))
+}
+
+/// What a lenient reader might recognize a name by.
+fn letters(text: &[u8]) -> Vec<u8> {
+    text.iter().filter(|byte| byte.is_ascii_alphabetic()).map(u8::to_ascii_lowercase).collect()
+}
+
+fn trim_blanks(value: &[u8]) -> &[u8] {
+    let start = value.iter().position(|byte| !is_blank(*byte)).unwrap_or(value.len());
+    let end = value.iter().rposition(|byte| !is_blank(*byte)).map_or(start, |last| last + 1);
+    &value[start..end]
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+fn is_token(name: &[u8]) -> bool {
+    let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    !name.is_empty() && name.iter().all(is_of_token)
+}
+
+fn is_of_value(byte: u8) -> bool {
+    byte == b'\t' || byte >= b' ' && byte != 0x7f
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::http::h1::head::{header_room, parse_in_place};
+    use crate::http::h1::meaning::Framing;
+
+    type Pairs<'a> = Vec<(&'a str, &'a [u8])>;
+
+    fn whole(data: &[u8], to_head: bool) -> (Head, usize) {
+        parse(data, to_head).expect("a head").expect("whole")
+    }
+
+    fn read(lines: &str) -> Result<(Vec<(String, String)>, u32), String> {
+        let text = format!("HTTP/1.1 200 OK\r\n{lines}\r\n\r\n");
+        let (head, length) =
+            parse(text.as_bytes(), false).map_err(|failure| failure.reason.to_string())?.expect("whole");
+        assert_eq!(text.len(), length);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+        Ok((head.headers.iter().map(|(name, value)| (name.to_owned(), text(value))).collect(), head.skipped))
+    }
+
+    #[test]
+    fn a_fold_becomes_a_space() {
+        for lines in
+            ["A: one\r\n two \r\n\t three\r\nB: x", "A:\r\n one\r\n two three\r\nB: x", "A:one \n two\n three\nB:x"]
+        {
+            let pairs = [("A", "one two three"), ("B", "x")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+            assert_eq!(Ok((pairs.to_vec(), 0)), read(lines), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn one_bad_header_is_skipped_and_counted_and_the_others_are_kept() {
+        for line in [
+            "x : y",
+            "x[0]: y",
+            ": y",
+            "no colon at all",
+            "x: a\0b",
+            "x: a\x1bb",
+            "x\x7f: y",
+            "x: \x7f",
+            "caf\u{e9}: y",
+            "x[]: a\r\n b",
+            "x: a\r\n b\x01",
+            "x\r\n y: z",
+            "x: a\x0c\r\n b",
+        ] {
+            let pairs = vec![("a".to_owned(), "b".to_owned()), ("c".to_owned(), "d".to_owned())];
+            assert_eq!(Ok((pairs, 1)), read(&format!("a: b\r\n{line}\r\nc: d")), "{line:?}");
+        }
+        assert_eq!(Ok((Vec::new(), 2)), read(" x: y\r\n[]: z"), "what begins with a blank continues nothing here");
+    }
+
+    #[test]
+    fn what_may_be_a_framing_header_is_an_error_that_quotes_it() {
+        for line in [
+            "Content-Length : 5",
+            "Content-Length\x0b: 5",
+            "\0Transfer-Encoding: chunked",
+            "Transfer-Encoding\t: chunked",
+            "Content\0-Length: 5",
+            "Content-Length 5",
+            "x: a\x0bContent-Length: 5",
+            "Content-Length: \x005",
+            ": transfer-encoding: chunked",
+            "\u{a0}Content-Length: 5",
+            "[Content-Length]: 5",
+            "x : y\r\n content-length: 5",
+        ] {
+            let message = read(&format!("a: b\r\n{line}\r\nc: d")).expect_err(line);
+            assert!(message.contains("where the body ends"), "{line:?}: {message}");
+            let quoted = line.rsplit("\r\n").next().unwrap_or_default().as_bytes();
+            assert!(message.ends_with(&format!("(status 200, header {})", shown(quoted))), "{line:?}: {message}");
+        }
+        for line in ["Content-Length:\r\n 5", "Transfer-Encoding: chunked\r\n ", "x: a\r\n Content-Length: 5"] {
+            let message = read(&format!("{line}\r\nc: d")).expect_err(line);
+            assert!(message.starts_with("a header that says where the body ends is folded (status 200"), "{message}");
+        }
+        assert!(read("Access-Control-Expose-Headers: Content-Length,\r\n Transfer-Encoding").is_ok());
+    }
+
+    #[test]
+    fn a_broken_connection_header_ends_the_connection() {
+        let keeps = |line: &str| {
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{line}\r\n\r\n");
+            whole(text.as_bytes(), false).0.keep_alive
+        };
+        assert!(keeps("x : close"));
+        assert!(!keeps("Connection : close") && !keeps("\0connection: close"));
+    }
+
+    #[test]
+    fn a_minor_version_beyond_1_is_1_and_0_stays_0() {
+        for (expected, minor) in
+            [(Version::HTTP_10, '0'), (Version::HTTP_11, '1'), (Version::HTTP_11, '2'), (Version::HTTP_11, '9')]
+        {
+            let text = format!("HTTP/1.{minor} 200 OK\r\nContent-Length: 0\r\n\r\n");
+            let (head, _) = whole(text.as_bytes(), false);
+            assert_eq!((expected, minor > '0'), (head.version, head.keep_alive), "{minor}");
+        }
+        for line in [
+            "HTTP/1.12 200 OK",
+            "HTTP/1.x 200 OK",
+            "HTTP/1.2200 OK",
+            "HTTP/1.2 20",
+            "HTTP/1.2 2000 OK",
+            "HTTP/1.2 200 a\rb",
+        ] {
+            let failure = parse(format!("{line}\r\n\r\n").as_bytes(), false).expect_err(line);
+            let quoted = format!("the status line is broken ({})", shown(line.as_bytes()));
+            assert_eq!(quoted, failure.reason.to_string());
+        }
+    }
+
+    #[test]
+    fn as_many_headers_are_read_as_curl_reads_and_no_more() {
+        let lines = |count| format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(count));
+        let (head, _) = whole(lines(MAX_HEADERS).as_bytes(), false);
+        assert_eq!((MAX_HEADERS, 0), (head.headers.len(), head.skipped));
+        let failure = parse(lines(MAX_HEADERS + 1).as_bytes(), false).expect_err("too many");
+        assert_eq!("the response has more than 5000 headers (status 200)", failure.reason.to_string());
+        let long = format!("HTTP/1.1 200 OK\r\na[]: {}\r\n\r\n", "b".repeat(MAX_HEAD_BYTES));
+        let failure = parse(long.as_bytes(), false).expect_err("too long");
+        assert_eq!("the head of the response is longer than 307200 bytes", failure.reason.to_string());
+    }
+
+    #[test]
+    fn many_folds_take_time_in_proportion_to_their_length() {
+        let long = format!("HTTP/1.1 200 OK\r\n{}{}\r\n\r\n", "x".repeat(150_000), "\r\n ".repeat(50_000));
+        let (head, _) = whole(long.as_bytes(), false);
+        assert_eq!((0, 1), (head.headers.len(), head.skipped));
+    }
+
+    /// What the most lenient reader makes of it: lines end in anything that ever ended one, and of a name only letters count.
+    fn says_framing(text: &[u8]) -> bool {
+        let mut lines = text.split(|byte| b"\n\r\0\x0b\x0c\x1c\x1d\x1e\x85".contains(byte));
+        lines.any(|line| {
+            let name = letters(line.split(|byte| *byte == b':').next().unwrap_or_default());
+            FRAMING.contains(&&*name)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_strict_way_accepts_is_the_same_here(
+            version in 0..2,
+            status in 100..1000,
+            reason in "( [a-z ]{0,5})?",
+            lines in proptest::collection::vec(
+                "((X-[A-Za-z]{1,3}|content-length|Transfer-Encoding|Connection|Content-Encoding|a_b):[ \t]{0,2}(chunked|[0-9]{1,2}|close|keep-alive, x|gzip|\t|\u{e9})?[ \t]?\r?\n)", 0..6),
+            to_head: bool,
+        ) {
+            let text = format!("HTTP/1.{version} {status}{reason}\r\n{}\r\nbody", lines.concat());
+            let mut room = header_room();
+            if let Ok(Some(strict)) = parse_in_place(text.as_bytes(), &mut room, to_head) {
+                let (head, length) = whole(text.as_bytes(), to_head);
+                let pairs: Pairs<'_> = strict.headers.iter().map(|header| (header.name, header.value)).collect();
+                prop_assert_eq!(pairs, head.headers.iter().collect::<Pairs<'_>>());
+                prop_assert_eq!(
+                    (strict.status, strict.version, strict.framing, strict.keep_alive, strict.encoded, strict.length, 0),
+                    (head.status, head.version, head.framing, head.keep_alive, head.encoded, length, head.skipped)
+                );
+            }
+        }
+
+        #[test]
+        fn no_head_is_accepted_in_which_another_reader_sees_a_length_that_we_do_not(
+            lines in proptest::collection::vec(
+                "[ \t\0\x0b\\[]?(X|Content-Length|Transfer-Encoding|content\0?-\x0b?length)[ \t\0\x0b\x1c\\]]?:?[ \0]?(chunked|5|b|Content-Length: 5)?[\0 ]?(\r\n|\n|\r)", 1..4),
+        ) {
+            let text = format!("HTTP/1.1 200 OK\r\n{}\r\n", lines.concat());
+            if let Ok(Some((head, _))) = parse(text.as_bytes(), false)
+                && says_framing(text.as_bytes())
+            {
+                let ours = head.headers.iter().any(|(name, _)| FRAMING.contains(&&*letters(name.as_bytes())));
+                prop_assert!(ours && head.framing != Framing::UntilClose, "{:?}", text);
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The headers of a request, as they are sent: in the order and with the capitals that they were given with.
+//!
+//! Names are the same in any case (RFC 9110 section 5.1), and yet some servers take only the case that they know.
+
+use http::{HeaderName, HeaderValue};
+
+use crate::model::reason::{Reason, shown};
+
+/// Headers that a row may bring, or a run: servers take far fewer.
+const MAX_OWN_HEADERS: usize = 1000;
+
+/// One header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderLine {
+    pub name: HeaderName,
+    /// The name as it was given, where that is not all lower case.
+    spelled: Option<Box<str>>,
+    pub value: HeaderValue,
+}
+
+impl HeaderLine {
+    /// One of ours.
+    pub fn new(name: HeaderName, value: HeaderValue) -> Self {
+        Self { name, spelled: None, value }
+    }
+
+    pub fn write(&self, wire: &mut Vec<u8>) {
+        let name = self.spelled.as_deref().unwrap_or(self.name.as_str());
+        for piece in [name.as_bytes(), b": ", self.value.as_bytes(), b"\r\n"] {
+            wire.extend_from_slice(piece);
+        }
+    }
+}
+
+/// Pairs of names and values that somebody gave.
+///
+/// # Errors
+/// What of them can't be sent, for a person.
+pub fn checked<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<Vec<HeaderLine>, Reason> {
+    let mut checked = Vec::new();
+    for (given, value) in pairs {
+        if checked.len() == MAX_OWN_HEADERS {
+            return Err(format!("it has more than {MAX_OWN_HEADERS} headers").into());
+        }
+        let name = HeaderName::from_bytes(given.as_bytes())
+            .map_err(|_| Reason::new("a header has a name that can't be sent").with(shown(given.as_bytes())))?;
+        let value = HeaderValue::from_bytes(value).map_err(|_| {
+            Reason::new("a header has a character that can't be sent, such as a line break")
+                .with(shown(given.as_bytes()))
+        })?;
+        let spelled = (name.as_str() != given).then(|| given.into());
+        checked.push(HeaderLine { name, spelled, value });
+    }
+    Ok(checked)
+}
+
+/// Whether one of them has this name.
+pub fn contains(lines: &[HeaderLine], name: &HeaderName) -> bool {
+    lines.iter().any(|line| line.name == *name)
+}
+
+/// `lines` with `own` in place of what it has of their names; those stand last, in their order. (A `host` keeps its place,
+/// which is the first: RFC 9110 section 7.2.)
+pub fn replaced(lines: &[HeaderLine], own: &[HeaderLine]) -> Vec<HeaderLine> {
+    let host = own.iter().rfind(|line| line.name == http::header::HOST);
+    let kept = lines.iter().filter_map(|line| match host {
+        Some(host) if line.name == http::header::HOST => Some(host.clone()),
+        _ => (!contains(own, &line.name)).then(|| line.clone()),
+    });
+    let others = own.iter().filter(|line| line.name != http::header::HOST || !contains(lines, &line.name));
+    kept.chain(others.cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pairs: &[(&str, &str)]) -> Vec<HeaderLine> {
+        checked(pairs.iter().map(|(name, value)| (*name, value.as_bytes()))).expect("headers")
+    }
+
+    fn text(lines: &[HeaderLine]) -> String {
+        let mut wire = Vec::new();
+        for line in lines {
+            line.write(&mut wire);
+        }
+        String::from_utf8(wire).expect("text")
+    }
+
+    #[test]
+    fn case_and_order_and_repeats_are_those_that_were_given() {
+        let ours = lines(&[("host", "a"), ("accept", "*/*"), ("x-job", "1")]);
+        let own = lines(&[("X-Z", "1"), ("aCCept", "text/html"), ("X-A", "2"), ("x-z", "3")]);
+        let expected = "host: a\r\nx-job: 1\r\nX-Z: 1\r\naCCept: text/html\r\nX-A: 2\r\nx-z: 3\r\n";
+        assert_eq!(expected, text(&replaced(&ours, &own)));
+        assert_eq!(
+            "Host: b\r\nX: 1\r\n",
+            text(&replaced(&lines(&[("host", "a")]), &lines(&[("X", "1"), ("Host", "b")])))
+        );
+    }
+
+    #[test]
+    fn what_would_begin_another_header_is_refused() {
+        for (name, value) in [("a b", "c"), ("a:", "b"), ("", "b"), ("a", "b\r\nc: d"), ("a", "b\0")] {
+            assert!(checked([(name, value.as_bytes())].into_iter()).is_err(), "{name}: {value}");
+        }
+    }
+}

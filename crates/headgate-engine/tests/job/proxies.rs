@@ -1,0 +1,458 @@
+//! Hosts behind proxies: what a proxy is told, what the host is not told, and what a failure of either is called.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use headgate_engine::model::message::OptionName;
+
+use crate::harness::{ResultRow, Rig};
+use crate::scripted::{Scripted, read_head, response};
+use crate::tls::{Authority, echo, start};
+
+/// `me:secret`, as Basic has it.
+const CREDENTIALS: &str = "Basic bWU6c2VjcmV0";
+
+type Heads = Arc<Mutex<Vec<String>>>;
+
+impl Rig {
+    fn through(mut self, proxies: &[String]) -> Self {
+        self.options.request.proxies = proxies.to_vec();
+        self
+    }
+}
+
+/// A proxy that answers what it is asked with the request itself, and makes tunnels to `target`, whatever is asked for.
+fn forwarding(target: SocketAddr) -> (Scripted, Heads) {
+    let heads = Heads::default();
+    let seen = heads.clone();
+    let proxy = Scripted::start(move |mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            seen.lock().unwrap().push(head.clone());
+            if head.starts_with("CONNECT ") {
+                stream.write_all(b"HTTP/1.1 200 Connection established\r\nVia: 1.1 test\r\n\r\n").unwrap();
+                return relay(&stream, target);
+            }
+            stream.write_all(response(&head).as_bytes()).unwrap();
+        }
+    });
+    (proxy, heads)
+}
+
+/// Passes on what comes from either side, until one has ended.
+fn relay(stream: &TcpStream, target: SocketAddr) {
+    let host = TcpStream::connect(target).unwrap();
+    let copy = |mut from: TcpStream, mut to: TcpStream| {
+        move || {
+            let _ = std::io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Write);
+        }
+    };
+    let up = thread::spawn(copy(stream.try_clone().unwrap(), host.try_clone().unwrap()));
+    copy(host, stream.try_clone().unwrap())();
+    up.join().unwrap();
+}
+
+fn url(scheme: &str, proxy: &Scripted) -> String {
+    format!("{scheme}://{}", proxy.address)
+}
+
+fn nowhere() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+}
+
+#[test]
+fn a_proxy_is_asked_for_the_whole_url_over_a_kept_connection_and_looks_the_name_up() {
+    let (proxy, _) = forwarding(nowhere());
+    let rig = Rig::new("http://host.invalid:81/a?b=[1-5]").one_by_one();
+    let rows = rig.through(&[format!("http://me:secret@{}", proxy.address)]).rows();
+    for row in &rows {
+        let expected = format!("GET http://host.invalid:81/a?b={} HTTP/1.1\r\n", row.row + 1);
+        assert!(row.text().starts_with(&expected), "{row:?}");
+        assert!(row.text().contains("host: host.invalid:81\r\n"), "{}", row.text());
+        assert!(row.text().contains(&format!("\r\nproxy-authorization: {CREDENTIALS}\r\n")), "{}", row.text());
+        assert_eq!(Some(proxy.address.to_string()), row.remote_addr);
+    }
+    assert_eq!((5, 1), (rows.len(), proxy.connections()));
+}
+
+#[test]
+fn a_body_follows_the_headers_also_where_it_is_too_long_for_one_write() {
+    let heads = Heads::default();
+    let seen = heads.clone();
+    let proxy = Scripted::start(move |mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            seen.lock().unwrap().push(head);
+            let mut body = vec![0; 200_000];
+            stream.read_exact(&mut body).unwrap();
+            assert!(body.iter().all(|byte| *byte == b'x'));
+            stream.write_all(response("good").as_bytes()).unwrap();
+        }
+    });
+    let mut rig = Rig::new("http://host.invalid/[1-2]").one_by_one().through(&[url("http", &proxy)]);
+    rig.options.request.body = Some(vec![b'x'; 200_000]);
+    assert!(rig.rows().iter().all(|row| row.text() == "good"));
+    let heads = heads.lock().unwrap();
+    assert!(
+        heads[1].starts_with("POST http://host.invalid/2 HTTP/1.1\r\n") && heads[1].contains("200000"),
+        "{heads:?}"
+    );
+}
+
+#[test]
+fn an_encrypted_host_is_reached_through_a_tunnel_and_sees_nothing_of_the_proxy() {
+    let authority = Authority::new();
+    let host = start(authority.certify("host.invalid", 4000), echo);
+    let (proxy, heads) = forwarding(host.address);
+    let rig = authority.trusted_by(Rig::new("https://host.invalid/[1-3]")).one_by_one();
+    let rows = rig.through(&[format!("http://me:secret@{}", proxy.address)]).rows();
+    for row in &rows {
+        assert!(row.text().starts_with(&format!("GET /{} HTTP/1.1\r\n", row.row + 1)), "{row:?}");
+        assert!(!row.text().to_lowercase().contains("proxy"), "{}", row.text());
+    }
+    let expected = format!(
+        "CONNECT host.invalid:443 HTTP/1.1\r\nhost: host.invalid:443\r\nproxy-authorization: {CREDENTIALS}\r\n\r\n"
+    );
+    assert_eq!((3, 1, vec![expected]), (rows.len(), proxy.connections(), heads.lock().unwrap().clone()));
+}
+
+#[test]
+fn what_is_wrong_with_the_host_behind_a_tunnel_is_not_the_proxys_fault() {
+    let host = start(Authority::new().certify("host.invalid", 4000), echo);
+    let (proxy, _) = forwarding(host.address);
+    let row = Rig::new("https://host.invalid/").through(&[url("http", &proxy)]).row();
+    assert_eq!(Some("tls"), row.kind());
+    let untrusted = "the server's certificate is not trusted: it is self-signed, or from an unknown authority";
+    let detail = format!("http://{} as host.invalid", proxy.address);
+    assert_eq!((untrusted, &*detail), (row.message(), row.detail()));
+}
+
+/// A row of a host behind a proxy that answers whatever it is told with these bytes, and closes.
+fn answered(target: &str, credentials: &str, answer: impl Into<Vec<u8>>) -> ResultRow {
+    let answer = answer.into();
+    let proxy = Scripted::start(move |mut stream, _| {
+        read_head(&mut stream);
+        let _ = stream.write_all(&answer);
+        // What else comes is read, so that the answer is not lost with a reset.
+        let _ = stream.shutdown(Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let row = Rig::new(target).through(&[format!("http://{credentials}{}", proxy.address)]).row();
+    assert!(row.detail().starts_with(&format!("http://{}", proxy.address)), "{row:?}");
+    assert!(!format!("{row:?}").contains("secret"), "{row:?}");
+    row
+}
+
+#[test]
+fn what_a_proxy_refuses_is_told_in_words() {
+    for (message, credentials, answer) in [
+        ("the proxy requires credentials (407)", "", "HTTP/1.1 407 No\r\n\r\n"),
+        ("the proxy does not accept these credentials (407)", "me:secret@", "HTTP/1.1 407 No\r\n\r\n"),
+        ("the proxy does not accept these credentials (401)", "me:secret@", "HTTP/1.1 401 No\r\n\r\n"),
+        ("the proxy does not allow connections to this host (403)", "", "HTTP/1.1 403 No\r\n\r\n<p>Why not"),
+        (
+            "the proxy makes no tunnels (CONNECT), which it takes to reach this host (405)",
+            "",
+            "HTTP/1.1 405 No\r\nAllow: GET\r\n\r\n",
+        ),
+        ("the proxy asks for fewer connections (429)", "", "HTTP/1.1 429 No\r\n\r\n"),
+        ("the proxy could not connect to the host (502)", "", "HTTP/1.0 502 No\r\n\r\n"),
+        ("the proxy could not connect to the host (504)", "", "HTTP/1.1 504 No\r\n\r\n"),
+        ("the proxy refused to connect to the host (400)", "", "HTTP/1.1 400 No\r\n\r\n"),
+        ("the proxy closed the connection without an answer", "", ""),
+        ("what the proxy answered is not HTTP, or too long", "", "SSH-2.0-OpenSSH_9.2\r\n"),
+        ("what the proxy answered is not HTTP, or too long", "", "HTTP/1.1 200 OK\r\n"),
+        ("what the proxy answered is not HTTP, or too long", "", &"x".repeat(1_000_000)),
+    ] {
+        let row = answered("https://host.invalid/", credentials, answer);
+        assert_eq!((Some("proxy"), None, message), (row.kind(), row.status, row.message()));
+    }
+}
+
+#[test]
+fn a_proxy_that_wants_credentials_is_told_from_a_host_also_where_there_is_no_tunnel() {
+    let refusal = "HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno";
+    let row = answered("http://host.invalid/", "", refusal);
+    let expected = (Some("proxy"), Some(407), "the proxy requires credentials (407)");
+    assert_eq!(expected, (row.kind(), row.status, row.message()));
+    assert_eq!(Some(b"no".to_vec()), row.body());
+    // Without a proxy it is a status like any other.
+    let host = Scripted::answering(refusal);
+    let row = Rig::new(host.url("/")).row();
+    assert_eq!((None, Some(407)), (row.kind(), row.status));
+}
+
+#[test]
+fn a_proxy_that_cannot_be_reached_is_no_failure_of_the_host() {
+    let untrusted = start(Authority::new().certify("localhost", 4000), echo);
+    let nobody = nowhere();
+    for (message, proxy) in [
+        ("the proxy can't be reached: connection refused", format!("http://{nobody}")),
+        ("the proxy can't be reached: connection refused", format!("socks5h://{nobody}")),
+        ("the proxy can't be reached: there is no such name", "http://proxy.invalid:1".into()),
+        (
+            "the proxy can't be reached: the server's certificate is not trusted: it is self-signed, or from an unknown \
+             authority",
+            format!("https://localhost:{}", untrusted.address.port()),
+        ),
+    ] {
+        for target in ["http://127.0.0.1:1/", "https://127.0.0.1:1/"] {
+            let row = Rig::new(target).through(std::slice::from_ref(&proxy)).row();
+            assert_eq!((Some("proxy"), message), (row.kind(), row.message()), "{proxy}");
+            assert!(row.detail().starts_with(&proxy), "{}", row.detail());
+        }
+    }
+}
+
+#[test]
+fn a_proxy_that_says_nothing_costs_the_time_for_connecting_and_is_named() {
+    let held: Mutex<Vec<TcpStream>> = Mutex::default();
+    let silent = Scripted::start(move |stream, _| held.lock().unwrap().push(stream));
+    // A proxy that has been reached may be waiting for the host itself.
+    for (kind, message, scheme) in [
+        ("connect_timeout", "the proxy did not answer in time", "http"),
+        ("connect_timeout", "the proxy did not answer in time", "socks5h"),
+        ("proxy", "the proxy can't be reached: the TLS handshake did not end in time", "https"),
+    ] {
+        let mut rig = Rig::new("https://host.invalid/").through(&[url(scheme, &silent)]);
+        rig.options.request.connect_timeout = Duration::from_secs(1);
+        let (row, example) = rig.failed_row();
+        assert_eq!((Some(kind), message), (row.kind(), row.message()));
+        assert!(row.detail().starts_with(&url(scheme, &silent)), "{}", row.detail());
+        assert_eq!(Some(OptionName::ConnectTimeoutS), example.option);
+    }
+}
+
+#[test]
+fn the_host_behind_a_tunnel_that_hangs_in_its_handshake_is_named_for_it() {
+    let held: Mutex<Vec<TcpStream>> = Mutex::default();
+    let host = Scripted::start(move |stream, _| held.lock().unwrap().push(stream));
+    let (proxy, _) = forwarding(host.address);
+    let mut rig = Rig::new("https://host.invalid/").through(&[url("http", &proxy)]);
+    rig.options.request.connect_timeout = Duration::from_secs(2);
+    let row = rig.row();
+    assert_eq!(("connect_timeout", "the TLS handshake did not end in time"), (row.kind().unwrap(), row.message()));
+    assert_eq!(format!("http://{} as host.invalid", proxy.address), row.detail());
+}
+
+#[test]
+fn several_proxies_are_taken_in_turn_and_one_that_fails_takes_no_other_along() {
+    let closing = || {
+        Scripted::start(|mut stream, _| {
+            read_head(&mut stream);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").unwrap();
+        })
+    };
+    let proxies = [closing(), closing()];
+    let urls = [url("http", &proxies[0]), format!("http://{}", nowhere()), url("http", &proxies[1])];
+    let rows = Rig::new("http://host.invalid/[1-9]").one_by_one().through(&urls).rows();
+    assert_eq!(3, rows.iter().filter(|row| row.kind() == Some("proxy")).count());
+    assert_eq!([3, 3], proxies.each_ref().map(Scripted::connections));
+
+    let two = [format!("http://{}", nowhere()), url("http", &proxies[0])];
+    let mut retrying = Rig::new("http://host.invalid/").through(&two);
+    retrying.options.run.retrying.retries = 1;
+    retrying.options.run.retrying.delay = Duration::from_millis(1);
+    let row = retrying.row();
+    assert_eq!((Some(200), 2), (row.status, row.attempts));
+}
+
+#[test]
+fn nobody_is_asked_again_who_refuses_the_only_credentials() {
+    let proxy = Scripted::answering("HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n");
+    for (attempts, proxies) in [(1, vec![url("http", &proxy)]), (3, vec![url("http", &proxy); 2])] {
+        for target in ["http://host.invalid/", "https://host.invalid/"] {
+            let mut rig = Rig::new(target).through(&proxies);
+            rig.options.run.retrying.retries = 2;
+            rig.options.run.retrying.delay = Duration::from_millis(1);
+            let row = rig.row();
+            assert_eq!((Some("proxy"), attempts), (row.kind(), row.attempts), "{target} {proxies:?}");
+        }
+    }
+}
+
+/// What a SOCKS server was told: how it may log in, as whom, and where to connect.
+type Told = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// A SOCKS server that answers with this code, and makes tunnels to `target`, whatever is asked for.
+fn socks(method: u8, log_in: u8, code: u8, target: SocketAddr) -> (Scripted, Told) {
+    let told = Told::default();
+    let heard = told.clone();
+    let proxy = Scripted::start(move |mut stream, _| {
+        // The client may give up at any point.
+        let _ = (|| -> std::io::Result<()> {
+            let hear = |bytes: Vec<u8>| heard.lock().unwrap().push(bytes);
+            let mut start = [0; 2];
+            stream.read_exact(&mut start)?;
+            let mut methods = vec![0; start[1].into()];
+            stream.read_exact(&mut methods)?;
+            hear(methods);
+            stream.write_all(&[5, method])?;
+            if method == 2 {
+                stream.read_exact(&mut start)?;
+                let mut user = vec![0; start[1].into()];
+                stream.read_exact(&mut user)?;
+                let mut length = [0];
+                stream.read_exact(&mut length)?;
+                let mut password = vec![0; length[0].into()];
+                stream.read_exact(&mut password)?;
+                hear([user, password].join(&b':'));
+                stream.write_all(&[1, log_in])?;
+            }
+            let mut request = [0; 5];
+            stream.read_exact(&mut request)?;
+            let rest = if request[3] == 3 { usize::from(request[4]) + 2 } else { 5 };
+            let mut address = vec![0; rest];
+            stream.read_exact(&mut address)?;
+            hear([&request[3..], &*address].concat());
+            stream.write_all(&[5, code, 0, 1, 0, 0, 0, 0, 0, 0])?;
+            if code == 0 {
+                relay(&stream, target);
+            }
+            Ok(())
+        })();
+    });
+    (proxy, told)
+}
+
+#[test]
+fn a_host_behind_socks_is_asked_as_if_there_were_no_proxy() {
+    let authority = Authority::new();
+    let host = start(authority.certify("host.invalid", 4000), echo);
+    let plain = Scripted::start(|mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            stream.write_all(response(&head).as_bytes()).unwrap();
+        }
+    });
+    for (target, scheme, port) in [(host.address, "https", 443_u16), (plain.address, "http", 80)] {
+        for (method, credentials) in [(0, ""), (2, "me:secret@")] {
+            let (proxy, told) = socks(method, 0, 0, target);
+            let rig = authority.trusted_by(Rig::new(format!("{scheme}://host.invalid/[1-3]"))).one_by_one();
+            let rows = rig.through(&[format!("socks5h://{credentials}{}", proxy.address)]).rows();
+            for row in &rows {
+                assert!(row.text().starts_with(&format!("GET /{} HTTP/1.1\r\nhost: host.invalid\r\n", row.row + 1)));
+                assert!(!row.text().contains("secret") && !row.text().contains("bWU6"), "{}", row.text());
+            }
+            let mut expected = if method == 2 { vec![vec![0, 2], b"me:secret".to_vec()] } else { vec![vec![0]] };
+            expected.push([&[3, 12][..], b"host.invalid", &port.to_be_bytes()].concat());
+            assert_eq!((3, 1, expected), (rows.len(), proxy.connections(), told.lock().unwrap().clone()));
+        }
+    }
+}
+
+#[test]
+fn an_address_is_told_to_socks_as_one_and_so_is_a_name_that_we_look_up() {
+    let plain = Scripted::answering(response("good"));
+    let (proxy, told) = socks(0, 0, 0, plain.address);
+    let port = 81_u16.to_be_bytes();
+    let four = [&[1, 127, 0, 0, 9][..], &port].concat();
+    for (expected, scheme, target) in [
+        (&four, "socks5h", "http://127.0.0.9:81/"),
+        (&four, "socks5", "http://127.0.0.9:81/"),
+        (&four, "socks5", "http://host.example:81/"),
+        (&[&[3, 12][..], b"host.example", &port].concat(), "socks5h", "http://host.example:81/"),
+    ] {
+        let mut rig = Rig::new(target).through(&[url(scheme, &proxy)]);
+        rig.options.request.resolve = vec!["host.example:81:127.0.0.9".into()];
+        assert_eq!("good", rig.row().text());
+        assert_eq!(Some(expected), told.lock().unwrap().last(), "{scheme} {target}");
+    }
+}
+
+#[test]
+fn what_socks_refuses_is_told_in_words() {
+    for (message, method, log_in, code) in [
+        ("the proxy accepts none of our ways to log in", 255, 0, 0),
+        ("the proxy does not accept these credentials", 2, 1, 0),
+        ("the proxy could not connect to the host", 0, 0, 1),
+        ("the proxy does not allow connections to this host", 0, 0, 2),
+        ("the proxy can't reach the host's network", 0, 0, 3),
+        ("the proxy can't reach the host", 0, 0, 4),
+        ("the host refused the proxy's connection", 0, 0, 5),
+        ("the proxy's connection to the host expired on its way", 0, 0, 6),
+        ("the proxy makes no connections", 0, 0, 7),
+        ("the proxy can't connect to an address of this kind", 0, 0, 8),
+        ("what the proxy answered is not SOCKS5", 0, 0, 99),
+        ("what the proxy answered is not SOCKS5", 9, 0, 0),
+    ] {
+        let (proxy, _) = socks(method, log_in, code, nowhere());
+        let row = Rig::new("http://host.invalid/").through(&[format!("socks5h://me:secret@{}", proxy.address)]).row();
+        assert_eq!((Some("proxy"), message), (row.kind(), row.message()));
+        assert_eq!(url("socks5h", &proxy), row.detail());
+    }
+    let (http, _) = forwarding(nowhere());
+    http_is_no_socks(&http);
+}
+
+fn http_is_no_socks(http: &Scripted) {
+    // What is asked of it never ends as a head of HTTP does.
+    let mut rig = Rig::new("http://host.invalid/").through(&[url("socks5h", http)]);
+    rig.options.request.connect_timeout = Duration::from_secs(1);
+    assert_eq!("the proxy did not answer in time", rig.row().message());
+}
+
+#[test]
+fn a_proxys_own_name_is_looked_up_and_may_be_given() {
+    let (proxy, _) = forwarding(nowhere());
+    let port = proxy.address.port();
+    let mut rig = Rig::new("http://host.invalid/").through(&[format!("http://proxy.example:{port}")]);
+    rig.options.request.resolve = vec![format!("proxy.example:{port}:127.0.0.1"), "host.invalid:80:192.0.2.1".into()];
+    let row = rig.row();
+    assert!(row.text().starts_with("GET http://host.invalid/ HTTP/1.1\r\n"), "{row:?}");
+}
+
+/// Answers what it is asked itself, closes, and remembers all that it is told.
+fn listening() -> (Scripted, Heads) {
+    let heads = Heads::default();
+    let seen = heads.clone();
+    let proxy = Scripted::start(move |mut stream, _| {
+        let head = read_head(&mut stream).unwrap_or_default();
+        let answer = if head.starts_with("CONNECT") { "HTTP/1.1 503 No\r\n\r\n" } else { "HTTP/1.0 200 OK\r\n\r\n" };
+        seen.lock().unwrap().push(head);
+        let _ = stream.write_all(answer.as_bytes());
+    });
+    (proxy, heads)
+}
+
+#[test]
+fn each_proxy_is_told_its_own_credentials_and_nobody_else_is_told_any() {
+    let (direct, at_host) = listening();
+    let (one, at_one) = listening();
+    let (other, at_other) = listening();
+    let (open, at_open) = listening();
+    for scheme in ["http", "https"] {
+        let rig = Rig::new(format!("{scheme}://host.invalid/[1-30]")).concurrency(6, 2);
+        let rig = rig.through(&[
+            format!("http://one:first@{}", one.address),
+            format!("http://other:second@{}", other.address),
+            format!("http://{}", open.address),
+        ]);
+        assert_eq!(30, rig.rows().len());
+    }
+    assert_eq!(Some(200), Rig::new(direct.url("/")).row().status);
+    for (own, heads) in
+        [(Some("b25lOmZpcnN0"), at_one), (Some("b3RoZXI6c2Vjb25k"), at_other), (None, at_open), (None, at_host)]
+    {
+        let heads = heads.lock().unwrap();
+        assert!(!heads.is_empty());
+        for head in &*heads {
+            let told: Vec<_> =
+                head.lines().filter_map(|line| line.strip_prefix("proxy-authorization: Basic ")).collect();
+            assert_eq!(Vec::from_iter(own), told, "{head}");
+            assert_eq!(told.len(), head.matches("Basic").count(), "{head}");
+        }
+    }
+}
+
+#[test]
+fn one_of_several_proxies_that_can_never_be_reached_leaves_rows_to_the_others() {
+    let good = Scripted::answering(response("through"));
+    let mut rig = Rig::new("http://host.invalid/").through(&["http://[::1]:1".to_owned(), url("http", &good)]);
+    rig.options.request.ipv4 = true;
+    rig.options.run.retrying.retries = 1;
+    rig.options.run.retrying.delay = Duration::from_millis(1);
+    let row = rig.row();
+    assert_eq!((Some(200), 2), (row.status, row.attempts), "{}", row.message());
+}

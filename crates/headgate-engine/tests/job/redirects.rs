@@ -1,0 +1,259 @@
+//! Redirects: where they lead, what goes along, and that limits hold on the way.
+
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use headgate_engine::model::limits::{HostConcurrency, PerHost};
+use headgate_engine::stats::report::Summary;
+
+use crate::harness::{ResultRow, Rig, eventually};
+use crate::scripted::{Scripted, read_head, response};
+
+/// The heads of the requests that a server saw.
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn redirect(status: u16, location: &str) -> String {
+    format!("HTTP/1.1 {status} x\r\nLocation: {location}\r\nContent-Length: 2\r\n\r\nno")
+}
+
+/// Answers each path as `answer` says.
+fn server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Scripted, Log) {
+    let log = Log::default();
+    let seen = log.clone();
+    let server = Scripted::start(move |mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            seen.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+            if stream.write_all(answer(&path).as_bytes()).is_err() {
+                break;
+            }
+        }
+    });
+    (server, log)
+}
+
+fn seen(log: &Log) -> Vec<String> {
+    log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn run(rig: &Rig) -> (Vec<ResultRow>, Summary) {
+    let (rows, summary) = rig.run();
+    assert!(summary.failure.is_none(), "{:?}", summary.failure);
+    (rows, summary)
+}
+
+/// `/N` leads to `/N-1`, and `/0` answers.
+fn stairs(path: &str) -> String {
+    let step: u32 = path.trim_start_matches('/').parse().unwrap_or_default();
+    if step == 0 { response("down") } else { redirect(302, &format!("/{}", step - 1)) }
+}
+
+#[test]
+fn a_redirect_is_followed_to_the_answer_over_the_same_connection() {
+    let (server, log) = server(stairs);
+    let mut rig = Rig::new(server.url("/3"));
+    rig.options.request.keep_redirects = true;
+    let (rows, _) = run(&rig);
+    let row = &rows[0];
+    assert_eq!((Some(200), "down", 1), (row.status, row.text(), row.attempts));
+    assert_eq!(Some(server.url("/0")), row.final_url);
+    assert_eq!(server.url("/3"), row.url);
+    let hops: Vec<_> =
+        row.redirects.as_ref().expect("kept").iter().map(|hop| (hop.status, &hop.location[..])).collect();
+    let expected = ["/2", "/1", "/0"].map(|path| server.url(path));
+    assert_eq!(expected.each_ref().map(|url| (302, url.as_str())).to_vec(), hops);
+    assert_eq!((4, 1), (seen(&log).len(), server.connections()));
+}
+
+#[test]
+fn the_way_is_not_kept_where_nobody_asks_and_who_is_not_redirected_has_none() {
+    let (server, _) = server(stairs);
+    let (rows, _) = run(&Rig::new(server.url("/[0-1]")));
+    assert_eq!([None, Some(server.url("/0"))], [rows[0].final_url.clone(), rows[1].final_url.clone()]);
+    assert!(rows.iter().all(|row| row.redirects.is_none()));
+}
+
+#[test]
+fn with_none_to_follow_a_redirect_is_the_answer() {
+    let (server, log) = server(stairs);
+    let mut rig = Rig::new(server.url("/1"));
+    rig.options.request.max_redirects = 0;
+    let (rows, _) = run(&rig);
+    assert_eq!((Some(302), "no", None), (rows[0].status, rows[0].text(), rows[0].final_url.as_deref()));
+    assert_eq!(1, seen(&log).len());
+}
+
+#[test]
+fn a_circle_fails_and_keeps_the_last_answer() {
+    let (server, log) = server(|_| redirect(301, "/again"));
+    let (rows, _) = run(&Rig::new(server.url("/")));
+    let row = &rows[0];
+    assert_eq!((Some("too_many_redirects"), Some(301), 1), (row.kind(), row.status, row.attempts));
+    assert_eq!(("there were more than 10 redirects", server.url("/again")), (row.message(), row.detail().to_owned()));
+    assert_eq!((11, None), (seen(&log).len(), row.body()));
+}
+
+#[test]
+fn the_body_of_a_redirect_is_not_waited_for() {
+    let (server, log) = server(|path| match path {
+        "/" => "HTTP/1.1 302 x\r\nLocation: /little\r\nContent-Length: 100000000\r\n\r\nno".into(),
+        "/little" => "HTTP/1.1 302 x\r\nLocation: /coded\r\nContent-Length: 20\r\n\r\nno".into(),
+        "/coded" => {
+            "HTTP/1.1 302 x\r\nLocation: /end\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnone".into()
+        }
+        _ => response("end"),
+    });
+    let (rows, _) = run(&Rig::new(server.url("/")));
+    assert_eq!((Some(200), "end"), (rows[0].status, rows[0].text()));
+    assert_eq!((4, 3), (seen(&log).len(), server.connections()), "what is hanging is left behind");
+}
+
+#[test]
+fn a_broken_location_is_protocol_with_its_text() {
+    let (server, _) = server(|_| redirect(302, "ftp://elsewhere/x"));
+    let (rows, _) = run(&Rig::new(server.url("/")));
+    assert_eq!((Some("protocol"), Some(302)), (rows[0].kind(), rows[0].status));
+    assert_eq!("`ftp://elsewhere/x`", rows[0].detail());
+}
+
+#[test]
+fn what_is_posted_is_not_sent_along_where_the_status_says_so() {
+    let (there, there_log) = server(|_| response("there"));
+    let to = there.url("/to");
+    let (here, _) = server(move |path| redirect(if path == "/keep" { 307 } else { 303 }, &to));
+    for (path, method, body) in [("/keep", "POST", true), ("/drop", "GET", false)] {
+        let mut rig = Rig::new(here.url(path));
+        rig.options.request.body = Some(b"{}".to_vec());
+        let (rows, _) = run(&rig);
+        // The row says what it was asked to do.
+        assert_eq!((Some(200), "POST"), (rows[0].status, &rows[0].method[..]), "{path}");
+        let head = seen(&there_log).pop().expect("it was asked");
+        assert!(head.starts_with(&format!("{method} /to ")), "{head}");
+        assert_eq!(body, head.contains("content-length: 2\r\n") && head.contains("content-type: "), "{head}");
+    }
+}
+
+#[test]
+fn each_hop_keeps_to_the_limit_of_its_own_host_without_a_place_meanwhile() {
+    // The slow one takes one request at a time, and shows that nobody else came meanwhile.
+    let in_flight = Arc::new(Mutex::new((0_u32, 0_u32)));
+    let counted = in_flight.clone();
+    let (slow, slow_log) = server(move |_| {
+        {
+            let mut counts = counted.lock().unwrap_or_else(PoisonError::into_inner);
+            counts.0 += 1;
+            counts.1 = counts.1.max(counts.0);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        counted.lock().unwrap_or_else(PoisonError::into_inner).0 -= 1;
+        response("there")
+    });
+    let to = slow.url("/to").replace("127.0.0.1", "localhost");
+    let (here, here_log) = server(move |path| if path.len() > 3 { redirect(302, &to) } else { response("here") });
+    drop(slow);
+    let mut rig = Rig::new(here.url("/[1-150]"));
+    rig.options.run.limits.concurrency_per_host =
+        PerHost { named: vec![("localhost".into(), HostConcurrency::Fixed(1))], each: None };
+    rig.options.run.concurrency = 4;
+    let (rows, _) = run(&rig);
+    assert_eq!(150, rows.len());
+    assert!(rows.iter().all(|row| row.status == Some(200) && row.attempts == 1), "{rows:?}");
+    assert_eq!((51, 1), (seen(&slow_log).len(), in_flight.lock().unwrap_or_else(PoisonError::into_inner).1));
+    assert_eq!(150, seen(&here_log).len());
+}
+
+#[test]
+fn an_attempt_that_fails_on_the_way_begins_again_at_the_beginning() {
+    let failures = Arc::new(Mutex::new(1));
+    let (server, log) = server(move |path| {
+        let mut left = failures.lock().unwrap_or_else(PoisonError::into_inner);
+        if path == "/0" && *left > 0 {
+            *left -= 1;
+            return "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into();
+        }
+        stairs(path)
+    });
+    let mut rig = Rig::new(server.url("/1"));
+    rig.options.run.retrying.retries = 2;
+    rig.options.run.retrying.delay = Duration::from_millis(1);
+    let (rows, _) = run(&rig);
+    assert_eq!((Some(200), 2), (rows[0].status, rows[0].attempts));
+    let paths: Vec<String> = seen(&log).iter().filter_map(|head| head.split(' ').nth(1).map(str::to_owned)).collect();
+    assert_eq!(["/1", "/0", "/1", "/0"].map(str::to_owned).to_vec(), paths);
+}
+
+#[test]
+fn cookies_go_along_where_they_are_asked_for() {
+    for cookies in [false, true] {
+        let (server, log) = server(|path| {
+            if path == "/" {
+                "HTTP/1.1 302 x\r\nLocation: /in\r\nSet-Cookie: session=abc; Path=/\r\nContent-Length: 0\r\n\r\n".into()
+            } else {
+                response("in")
+            }
+        });
+        let mut rig = Rig::new(server.url("/"));
+        rig.options.request.cookies = cookies;
+        let (rows, _) = run(&rig);
+        assert_eq!(Some(200), rows[0].status);
+        assert_eq!(cookies, seen(&log)[1].contains("cookie: session=abc\r\n"));
+    }
+}
+
+#[test]
+fn a_host_header_of_the_user_is_for_the_origin_that_the_row_names() {
+    let (there, there_log) = server(|_| response("there"));
+    let to = there.url("/to");
+    let (here, here_log) = server(move |path| redirect(302, if path == "/" { "/2" } else { &to }));
+    let mut rig = Rig::new(here.url("/"));
+    rig.options.request.headers = vec![("Host".into(), "virtual.example".into())];
+    let (rows, _) = run(&rig);
+    assert_eq!(Some(200), rows[0].status);
+    assert!(seen(&here_log).iter().all(|head| head.contains("Host: virtual.example\r\n")));
+    let head = &seen(&there_log)[0];
+    assert!(head.contains(&format!("host: {}\r\n", there.address)) && !head.contains("virtual"), "{head}");
+}
+
+#[test]
+fn what_was_posted_is_not_posted_again_since_its_answer_leads_nowhere() {
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("a bound address");
+    for (status, asked) in [(303, 1), (302, 1), (307, 3)] {
+        let (server, log) = server(move |_| redirect(status, &format!("http://{gone}/")));
+        let mut rig = Rig::new(server.url("/"));
+        rig.options.request.body = Some(b"{}".to_vec());
+        rig.options.run.retrying.retries = 2;
+        rig.options.run.retrying.delay = Duration::from_millis(1);
+        let (rows, summary) = run(&rig);
+        assert_eq!((Some("connect"), asked), (rows[0].kind(), rows[0].attempts), "{status}");
+        assert_eq!((usize::from(asked), u64::from(asked == 1)), (seen(&log).len(), summary.not_repeated));
+    }
+}
+
+#[test]
+fn a_row_that_is_cancelled_on_its_way_has_been_asked() {
+    let (there, there_log) = server(|_| {
+        loop {
+            std::thread::park();
+        }
+    });
+    let to = there.url("").replace("127.0.0.1", "localhost");
+    let (here, here_log) = server(move |path| redirect(302, &format!("{to}{path}")));
+    let mut rig = Rig::new(here.url("/[0-1]")).concurrency(2, 1);
+    rig.options.run.limits.concurrency_per_host =
+        PerHost { named: vec![("localhost".into(), HostConcurrency::Fixed(1))], each: None };
+    let job = rig.start();
+    eventually("one is asked there, and the other waits", || {
+        seen(&there_log).len() == 1 && seen(&here_log).len() == 2 && job.snapshot().in_flight == 1
+    });
+    let hangs = u64::from(seen(&there_log)[0].starts_with("GET /1 "));
+    job.cancel(1 - hangs);
+    eventually("the one that waited has ended", || job.snapshot().failed == 1);
+    job.cancel(hangs);
+    let (rows, _) = rig.finish(&job);
+    let messages = ["cancelled while it was in flight", "cancelled while it waited for where it was redirected to"];
+    for (message, row) in messages.iter().zip([hangs, 1 - hangs]) {
+        let row = &rows[row as usize];
+        assert_eq!((Some("cancelled"), *message, 1), (row.kind(), row.message(), row.attempts));
+    }
+}

@@ -1,0 +1,338 @@
+//! What is kept of a response, whatever is wrong with it, and how long a server is waited for.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use headgate_engine::model::message::OptionName;
+
+use serde_json::json;
+
+use crate::harness::{PATIENCE, ResultRow, Rig};
+use crate::scripted::{Scripted, read_head, response};
+
+const SHORT: Duration = Duration::from_millis(200);
+
+fn gzip(data: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(data).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn coded(status: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 {status}\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+/// Stays until the client has gone.
+fn until_gone(stream: &mut TcpStream) {
+    let _ = stream.read(&mut [0; 1024]);
+}
+
+/// Sends this once and then nothing, and doesn't close.
+fn stalling(answer: impl Into<Vec<u8>>) -> Scripted {
+    let answer = answer.into();
+    Scripted::start(move |mut stream, _| {
+        if read_head(&mut stream).is_some() {
+            stream.write_all(&answer).unwrap();
+            until_gone(&mut stream);
+        }
+    })
+}
+
+fn kept(row: &ResultRow) -> (Option<&str>, Option<Vec<u8>>, Option<&str>) {
+    (row.kind(), row.body(), row.body_encoding.as_deref())
+}
+
+#[test]
+fn one_bad_header_costs_no_answer_and_is_counted() {
+    let lines = "X-Folded: one\r\n two\r\nX[0]: a\r\nX-Bell: \x07\r\nSet Cookie: b\r\nLast: c\r\n";
+    let many = "X-Many: d\r\n".repeat(200);
+    let server = Scripted::answering(format!("HTTP/1.2 200 OK\r\n{lines}{many}Content-Length: 5\r\n\r\nhello"));
+    let rig = Rig::new(server.url("/[1-3]")).one_by_one();
+    let (rows, summary) = rig.run();
+    for row in &rows {
+        assert_eq!((None, "hello"), (row.kind(), row.text()), "{}", row.message());
+        let headers = row.headers().unwrap();
+        assert_eq!([("X-Folded", b"one two".to_vec()), ("Last", b"c".to_vec())], headers[..2]);
+        assert_eq!(203, headers.len());
+    }
+    assert_eq!((3, 9, 1), (rows.len(), summary.headers_skipped, server.connections()));
+}
+
+#[test]
+fn a_head_that_is_refused_is_quoted() {
+    let server = Scripted::answering("HTTP/1.1 503 Busy\r\nContent-Length : 5\r\n\r\nhello");
+    let row = Rig::new(server.url("/")).row();
+    assert_eq!((Some("protocol"), None), (row.kind(), row.status));
+    assert_eq!("a header that may say where the body ends is broken", row.message());
+    assert_eq!("status 503, header `Content-Length : 5`", row.detail());
+}
+
+#[test]
+fn after_an_answer_to_head_without_a_length_comes_a_new_connection() {
+    let server = Scripted::start(|mut stream, _| {
+        while read_head(&mut stream).is_some() {
+            // A body that is made up as it goes, which this server sends whatever was asked.
+            let sent = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").and_then(|()| stream.write_all(b"a body"));
+            if sent.is_err() {
+                return;
+            }
+        }
+    });
+    let rows = Rig::new(server.url("/[1-20]")).method("HEAD").one_by_one().rows();
+    assert!(rows.iter().all(|row| row.kind().is_none() && row.status == Some(200)), "{rows:?}");
+    assert_eq!((20, 20), (rows.len(), server.connections()));
+}
+
+#[test]
+fn what_came_of_a_body_is_kept_with_the_codings_that_were_not_undone() {
+    let plain = b"hello, hello, hello".repeat(100);
+    let encoded = gzip(&plain);
+    let cut = &encoded[..encoded.len() / 2];
+    let broken = [&encoded[..12], b"this is no gzip"].concat();
+    for (kind, body, encoding, answer) in [
+        (None, &plain[..], None, coded("200 OK", &encoded)),
+        // A part of it is kept as it is.
+        (None, cut, Some("gzip"), coded("206 Partial Content", cut)),
+        (Some("decode"), cut, Some("gzip"), coded("200 OK", cut)),
+        (Some("decode"), &broken[..], Some("gzip"), coded("200 OK", &broken)),
+    ] {
+        let row = Rig::new(Scripted::answering(answer).url("/")).row();
+        assert_eq!((kind, Some(body.to_vec()), encoding), kept(&row), "{}", row.message());
+    }
+    let twice = b"HTTP/1.1 200 OK\r\nContent-Encoding: GZIP\r\ncontent-encoding: br, identity\r\n";
+    for (kind, body, rest) in [
+        (Some("closed"), &b"hel"[..], &b"Content-Length: 5\r\n\r\nhel"[..]),
+        (Some("closed"), b"hel", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\n"),
+        (Some("protocol"), b"hel", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\nno size\r\n"),
+        (Some("decode"), b"hello", b"Content-Length: 5\r\n\r\nhello"),
+    ] {
+        let answer = [&twice[..], rest].concat();
+        let server = Scripted::start(move |mut stream, _| {
+            read_head(&mut stream);
+            stream.write_all(&answer).unwrap();
+        });
+        let row = Rig::new(server.url("/")).row();
+        assert_eq!((kind, Some(body.to_vec()), Some("gzip, br")), kept(&row), "{}", row.message());
+        assert_eq!(body.len() as u64, row.body_bytes);
+    }
+    let row = Rig::new(stalling([&twice[..], b"Content-Length: 5\r\n\r\nhel"].concat()).url("/")).timeout(SHORT).row();
+    assert_eq!((Some("timeout"), Some(b"hel".to_vec()), Some("gzip, br")), kept(&row), "{}", row.message());
+}
+
+#[test]
+fn raw_bodies_are_what_was_sent() {
+    let encoded = gzip(b"hello");
+    for (encoding, answer) in [
+        (Some("gzip"), coded("200 OK", &encoded)),
+        (None, [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", encoded.len()).as_bytes(), &encoded].concat()),
+        (Some("gzip"), coded("200 OK", b"no gzip at all")),
+    ] {
+        let body = answer[answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4..].to_vec();
+        let server = Scripted::answering(answer);
+        let mut rig = Rig::new(server.url("/"));
+        rig.options.request.raw = true;
+        assert_eq!((None, Some(body), encoding), kept(&rig.row()));
+    }
+}
+
+#[test]
+fn a_body_that_may_be_truncated_is_its_first_bytes_and_no_failure() {
+    let plain = b"0123456789".repeat(100_000);
+    let length = [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", plain.len()).as_bytes(), &plain].concat();
+    let short = format!("HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n{}", "0123456789".repeat(200)).into_bytes();
+    let chunked = [&b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2000\r\n"[..], &plain[..8192]].concat();
+    for (connections, answer) in
+        // What is little is drained; of what is not, the connection is closed.
+        [(3, length), (1, short), (3, chunked), (1, coded("200 OK", &gzip(&plain)))]
+    {
+        let server = Scripted::answering(answer);
+        let mut rig = Rig::new(server.url("/[1-3]")).one_by_one();
+        rig.options.request.max_body_bytes = 1000;
+        rig.options.request.truncate_body = true;
+        for row in rig.rows() {
+            assert_eq!((None, Some(plain[..1000].to_vec()), None), kept(&row), "{}", row.message());
+            assert!(row.body_truncated);
+        }
+        assert_eq!(connections, server.connections());
+    }
+    let server = Scripted::answering(response(&"x".repeat(1000)));
+    let mut rig = Rig::new(server.url("/"));
+    rig.options.request.max_body_bytes = 1000;
+    rig.options.request.truncate_body = true;
+    let row = rig.row();
+    assert_eq!((None, 1000, false), (row.kind(), row.text().len(), row.body_truncated));
+}
+
+#[test]
+fn where_no_body_is_wanted_status_and_headers_are_the_answer() {
+    let endless = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n".to_vec();
+    let huge = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nhello".to_vec();
+    for (connections, answer) in
+        [(1, response("hello").into_bytes()), (1, coded("404 Not Found", b"no gzip")), (3, endless), (3, huge)]
+    {
+        let server = Scripted::answering(answer);
+        let mut rig = Rig::new(server.url("/[1-3]")).one_by_one();
+        rig.options.request.no_body = true;
+        for row in rig.rows() {
+            assert_eq!((None, None, None), kept(&row), "{}", row.message());
+            assert_eq!((true, 0, false), (row.status.is_some(), row.body_bytes, row.body_truncated));
+        }
+        assert_eq!(connections, server.connections());
+    }
+}
+
+#[test]
+fn a_rest_that_is_not_wanted_and_does_not_come_is_no_failure() {
+    let server = stalling("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello");
+    let mut rig = Rig::new(server.url("/[1-2]")).one_by_one();
+    rig.options.request.no_body = true;
+    let rows = rig.rows();
+    assert!(
+        rows.iter().all(|row| row.kind().is_none() && row.elapsed_us < PATIENCE.as_micros() as u64 / 2),
+        "{rows:?}"
+    );
+    assert_eq!(2, server.connections());
+}
+
+/// A row of a job with these times for the first byte and between bytes, which fails; and the option that is named.
+fn impatient(
+    server: &Scripted,
+    first_byte: Option<Duration>,
+    idle: Option<Duration>,
+) -> (ResultRow, Option<OptionName>) {
+    let mut rig = Rig::new(server.url("/"));
+    rig.options.request.first_byte_timeout = first_byte;
+    rig.options.request.idle_timeout = idle;
+    let (row, example) = rig.failed_row();
+    assert_eq!(Some("timeout"), row.kind(), "{}", row.message());
+    assert!(row.elapsed_us >= SHORT.as_micros() as u64 && row.elapsed_us < PATIENCE.as_micros() as u64 / 2);
+    assert!(row.remote_addr.is_some());
+    (row, example.option)
+}
+
+#[test]
+fn a_server_that_says_nothing_or_stops_is_waited_for_as_long_as_each_option_says() {
+    let (first_byte, idle) = (Some(SHORT), Some(SHORT));
+    let (silent, half_a_head) = (stalling(""), stalling("HTTP/1.1 200 OK\r\n"));
+    let half_a_body = stalling("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
+    for (option, message, server, first_byte, idle) in [
+        (OptionName::FirstByteTimeoutS, "the first byte of an answer did not come in time", &silent, first_byte, None),
+        (OptionName::IdleTimeoutS, "nothing came from the server for too long", &silent, None, idle),
+        (OptionName::IdleTimeoutS, "nothing came from the server for too long", &half_a_head, Some(PATIENCE), idle),
+        (
+            OptionName::IdleTimeoutS,
+            "the body was not complete, and nothing came for too long",
+            &half_a_body,
+            Some(PATIENCE),
+            idle,
+        ),
+    ] {
+        let (row, named) = impatient(server, first_byte, idle);
+        assert_eq!((message, Some(option)), (row.message(), named));
+        let body = message.starts_with("the body").then(|| b"hel".to_vec());
+        assert_eq!(body, row.body());
+    }
+}
+
+#[test]
+fn a_server_that_takes_nothing_of_a_request_is_waited_for_as_long_as_between_bytes() {
+    let (done, gone) = mpsc::channel::<()>();
+    let gone = Mutex::new(gone);
+    let server = Scripted::start(move |_stream, _| {
+        let _ = gone.lock().unwrap().recv();
+    });
+    let mut rig = Rig::new(server.url("/")).method("POST");
+    rig.options.request.body = Some(vec![b'x'; 32 * 1024 * 1024]);
+    rig.options.request.idle_timeout = Some(SHORT);
+    let (row, example) = rig.failed_row();
+    drop(done);
+    assert_eq!((Some("timeout"), "the server took nothing of the request for too long"), (row.kind(), row.message()));
+    assert_eq!(Some(OptionName::IdleTimeoutS), example.option);
+}
+
+#[test]
+fn a_server_that_drips_is_ended_by_the_time_for_the_attempt_or_the_row() {
+    let server = || {
+        Scripted::start(|mut stream, _| {
+            read_head(&mut stream);
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n".as_slice();
+            let mut sent = stream.write_all(head);
+            while sent.is_ok() {
+                std::thread::sleep(SHORT / 20);
+                sent = stream.write_all(b"x");
+            }
+        })
+    };
+    for (option, message, deadline) in [
+        (OptionName::TimeoutS, "the body was not complete in time", None),
+        (OptionName::DeadlineS, "the body was not complete by the deadline of the row", Some(SHORT * 3)),
+    ] {
+        let server = server();
+        let mut rig = Rig::new(server.url("/")).timeout(if deadline.is_some() { PATIENCE } else { SHORT * 3 });
+        rig.options.request.first_byte_timeout = Some(PATIENCE);
+        rig.options.request.idle_timeout = Some(PATIENCE);
+        rig.options.run.retrying.deadline = deadline;
+        let (row, example) = rig.failed_row();
+        assert_eq!((Some("timeout"), message, Some(option)), (row.kind(), row.message(), example.option));
+        assert!(row.body().is_some_and(|body| body.iter().all(|byte| *byte == b'x')), "what dripped is kept");
+    }
+}
+
+#[test]
+fn a_request_that_can_t_be_sent_twice_says_that_its_connection_had_been_used_before() {
+    let server = || {
+        Scripted::start(|mut stream, _| {
+            read_head(&mut stream);
+            stream.write_all(response("first").as_bytes()).unwrap();
+            // It closes when the next request has come, which is nobody's fault.
+            read_head(&mut stream);
+        })
+    };
+    for (method, sent_again) in [("POST", 0), ("GET", 1)] {
+        let server = server();
+        let (rows, summary) = Rig::urls([server.url("/1"), server.url("/2")]).method(method).one_by_one().run();
+        assert_eq!(sent_again, summary.sent_again);
+        let address = server.address.to_string();
+        assert!(rows.iter().all(|row| row.remote_addr.as_deref() == Some(&*address)), "{rows:?}");
+        let message = "the server closed the connection without an answer; the connection had been used before";
+        assert_eq!(if sent_again == 0 { message } else { "" }, rows[1].message());
+    }
+}
+
+#[test]
+fn a_method_in_small_letters_is_sent_as_it_is_and_noted_once() {
+    let server = Scripted::start(|mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            stream.write_all(response(&head).as_bytes()).unwrap();
+        }
+    });
+    let methods = ["get", "GET", "brew", "get", "Post"];
+    let objects: Vec<_> = methods.iter().map(|method| json!({"url": server.url("/"), "method": method})).collect();
+    let (rows, summary) = Rig::objects(&objects).one_by_one().run();
+    for (method, row) in methods.iter().zip(&rows) {
+        assert!(row.text().starts_with(&format!("{method} / ")), "{}", row.text());
+    }
+    let notes: Vec<_> = summary.notes.iter().map(ToString::to_string).collect();
+    let note = "3 rows were asked with a method in small letters, such as get: servers take it for another";
+    assert_eq!(vec![note], notes);
+}
+
+#[test]
+fn bodies_that_failed_wait_for_memory_as_others_do() {
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n{}", "x".repeat(100_000));
+    let text = Arc::new(answer);
+    let server = Scripted::start(move |mut stream, _| {
+        read_head(&mut stream);
+        let _ = stream.write_all(text.as_bytes());
+    });
+    let mut rig = Rig::new(server.url("/[1-20]")).concurrency(5, 2);
+    rig.options.engine.max_memory_bytes = 300_000;
+    let rows = rig.rows();
+    assert_eq!(20, rows.iter().filter(|row| row.body().is_some_and(|body| body.len() == 100_000)).count());
+}

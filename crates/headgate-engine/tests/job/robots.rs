@@ -1,0 +1,190 @@
+//! What hosts ask robots to leave alone, where that is obeyed.
+
+use std::io::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::harness::{ResultRow, Rig};
+use crate::scripted::{Scripted, read_head, response};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Answers `/robots.txt` so, and everything else with 200.
+fn server(robots: impl Into<String>) -> (Scripted, Log) {
+    let (robots, log) = (robots.into(), Log::default());
+    let seen = log.clone();
+    let server = Scripted::start(move |mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            let answer = match &path[..] {
+                "/robots.txt" => robots.clone(),
+                "/moved.txt" => response("User-agent: *\nDisallow: /2"),
+                "/elsewhere" => "HTTP/1.1 302 x\r\nLocation: /2\r\nContent-Length: 0\r\n\r\n".into(),
+                _ => response("ok"),
+            };
+            seen.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+            if stream.write_all(answer.as_bytes()).is_err() {
+                break;
+            }
+        }
+    });
+    (server, log)
+}
+
+/// Allows everything, and leads everywhere else to `to`.
+fn redirecting(to: String) -> Scripted {
+    Scripted::start(move |mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            let answer = if head.starts_with("GET /robots.txt ") {
+                "HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n".into()
+            } else {
+                format!("HTTP/1.1 302 x\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
+            };
+            if stream.write_all(answer.as_bytes()).is_err() {
+                break;
+            }
+        }
+    })
+}
+
+fn paths(log: &Log) -> Vec<String> {
+    let seen = log.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.iter().filter_map(|head| head.split(' ').nth(1).map(str::to_owned)).collect()
+}
+
+fn run(input: String) -> Vec<ResultRow> {
+    let mut rig = Rig::new(input);
+    rig.options.request.robots = true;
+    rig.rows()
+}
+
+#[test]
+fn what_is_disallowed_is_blocked_and_not_asked_for_and_the_file_is_fetched_once() {
+    let (server, log) = server(response("User-agent: headgate\nDisallow: /2\n\nUser-agent: *\nDisallow: /"));
+    let rows = run(server.url("/[1-30]"));
+    for row in &rows {
+        let expected = if row.url.contains("/2") {
+            (None, Some("blocked"), "robots.txt disallows it", 0)
+        } else {
+            (Some(200), None, "", 1)
+        };
+        assert_eq!(expected, (row.status, row.kind(), row.message(), row.attempts), "{}", row.url);
+    }
+    let asked = paths(&log);
+    assert_eq!(1, asked.iter().filter(|path| *path == "/robots.txt").count());
+    assert_eq!(20, asked.len(), "{asked:?}");
+}
+
+#[test]
+fn a_file_that_is_not_there_allows_all_and_one_that_cannot_be_read_nothing() {
+    let (gone, _) = server("HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(Some(200), run(gone.url("/"))[0].status);
+    let (broken, log) = server("HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n");
+    let rows = run(broken.url("/[1-5]"));
+    assert!(rows.iter().all(|row| row.kind() == Some("blocked") && row.detail() == "status 500"), "{rows:?}");
+    assert_eq!(["/robots.txt".to_owned()].to_vec(), paths(&log));
+}
+
+#[test]
+fn the_file_may_be_elsewhere() {
+    let (server, log) = server("HTTP/1.1 301 x\r\nLocation: /moved.txt\r\nContent-Length: 0\r\n\r\n");
+    let rows = run(server.url("/[1-2]"));
+    assert_eq!([None, Some("blocked")], [rows[0].kind(), rows[1].kind()]);
+    assert_eq!(["/robots.txt", "/moved.txt", "/1"].map(str::to_owned).to_vec(), paths(&log));
+}
+
+#[test]
+fn where_a_redirect_leads_is_asked_too() {
+    let (server, _) = server(response("User-agent: *\nDisallow: /2"));
+    let row = run(server.url("/elsewhere")).remove(0);
+    assert_eq!((None, Some("blocked"), 1), (row.status, row.kind(), row.attempts));
+    assert_eq!(Some(server.url("/2")), row.final_url);
+}
+
+#[test]
+fn the_file_is_asked_for_plainly_whatever_the_job_asks() {
+    let (server, log) = server(response("User-agent: *\nDisallow: /2"));
+    let mut rig = Rig::new(server.url("/1"));
+    rig.options.request.robots = true;
+    rig.options.request.body = Some(b"{}".to_vec());
+    rig.options.request.max_body_bytes = 2;
+    rig.options.request.range = Some("0-9".into());
+    rig.options.request.headers = vec![("If-None-Match".into(), "*".into()), ("Accept".into(), "image/png".into())];
+    assert_eq!(Some(200), rig.row().status);
+    let heads = log.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(heads[0].starts_with("GET /robots.txt HTTP/1.1\r\n") && !heads[0].contains("content-"), "{}", heads[0]);
+    let sent: Vec<&str> =
+        heads[0].lines().skip(1).filter_map(|line| line.split_once(": ")).map(|(name, _)| name).collect();
+    assert_eq!(["host", "user-agent", "accept", "accept-encoding"].to_vec(), sent);
+    assert!(heads[0].contains("accept: */*\r\n"), "{}", heads[0]);
+    assert!(heads[1].starts_with("POST /1 "));
+}
+
+#[test]
+fn no_credential_goes_along_to_the_file_of_a_host_that_a_redirect_leads_to() {
+    let (there, there_log) = server("HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n");
+    let here = redirecting(there.url("/there"));
+    let mut rig = Rig::new(here.url("/"));
+    let request = &mut rig.options.request;
+    request.robots = true;
+    request.bearer = Some("secret".into());
+    request.headers = vec![("Cookie".into(), "a=secret".into()), ("X-Key".into(), "secret".into())];
+    request.secret_headers = vec!["x-key".into()];
+    rig.run();
+    let heads = there_log.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(!heads.is_empty() && heads.iter().all(|head| !head.contains("secret")), "{heads:?}");
+}
+
+#[test]
+fn the_file_is_read_for_the_name_that_is_sent() {
+    let (server, log) = server(response("User-agent: otherbot\nDisallow: /"));
+    let mut rig = Rig::new(server.url("/1"));
+    rig.options.request.robots = true;
+    rig.options.request.headers = vec![("User-Agent".into(), "OtherBot/2.0".into())];
+    assert_eq!(Some("blocked"), rig.run().0[0].kind());
+    assert!(log.lock().unwrap_or_else(PoisonError::into_inner)[0].contains(": OtherBot/2.0\r\n"));
+}
+
+#[test]
+fn a_row_that_waited_on_its_way_to_where_it_is_blocked_has_been_asked() {
+    let (there, _) = server(response("User-agent: *\nDisallow: /"));
+    let here = redirecting(there.url("/there"));
+    let mut rig = Rig::new(here.url("/"));
+    rig.options.request.robots = true;
+    rig.options.run.limits.rate_per_host.each = Some("1000/s".parse().expect("a rate"));
+    let row = rig.run().0.remove(0);
+    assert_eq!((Some("blocked"), 1), (row.kind(), row.attempts));
+    assert!(row.elapsed_us > 0);
+}
+
+#[test]
+fn a_rule_that_the_longest_file_cuts_off_does_not_apply() {
+    let (begin, end) = ("User-agent: *\n#", "\nDisallow: /");
+    let padding = "x".repeat(500 * 1024 - begin.len() - end.len());
+    let (server, _) = server(response(&format!("{begin}{padding}{end}private\n")));
+    assert_eq!(None, run(server.url("/1"))[0].kind());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_at_once_is_asked_for_again_where_rows_are() {
+    for (kind, retries, files) in [(Some("blocked"), 0, 1), (None, 1, 2)] {
+        let log = Log::default();
+        let seen = log.clone();
+        let server = Scripted::start(move |mut stream, _| {
+            while let Some(head) = read_head(&mut stream) {
+                let is_first = seen.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+                seen.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+                let answer = if is_first { "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into() } else { response("") };
+                if stream.write_all(answer.as_bytes()).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut rig = Rig::new(server.url("/1"));
+        rig.options.request.robots = true;
+        rig.options.run.retrying.retries = retries;
+        rig.options.run.retrying.delay = Duration::from_millis(1);
+        assert_eq!(kind, rig.row().kind());
+        assert_eq!(files, paths(&log).iter().filter(|path| *path == "/robots.txt").count());
+    }
+}

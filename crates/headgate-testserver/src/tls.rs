@@ -1,0 +1,63 @@
+//! TLS: with a certificate from files, or with one that is made now and can be trusted only by who is given it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, KeyPair, SanType};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::config::Tls;
+
+const HTTP_2: &[u8] = b"h2";
+const HTTP_11: &[u8] = b"http/1.1";
+
+/// What begins a connection with TLS; a client may agree on HTTP/2 if the server speaks it.
+pub(crate) fn config(tls: &Tls, http2: bool) -> io::Result<Arc<ServerConfig>> {
+    let (certificates, key) = match tls {
+        Tls::Files { certificate, key } => from_files(certificate, key)?,
+        Tls::Made { certificate } => made(certificate)?,
+    };
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, format!("TLS can't be served: {error}")))?;
+    config.alpn_protocols = if http2 { vec![HTTP_2.into(), HTTP_11.into()] } else { vec![HTTP_11.into()] };
+    Ok(Arc::new(config))
+}
+
+/// Whether the client agreed on HTTP/2.
+pub(crate) fn is_http2(protocol: Option<&[u8]>) -> bool {
+    protocol == Some(HTTP_2)
+}
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn from_files(certificate: &Path, key: &Path) -> io::Result<Identity> {
+    let trouble = |file: &Path, error: rustls_pki_types::pem::Error| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("can't read {}: {error}", file.display()))
+    };
+    let certificates = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| trouble(certificate, error))?;
+    Ok((certificates, PrivateKeyDer::from_pem_file(key).map_err(|error| trouble(key, error))?))
+}
+
+/// Writes the certificate to `file`, to be trusted by clients on this machine.
+fn made(file: &Path) -> io::Result<Identity> {
+    let mut params = CertificateParams::new(["localhost".to_owned()]).map_err(io::Error::other)?;
+    let loopback =
+        [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)), Ipv6Addr::LOCALHOST.into()];
+    params.subject_alt_names.extend(loopback.map(SanType::IpAddress));
+    let key = KeyPair::generate().map_err(io::Error::other)?;
+    let certificate = params.self_signed(&key).map_err(io::Error::other)?;
+    std::fs::write(file, certificate.pem()).map_err(|error| {
+        io::Error::new(error.kind(), format!("can't write the certificate {}: {error}", file.display()))
+    })?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    Ok((vec![certificate.der().clone()], key))
+}

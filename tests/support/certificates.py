@@ -1,0 +1,46 @@
+"""Certificates for servers on this machine, made by the program `openssl`."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from support.programs import program
+
+# A leaf and no authority: what a client trusts by name is not taken for a server otherwise.
+_CONFIG: Final = """\
+[req]
+distinguished_name = name
+x509_extensions = leaf
+prompt = no
+[name]
+CN = localhost
+[leaf]
+basicConstraints = critical,CA:FALSE
+subjectAltName = DNS:localhost,IP:127.0.0.1,IP:127.0.0.2,IP:::1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """One for localhost, 127.0.0.1, 127.0.0.2 and ::1, which is its own authority.
+
+    Attributes:
+        file: The certificate in PEM.
+        key: Its key in PEM.
+    """
+
+    file: Path
+    key: Path
+
+
+def certificate(place: Path) -> Certificate:
+    """Makes one in `place`."""
+    made = Certificate(file=place / "certificate.pem", key=place / "key.pem")
+    (place / "openssl.conf").write_text(_CONFIG)
+    options = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    files: list[str | Path] = ["-config", place / "openssl.conf", "-out", made.file, "-keyout", made.key]
+    subprocess.run(
+        [program("openssl", "openssl"), "req", *options, *files], check=True, capture_output=True, timeout=30
+    )
+    return made

@@ -1,0 +1,183 @@
+"""Servers that others have written, on free ports of loopback."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from support.certificates import Certificate, certificate
+from support.programs import free_port, program, running, wait_for_line
+from support.results import rows
+from support.run import headgate
+
+_SOURCES: Final = Path(__file__).parent / "servers"
+_TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+_LARGE_BYTES: Final = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class RealServer:
+    """A server that is running.
+
+    Attributes:
+        plain: URL of the port without TLS, without a slash at the end; HTTP/1.1, unless the server tells both apart.
+        secure: URL of the port with TLS, where ALPN decides between HTTP/1.1 and HTTP/2.
+        prior: URL of the port without TLS that speaks HTTP/2.
+        cacert: What to trust for `secure`.
+        process: Its process.
+    """
+
+    plain: str
+    secure: str
+    prior: str
+    cacert: Path
+    process: "subprocess.Popen[bytes]"
+
+    def flags(self, version: str) -> tuple[str, list[str | Path]]:
+        """The URL to ask for one of `VERSIONS`, and the flags it takes."""
+        known: dict[str, tuple[str, list[str | Path]]] = {
+            "HTTP/1.1": (self.secure, ["--cacert", self.cacert, "--http1.1"]),
+            "HTTP/1.1 plain": (self.plain, []),
+            "HTTP/2": (self.secure, ["--cacert", self.cacert]),
+            "HTTP/2 plain": (self.prior, ["--http2-prior-knowledge"]),
+        }
+        return known[version]
+
+
+VERSIONS: Final = ("HTTP/1.1 plain", "HTTP/1.1", "HTTP/2", "HTTP/2 plain")
+
+
+def fetched(
+    place: Path, server: RealServer, version: str, path: str, *flags: str | Path, code: int = 0
+) -> list[dict[str, Any]]:
+    """The rows of `path`, all of them answered over this version."""
+    url, needed = server.flags(version)
+    headgate("fetch", f"{url}{path}", "-o", place / "out", *needed, *flags, check=code)
+    found = rows(place / "out")
+    assert {version.removesuffix(" plain")} == {row["http_version"] for row in found}
+    return found
+
+
+@contextmanager
+def nginx(place: Path, *directives: str, gzip: str = "on") -> Iterator[RealServer]:
+    """Nginx; `directives` are more for its `http` block.
+
+    `/large` has 300,000 bytes, any other path says its own name.
+    """
+    made, found = certificate(place), program("nginx", "nginx-light")
+    plain, secure, prior = (free_port() for _ in range(3))
+    (place / "large").write_text("headgate " * (_LARGE_BYTES // 9) + "x" * (_LARGE_BYTES % 9))
+    temporary = "\n".join(f"{name}_temp_path {place / name};" for name in _TEMPORARY)
+    more = "\n".join(directives)
+    (place / "nginx.conf").write_text(f"""\
+daemon off;
+worker_processes 2;
+pid {place / "nginx.pid"};
+error_log stderr warn;
+{"user root;" if os.geteuid() == 0 else ""}
+events {{ worker_connections 8192; }}
+http {{
+    access_log off;
+    default_type text/plain;
+    {temporary}
+    gzip {gzip};
+    gzip_min_length 1;
+    gzip_types *;
+    ssl_certificate {made.file};
+    ssl_certificate_key {made.key};
+    {more}
+    server {{
+        listen 127.0.0.1:{plain} backlog=8192;
+        listen 127.0.0.1:{secure} ssl http2 backlog=8192;
+        listen 127.0.0.1:{prior} http2 backlog=8192;
+        location = /large {{ alias {place / "large"}; }}
+        location = /moved {{ return 301 /there; }}
+        location / {{ return 200 "hello $request_uri over $server_protocol\\n"; }}
+    }}
+}}
+""")
+    command: list[str | Path] = [found, "-e", "stderr", "-p", place, "-c", place / "nginx.conf"]
+    with running(command, log=place / "nginx.log", ports=[plain, secure, prior]) as process:
+        yield _server(made, plain, secure, prior, process)
+
+
+@contextmanager
+def node(place: Path) -> Iterator[RealServer]:
+    """Node's `http2`, see `servers/node.mjs`; without TLS, it speaks HTTP/2 only."""
+    made = certificate(place)
+    command: list[str | Path] = [program("node", "nodejs"), _SOURCES / "node.mjs", made.file, made.key]
+    with _announced(command, made, place / "node.log") as server:
+        yield server
+
+
+@contextmanager
+def go(place: Path) -> Iterator[RealServer]:
+    """Go's `net/http`, see `servers/http2.go`; compiled with nothing but the standard library."""
+    made, binary = certificate(place), place / "http2"
+    # Nothing is fetched; the cache of what was compiled is the user's own.
+    environment = {**os.environ, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
+    build: list[str | Path] = [program("go", "golang-go"), "build", "-o", binary, _SOURCES / "http2.go"]
+    subprocess.run(build, check=True, capture_output=True, env=environment, cwd=place, timeout=500)
+    with _announced([binary, made.file, made.key], made, place / "go.log") as server:
+        yield server
+
+
+@contextmanager
+def caddy(place: Path) -> Iterator[RealServer]:
+    """Caddy with gzip and zstd."""
+    made, found = certificate(place), program("caddy", "caddy")
+    plain, secure = free_port(), free_port()
+    answers = (
+        'bind 127.0.0.1\n encode zstd gzip\n respond "hello {uri} {uri} {uri} {uri} {uri} {uri} {uri} {uri} {uri}"'
+    )
+    (place / "Caddyfile").write_text(f"""\
+{{
+    admin off
+    auto_https off
+    servers {{
+        protocols h1 h2 h2c
+    }}
+}}
+http://:{plain} {{
+    {answers}
+}}
+https://:{secure} {{
+    tls {made.file} {made.key}
+    {answers}
+}}
+""")
+    environment = {**os.environ, "HOME": str(place), "XDG_DATA_HOME": str(place), "XDG_CONFIG_HOME": str(place)}
+    command: list[str | Path] = [found, "run", "--config", place / "Caddyfile", "--adapter", "caddyfile"]
+    with running(command, log=place / "caddy.log", ports=[plain, secure], environment=environment) as process:
+        yield _server(made, plain, secure, plain, process)
+
+
+@contextmanager
+def python_files(place: Path, protocol: str) -> Iterator[str]:
+    """Python's `http.server` with the files of `place / "files"`; gives its URL, without a slash at the end."""
+    command = [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--protocol", protocol]
+    log = place / "python.log"
+    with running([*command, "--directory", place / "files"], log=log) as process:
+        line = wait_for_line(process, log, "Serving HTTP on 127.0.0.1 port ")
+        yield f"http://127.0.0.1:{line.split()[0]}"
+
+
+@contextmanager
+def _announced(command: list[str | Path], made: Certificate, log: Path) -> Iterator[RealServer]:
+    with running(command, log=log) as process:
+        secure, plain = wait_for_line(process, log, "listening on ").split()
+        yield _server(made, int(plain), int(secure), int(plain), process)
+
+
+def _server(made: Certificate, plain: int, secure: int, prior: int, process: "subprocess.Popen[bytes]") -> RealServer:
+    return RealServer(
+        plain=f"http://127.0.0.1:{plain}",
+        secure=f"https://localhost:{secure}",
+        prior=f"http://127.0.0.1:{prior}",
+        cacert=made.file,
+        process=process,
+    )
