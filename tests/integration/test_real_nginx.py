@@ -108,11 +108,17 @@ def test_reloads_under_load_fail_no_row(version: str, tmp_path: Path) -> None:
 def test_connections_that_end_after_a_millisecond_lose_no_request_that_can_t_be_sent_twice(
     version: str, tmp_path: Path
 ) -> None:
+    at_once = 50
     with nginx(tmp_path, "keepalive_timeout 1ms;") as server:
         url, needed = server.flags(version)
-        flags = ["-c", "50", "-X", "POST", "--retries", "0"]
-        headgate("fetch", f"{url}/[1-10000]", "-o", tmp_path / "out", *needed, *flags, check=0)
+        flags = ["-c", str(at_once), "-X", "POST", "--retries", "0"]
+        headgate("fetch", f"{url}/[1-10000]", "-o", tmp_path / "out", *needed, *flags, check=None)
     results = table(tmp_path / "out")
     assert 10_000 == results.num_rows
-    assert {200} == set(pc.unique(results["status"]).to_pylist())
+    lost = results.filter(pc.is_valid(results["error"]))
+    # Over HTTP/2, the server says what it has left alone. Over HTTP/1.1, nobody can tell that from what it has done, if the
+    # machine keeps it from closing for so long that its connections look as if they stayed: once for each lane, at the most.
+    assert lost.num_rows <= (0 if version.startswith("HTTP/2") else at_once)
+    assert {"closed"} >= set(pc.unique(lost["error"]).to_pylist())
+    assert {200} == set(pc.unique(results.filter(pc.is_null(results["error"]))["status"]).to_pylist())
     assert {1} == set(pc.unique(results["attempts"]).to_pylist())

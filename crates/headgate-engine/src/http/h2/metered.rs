@@ -3,6 +3,9 @@
 //! The crate `h2` bounds what one frame, one header block or one stream can cost, but answers PING, SETTINGS and the like for
 //! ever. Here the nine bytes at the head of each frame are looked at: a frame that carries nothing costs a credit, answers
 //! and data earn some, and so does time. A server that has used up its credit is one that floods us.
+//!
+//! A write that fails because the server has gone is put off, for `h2` would not read on: what the server said last tells which
+//! requests it has left alone.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -188,12 +191,14 @@ pub(super) struct Metered {
     meter: Rc<Meter>,
     /// Bytes written that have not made up for a frame yet.
     written: usize,
+    /// Nothing can be written any more: the end is for who reads to find.
+    is_cut: bool,
 }
 
 impl Metered {
     pub(super) fn new(stream: Stream) -> (Self, Rc<Meter>) {
         let meter = Rc::new(Meter::new());
-        (Self { stream, frames: Frames::default(), meter: meter.clone(), written: 0 }, meter)
+        (Self { stream, frames: Frames::default(), meter: meter.clone(), written: 0, is_cut: false }, meter)
     }
 }
 
@@ -227,9 +232,7 @@ impl AsyncRead for Metered {
 
 impl AsyncWrite for Metered {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = ready!(Pin::new(&mut this.stream).poll_write(cx, data));
-        this.wrote(written)
+        self.get_mut().write(cx, |stream, cx| stream.poll_write(cx, data))
     }
 
     fn poll_write_vectored(
@@ -237,9 +240,7 @@ impl AsyncWrite for Metered {
         cx: &mut Context<'_>,
         data: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = ready!(Pin::new(&mut this.stream).poll_write_vectored(cx, data));
-        this.wrote(written)
+        self.get_mut().write(cx, |stream, cx| stream.poll_write_vectored(cx, data))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -247,7 +248,7 @@ impl AsyncWrite for Metered {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        self.get_mut().unless_cut(cx, Stream::poll_flush)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -256,24 +257,51 @@ impl AsyncWrite for Metered {
 }
 
 impl Metered {
-    fn wrote(&mut self, written: io::Result<usize>) -> Poll<io::Result<usize>> {
-        match &written {
-            Ok(bytes) => {
-                self.written += bytes;
-                self.meter.earn((self.written / BYTES_FOR_ONE) as i64);
-                self.written %= BYTES_FOR_ONE;
-            }
-            Err(error) => self.meter.set_end(End::Failed(io_failure(error))),
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut Stream>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let bytes = ready!(self.unless_cut(cx, write))?;
+        self.written += bytes;
+        self.meter.earn((self.written / BYTES_FOR_ONE) as i64);
+        self.written %= BYTES_FOR_ONE;
+        Poll::Ready(Ok(bytes))
+    }
+
+    /// Goes on writing; has the connection read to its end instead, which is there, once the server has gone.
+    fn unless_cut<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut Stream>, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if self.is_cut {
+            return Poll::Pending;
         }
-        Poll::Ready(written)
+        match ready!(write(Pin::new(&mut self.stream), cx)) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                self.is_cut = true;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Err(error) => {
+                self.meter.set_end(End::Failed(io_failure(&error)));
+                Poll::Ready(Err(error))
+            }
+            written => Poll::Ready(written),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::net::Ipv4Addr;
     use std::time::Duration;
 
     use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 
@@ -316,6 +344,26 @@ mod tests {
         assert!(meter.is_settled() && meter.take_settings() && !meter.take_settings() && !meter.is_leaving());
         meter.take_frame(Frame { length: 8, kind: GO_AWAY, flags: 0 });
         assert!(meter.is_leaving());
+    }
+
+    #[tokio::test]
+    async fn what_a_server_said_last_is_read_though_nothing_can_be_written_to_it() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port");
+        let address = listener.local_addr().expect("a bound address");
+        let stream = Stream::Plain(TcpStream::connect(address).await.expect("somebody listens"));
+        let (mut peer, _) = listener.accept().await.expect("a connection");
+        let (mut metered, meter) = Metered::new(stream);
+        metered.write_all(b"what nobody reads").await.expect("it is open");
+        peer.readable().await.expect("it is open");
+        let last = frame(GO_AWAY, 0, 8);
+        peer.write_all(&last).await.expect("it is open");
+        drop(peer);
+        while poll_fn(|cx| Poll::Ready(Pin::new(&mut metered).poll_write(cx, b"more"))).await.is_ready() {}
+        assert!(poll_fn(|cx| Poll::Ready(Pin::new(&mut metered).poll_flush(cx))).await.is_pending());
+        let mut came = vec![0; last.len()];
+        metered.read_exact(&mut came).await.expect("it was sent before");
+        assert_eq!((last, true), (came, meter.is_leaving()));
+        assert!(metered.read(&mut [0; 9]).await.map_or(true, |length| length == 0) && meter.end().is_some());
     }
 
     proptest! {
