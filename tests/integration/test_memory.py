@@ -15,6 +15,19 @@ MEBIBYTE = 1024**2
 BESIDE_BUDGET_BYTES = 100 * MEBIBYTE
 """What a process takes that holds no responses, with room for what its allocator keeps."""
 
+FLOODS = [
+    "continuation-flood",
+    "empty-continuation-flood",
+    "empty-data-flood",
+    "ping-flood",
+    "rapid-reset",
+    "settings-flood",
+    "window-update-flood",
+    "header-bomb",
+    "window-ignored",
+]
+"""Faults of the server that are a way to fill memory."""
+
 
 def counted(tmp_path: Path, urls: list[str], budget: int, *flags: str) -> dict[str, Any]:
     """The summary of a job that asks for all of these at the same time, within a budget of so many MiB."""
@@ -73,6 +86,15 @@ def test_bodies_that_are_read_fit_the_budget(server: str, tmp_path: Path) -> Non
     told = counted(tmp_path, [f"{server}/bytes/{15 * MEBIBYTE}?{number}" for number in range(50)], 64)
     assert told["answered"] == 50, told["errors"]
     assert told["peak_rss_bytes"] <= 64 * MEBIBYTE + BESIDE_BUDGET_BYTES
+
+
+def test_floods_of_frames_over_http2_take_no_memory(tmp_path: Path) -> None:
+    with serving("--http2") as server:
+        urls = [f"{server}/fault/h2-{flood}?{number}" for number in range(20) for flood in FLOODS]
+        told = counted(tmp_path, urls, 32, "--http2-prior-knowledge")
+    assert {"protocol", "body_too_large"} >= set(told["errors"])
+    assert len(urls) == sum(told["errors"].values())
+    assert told["peak_rss_bytes"] <= 32 * MEBIBYTE + BESIDE_BUDGET_BYTES
 
 
 @pytest.mark.parametrize("path", ["/bytes/{}", "/chunked/{}"])
