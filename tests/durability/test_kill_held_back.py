@@ -95,6 +95,7 @@ def test_killed_while_rows_are_held_back_a_job_loses_nothing_and_doubles_nothing
         assert [] == job.mistakes()
 
 
+@pytest.mark.timeout(180)
 def test_what_was_set_and_paused_holds_after_a_kill(tmp_path: Path) -> None:
     with moody(HOSTS, delay_s=0.002) as server:
         job = Job(server, tmp_path)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support.real_servers import VERSIONS, RealServer, caddy, fetched, go, python_files
+from support.real_servers import VERSIONS, RealServer, caddy, fetched, go, nginx, node, python_files
 from support.results import rows
 from support.run import headgate
 
@@ -89,3 +89,13 @@ def test_caddy_is_understood_in_its_codings(version: str, tmp_path: Path) -> Non
             ]
             codings = [h["value"] for row in found for h in row["headers"] if h["name"].lower() == "content-encoding"]
             assert [coding.encode()] * 100 == codings
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["go", "caddy", "nginx", "node"])
+def test_bodies_that_nobody_wants_cost_no_connection_its_other_requests(name: str, tmp_path: Path) -> None:
+    servers = {"go": go, "caddy": caddy, "nginx": nginx, "node": node}
+    with servers[name](tmp_path) as server:
+        flags = ["--format", "none", "--no-body", "-c", "200", "--retries", "0"]
+        url, needed = server.flags("HTTP/2")
+        headgate("fetch", f"{url}/large?[1-10000]", *needed, *flags, check=0)

@@ -15,8 +15,11 @@ import (
 func answer(response http.ResponseWriter, request *http.Request) {
 	path, value, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/"), "/")
 	switch path {
-	case "bytes":
-		count, _ := strconv.Atoi(value)
+	case "bytes", "large":
+		count := 300_000
+		if value != "" {
+			count, _ = strconv.Atoi(value)
+		}
 		io.Copy(response, io.LimitReader(zeros{}, int64(count)))
 	case "flushed":
 		// Each piece in a frame of its own, without a length.

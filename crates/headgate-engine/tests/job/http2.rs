@@ -331,6 +331,26 @@ fn a_flood_of_frames_that_carry_nothing_ends_as_protocol() {
 }
 
 #[test]
+fn a_body_that_goes_on_after_it_was_given_up_ends_the_connection() {
+    let server = start(100, |peer, _| {
+        let stream = peer.request()?;
+        peer.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
+        let mut reader = peer.stream.try_clone().ok()?;
+        std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+        loop {
+            peer.send(DATA, 0, stream, &[b'x'; 16_384])?;
+        }
+    });
+    let mut rig = rig(&server, 6).timeout(Duration::from_secs(20));
+    rig.options.request.max_body_bytes = 10;
+    for (row, message) in rig.rows().iter().map(|row| (row, row.message())) {
+        // Whoever was on the connection when it ended, or had the next one.
+        let flooded = "the server floods the HTTP/2 connection with frames that nobody needs";
+        assert!(row.kind() == Some("body_too_large") || message == flooded, "{:?}: {message}", row.kind());
+    }
+}
+
+#[test]
 fn a_head_that_is_too_long_or_never_ends_is_refused() {
     let server = start(100, |peer, number| {
         let stream = peer.request()?;

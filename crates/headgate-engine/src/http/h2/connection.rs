@@ -17,7 +17,8 @@ use http::Request;
 
 use crate::http::dial::connect::Connection as Dialled;
 use crate::http::h1::head::MAX_HEAD_BYTES;
-use crate::http::h2::metered::{End, Meter, Metered};
+use crate::http::h2::meter::{Awaited, End, Meter};
+use crate::http::h2::metered::Metered;
 use crate::http::h2::trouble;
 use crate::http::open::OpenPermit;
 use crate::model::error::{ErrorKind, Failure};
@@ -92,7 +93,7 @@ impl Connection {
     /// # Errors
     /// `closed`, `tls`: the connection has failed.
     pub async fn begin(dialled: Dialled, terms: Terms, permit: OpenPermit) -> Result<(Rc<Self>, Driver), Failure> {
-        let (stream, meter) = Metered::new(dialled.stream);
+        let (stream, meter) = Metered::new(dialled.stream, terms.max_streams, terms.window_bytes);
         // All streams together can't have more to come than each by itself: none keeps the others waiting.
         let all = u64::from(terms.window_bytes) * terms.max_streams as u64;
         let mut builder = Builder::new();
@@ -105,6 +106,8 @@ impl Connection {
             .initial_max_send_streams(1)
             .max_concurrent_reset_streams(MAX_GIVEN_UP)
             .reset_stream_duration(GIVEN_UP_FOR)
+            // What comes for others that we gave up is no error of the server, and `Metered` bounds it.
+            .max_local_error_reset_streams(None)
             .data_frame_budget((SMALL_FRAMES * all as usize).min(MAX_FRAMING_BYTES));
         let begun = builder.handshake(stream).await;
         let (sender, mut h2) = begun.map_err(|error| trouble::failure(&error, meter.end(), "without an answer"))?;
@@ -224,16 +227,18 @@ impl Connection {
         &self,
         request: Request<()>,
         is_whole: bool,
-    ) -> Result<(ResponseFuture, SendStream<Bytes>), Failure> {
+    ) -> Result<(ResponseFuture, SendStream<Bytes>, Awaited), Failure> {
         // A clone knows nothing of streams of others that wait for their turn, and so is never refused for them.
         let sender = self.sender.borrow().clone();
         let Some(mut sender) = sender else {
             return Err(Failure::new(ErrorKind::Closed, "the HTTP/2 connection has gone"));
         };
-        sender.send_request(request, is_whole).map_err(|error| {
+        let (response, body) = sender.send_request(request, is_whole).map_err(|error| {
             self.meter.leave();
             trouble::failure(&error, self.meter.end(), "without an answer")
-        })
+        })?;
+        let awaited = self.meter.await_stream(response.stream_id().into());
+        Ok((response, body, awaited))
     }
 
     pub(super) fn answered(&self) {

@@ -19,6 +19,7 @@ use crate::http::h1::exchange::Means;
 use crate::http::h1::head::Head;
 use crate::http::h1::meaning::Framing;
 use crate::http::h1::response::Wanted;
+use crate::http::h2::meter::Awaited;
 use crate::http::h2::streams::Stream;
 use crate::http::h2::trouble;
 use crate::http::patience::{Patience, Progress, timed_out};
@@ -47,6 +48,7 @@ pub enum NoAnswer {
 pub struct Sending {
     upload: Upload,
     response: ResponseFuture,
+    _awaited: Awaited,
     to_head: bool,
     /// What had come over the connection when it was sent.
     heard: u32,
@@ -87,11 +89,11 @@ impl Sending {
         let to_head = *request.method() == Method::HEAD;
         let heard = stream.connection.heard();
         let sent = stream.connection.send(request, body.is_empty());
-        let (response, outgoing) =
+        let (response, outgoing, awaited) =
             sent.map_err(|failure| NoAnswer::Other(NoReply { failure, unsent: true, silent: true }))?;
         let mut upload = Upload { stream: outgoing, rest: body };
         upload.stream.reserve_capacity(upload.rest.len());
-        Ok(Self { upload, response, to_head, heard })
+        Ok(Self { upload, response, _awaited: awaited, to_head, heard })
     }
 
     /// Goes on until the response is whole, and decodes it.

@@ -4,6 +4,8 @@
 pub mod again;
 pub mod connection;
 pub mod exchange;
+mod frames;
+mod meter;
 mod metered;
 pub mod request;
 pub mod streams;

@@ -2,7 +2,7 @@
 
 use h2::{Error, Reason as Code};
 
-use crate::http::h2::metered::End;
+use crate::http::h2::meter::End;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::reason::Reason;
 
