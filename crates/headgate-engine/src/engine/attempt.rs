@@ -23,7 +23,6 @@ use crate::http::h1::response::{Wanted, WholeAnswer, whole};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::keeping::May;
 use crate::http::method;
-use crate::http::patience::Progress;
 use crate::http::site::Site;
 use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
@@ -167,11 +166,8 @@ impl Share {
             return Err(Detour::Held(until));
         }
         let sent = state.send(&wire, body, cx);
-        let patience = &self.shared.limits.response.patience;
-        if patience.is_bounded() {
-            let is_done = sent.as_ref().is_some_and(Outgoing::is_done);
-            let progress = if is_done { Progress::Waiting } else { Progress::Sending };
-            state.deadline.expect(patience.limit(progress, Instant::now()));
+        if let Some(outgoing) = &sent {
+            state.expect_answer(outgoing, &self.shared.limits.response.patience);
         }
         match sent {
             Some(outgoing) if outgoing.is_done() => Ok(()),

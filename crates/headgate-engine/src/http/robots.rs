@@ -48,7 +48,7 @@ impl Asked {
     pub fn answered(status: u16, body: &[u8], token: &str) -> Self {
         match status {
             200..300 => {
-                let robots = Robots::parse(body, token);
+                let robots = Robots::parse(&without_versions(body), token);
                 Self::Rules { bytes: kept_bytes(&robots), robots }
             }
             300..500 => Self::Rules { robots: Robots::allow_all(), bytes: 0 },
@@ -81,6 +81,29 @@ impl Asked {
     fn bytes(&self) -> usize {
         ORIGIN_BYTES + if let Self::Rules { bytes, .. } = self { *bytes } else { 0 }
     }
+}
+
+/// The file with spaces for what follows a product's name where robots are named: `headgate/1.0` is there what we call ourselves,
+/// and as Google's parser reads it, it means us.
+fn without_versions(body: &[u8]) -> Vec<u8> {
+    let mut body = body.to_vec();
+    for line in body.split_mut(|byte| matches!(byte, b'\n' | b'\r')) {
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let (key, value) = line.split_at_mut(colon + 1);
+        if key[..colon].trim_ascii().eq_ignore_ascii_case(b"user-agent") {
+            let start = value.len() - value.trim_ascii_start().len();
+            let name = value[start..].iter().take_while(|byte| is_of_token(**byte)).count();
+            if name > 0 {
+                value[start + name..].fill(b' ');
+            }
+        }
+    }
+    body
+}
+
+/// RFC 9309 section 2.2.1.
+fn is_of_token(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_')
 }
 
 /// What is kept of a file: several times what short lines have in it, and nothing of its comments.
@@ -122,8 +145,7 @@ struct Entry {
 impl RobotsTable {
     /// For one who calls himself so.
     pub fn new(user_agent: &[u8]) -> Self {
-        let is_of_token = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_');
-        let token = user_agent.iter().copied().take_while(is_of_token).map(char::from).collect();
+        let token = user_agent.iter().copied().take_while(|byte| is_of_token(*byte)).map(char::from).collect();
         Self { token, known: Mutex::default() }
     }
 
@@ -211,9 +233,11 @@ mod tests {
             (disallowed.clone(), Asked::answered(200, rules, "headgate"), "/private?q"),
             (None, Asked::answered(200, rules, "headgate"), "/private/open"),
             (None, Asked::answered(200, rules, "headgate"), "/robots.txt"),
-            (disallowed, Asked::answered(200, rules, "another"), "/x"),
+            (disallowed.clone(), Asked::answered(200, rules, "another"), "/x"),
             (None, Asked::answered(404, rules, "another"), "/x"),
             (None, Asked::answered(429, b"", "another"), "/x"),
+            (disallowed, Asked::answered(200, b" user-agent : HeadGate/0.1 (x)\r\nDisallow: /v\n", "headgate"), "/v"),
+            (None, Asked::answered(200, b"User-agent: headgate2/0.1\nDisallow: /v\n", "other"), "/v"),
             (unknown("status 503"), Asked::answered(503, b"", "headgate"), "/x"),
             (unknown("timeout: no answer came in time"), Asked::failed(&timeout), "/x"),
             (None, Asked::failed(&circle), "/x"),

@@ -253,6 +253,58 @@ fn a_reset_after_the_whole_answer_takes_nothing_from_it() {
 }
 
 #[test]
+fn a_body_that_is_reset_before_its_end_is_not_whole_whatever_the_code() {
+    let server = start(100, |peer, _| {
+        let stream = peer.request()?;
+        peer.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
+        peer.send(DATA, 0, stream, b"half of")?;
+        peer.reset(stream, NO_ERROR)?;
+        while peer.read().is_some() {}
+        Some(())
+    });
+    let row = rig(&server, 1).row();
+    assert_eq!((Some("closed"), "half of"), (row.kind(), row.text()), "{}", row.message());
+}
+
+#[test]
+fn empty_pieces_of_bodies_and_windows_in_small_steps_end_no_connection() {
+    let server = start(100, |peer, _| {
+        loop {
+            let (mut stream, mut left) = (0, 0);
+            loop {
+                let frame = peer.read()?;
+                match frame.kind {
+                    HEADERS => stream = frame.stream,
+                    DATA => left += frame.payload.len(),
+                    _ => continue,
+                }
+                while left >= 64 {
+                    left -= 64;
+                    for stream in [0, stream] {
+                        peer.send(WINDOW_UPDATE, 0, stream, &[0, 0, 0, 64])?;
+                    }
+                }
+                if frame.flags & END_STREAM != 0 {
+                    break;
+                }
+            }
+            peer.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
+            for _ in 0..50 {
+                peer.send(DATA, 0, stream, b"")?;
+                peer.send(DATA, 0, stream, b"x")?;
+            }
+            peer.send(DATA, END_STREAM, stream, b"")?;
+        }
+    });
+    let mut rig = rig(&server, 10).method("PUT").one_by_one();
+    rig.options.request.body = Some(vec![b'x'; 400_000]);
+    let rows = rig.rows();
+    assert_eq!(vec![(Some(200), None); 10], endings(&rows), "{}", rows[9].message());
+    assert!(rows.iter().all(|row| row.text() == "x".repeat(50)));
+    assert_eq!(1, server.connections());
+}
+
+#[test]
 fn what_a_server_does_wrong_ends_as_an_error_that_says_what() {
     type Serve = fn(&mut Peer, u32) -> Option<()>;
     let cases: [(&str, Option<u16>, &str, Serve); 7] = [

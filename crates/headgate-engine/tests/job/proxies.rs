@@ -32,7 +32,8 @@ fn forwarding(target: SocketAddr) -> (Scripted, Heads) {
         while let Some(head) = read_head(&mut stream) {
             seen.lock().unwrap().push(head.clone());
             if head.starts_with("CONNECT ") {
-                stream.write_all(b"HTTP/1.1 200 Connection established\r\nVia: 1.1 test\r\n\r\n").unwrap();
+                // Some end their lines so.
+                stream.write_all(b"HTTP/1.1 200 Connection established\nVia: 1.1 test\n\n").unwrap();
                 return relay(&stream, target);
             }
             stream.write_all(response(&head).as_bytes()).unwrap();

@@ -188,3 +188,24 @@ fn a_file_that_cannot_be_read_at_once_is_asked_for_again_where_rows_are() {
         assert_eq!(files, paths(&log).iter().filter(|path| *path == "/robots.txt").count());
     }
 }
+
+#[test]
+fn the_file_of_a_server_that_says_nothing_is_waited_for_no_longer_than_an_answer_and_asked_for_as_often_as_a_row() {
+    for (option, closes) in [("the first byte of an answer did not come in time", false), ("closed", true)] {
+        let log = Log::default();
+        let seen = log.clone();
+        let server = Scripted::start(move |mut stream, _| {
+            seen.lock().unwrap_or_else(PoisonError::into_inner).extend(read_head(&mut stream));
+            if !closes {
+                while read_head(&mut stream).is_some() {}
+            }
+        });
+        let mut rig = Rig::new(server.url("/1")).timeout(Duration::from_secs(60));
+        rig.options.request.robots = true;
+        rig.options.request.first_byte_timeout = (!closes).then_some(Duration::from_millis(50));
+        rig.options.run.retrying.retries = 0;
+        let row = rig.row();
+        assert!(row.detail().contains(option), "{}", row.detail());
+        assert_eq!((Some("blocked"), 1), (row.kind(), paths(&log).len()));
+    }
+}

@@ -12,6 +12,7 @@ use crate::http::h1::transfer::Outgoing;
 use crate::http::h2::again::Again;
 use crate::http::h2::streams::Stream;
 use crate::http::keeping::May;
+use crate::http::patience::{Patience, Progress};
 use crate::http::pool::{Lease, Route};
 use crate::http::reply::NoReply;
 
@@ -58,6 +59,14 @@ impl LaneState {
     /// `Client::poll_read` tells of the answer.
     pub fn send(&mut self, wire: &[u8], body: Bytes, cx: &mut Context<'_>) -> Option<Outgoing> {
         self.held.as_mut().map(|lease| lease.connection().send(wire, body, cx))
+    }
+
+    /// A request was sent, or some of it: from now on its answer is waited for, as patiently as that.
+    pub fn expect_answer(&mut self, outgoing: &Outgoing, patience: &Patience) {
+        if patience.is_bounded() {
+            let progress = if outgoing.is_done() { Progress::Waiting } else { Progress::Sending };
+            self.deadline.expect(patience.limit(progress, Instant::now()));
+        }
     }
 
     /// Another request begins.

@@ -129,6 +129,7 @@ impl Client {
         means: &Means<'_>,
         lane: &mut LaneState,
     ) -> Result<Result<(Reply, Arc<str>), NoReply>, Failure> {
+        let mut is_new = false;
         loop {
             if site.route.is_http2() {
                 if self.hold_stream(&site.route, lane) {
@@ -141,10 +142,14 @@ impl Client {
                     Poll::Ready(lane.send(wire, body.clone(), cx))
                 });
                 if let Some(outgoing) = sent.await {
-                    return Ok(self.finish(Exchange::new(outgoing, false, means), means, lane).await);
+                    lane.expect_answer(&outgoing, &means.limits.patience);
+                    let finished = self.finish(Exchange::new(outgoing, false, means), means, lane).await;
+                    // What is closed without a word when it was just made isn't made again.
+                    return Ok(finished.map_err(|none| NoReply { silent: none.silent && !is_new, ..none }));
                 }
             }
             self.open(&site.route, limits, lane).await?;
+            is_new = true;
         }
     }
 

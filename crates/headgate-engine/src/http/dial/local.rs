@@ -5,12 +5,18 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sys::socket::{setsockopt, sockopt};
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::RequestOptions;
+
+/// What the kernel takes of a request beyond what it can send now.
+#[cfg(target_os = "linux")]
+const MAX_UNSENT_BYTES: u32 = 128 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct LocalEnd {
@@ -84,6 +90,9 @@ impl LocalEnd {
         };
         // A request is one write; waiting to gather more of it (Nagle) would only add to the latency.
         stream.set_nodelay(true)?;
+        // How far a large request has come is seen by what the kernel takes: megabytes that it holds back would look sent.
+        #[cfg(target_os = "linux")]
+        SockRef::from(&stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES)?;
         Ok(stream)
     }
 
@@ -148,5 +157,13 @@ mod tests {
         assert_eq!("interface=no-such-dev: this machine has no such network interface", refused(options));
         let options = RequestOptions { interface: Some("127.0.0.1".into()), ..RequestOptions::default() };
         assert_eq!("interface=127.0.0.1: is an address: give it as local_address", refused(options));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_kernel_holds_little_back_of_what_is_sent() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let stream = LocalEnd::default().connect(listener.local_addr().expect("bound")).await.expect("it listens");
+        assert_eq!(MAX_UNSENT_BYTES, SockRef::from(&stream).tcp_notsent_lowat().expect("an option"));
     }
 }

@@ -65,7 +65,8 @@ fn request(proxy: &Proxy, origin: &Origin) -> Vec<u8> {
 /// The bytes of a head, up to its end or to the most that is read of one.
 async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") && head.len() < MAX_HEAD_BYTES {
+    let is_whole = |head: &[u8]| head.ends_with(b"\n\r\n") || head.ends_with(b"\n\n");
+    while !is_whole(&head) && head.len() < MAX_HEAD_BYTES {
         // One by one: what comes behind it is not ours to read.
         match stream.read_u8().await {
             Ok(byte) => head.push(byte),

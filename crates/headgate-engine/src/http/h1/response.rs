@@ -135,6 +135,10 @@ impl ResponseReader {
     pub fn feed(&mut self, data: &[u8]) -> Result<(), Failure> {
         let fed = self.feed_part(data);
         let Some(head) = &self.head else { return fed };
+        if let (Wanted::FirstBytes(max_bytes), Framing::Length(length)) = (self.wanted, &head.framing) {
+            // What more there is need not come to be known of.
+            self.cut |= *length > max_bytes && self.body.len() as u64 == max_bytes;
+        }
         match self.wanted {
             Wanted::AtMost(max_bytes) => {
                 fed?;

@@ -48,7 +48,7 @@ pub enum NoAnswer {
 pub struct Sending {
     upload: Upload,
     response: ResponseFuture,
-    _awaited: Awaited,
+    awaited: Awaited,
     to_head: bool,
     /// What had come over the connection when it was sent.
     heard: u32,
@@ -93,7 +93,7 @@ impl Sending {
             sent.map_err(|failure| NoAnswer::Other(NoReply { failure, unsent: true, silent: true }))?;
         let mut upload = Upload { stream: outgoing, rest: body };
         upload.stream.reserve_capacity(upload.rest.len());
-        Ok(Self { upload, response, _awaited: awaited, to_head, heard })
+        Ok(Self { upload, response, awaited, to_head, heard })
     }
 
     /// Goes on until the response is whole, and decodes it.
@@ -178,7 +178,7 @@ impl Sending {
             _ if means.limits.redirects.lead_on(head.status, &head.headers) => None,
             // Dropped unread, the stream is reset, and nothing else of the connection waits for it.
             Wanted::Nothing => None,
-            wanted => reader.read(wanted, stream, &mut self.upload, means, deadline).await.err(),
+            wanted => reader.read(wanted, stream, self, means, deadline).await.err(),
         };
         deadline.expect(None);
         let BodyReader { bytes, reservation, cut, .. } = reader;
@@ -238,7 +238,7 @@ impl BodyReader {
         &mut self,
         wanted: Wanted,
         stream: &Stream,
-        upload: &mut Upload,
+        sending: &mut Sending,
         means: &Means<'_>,
         deadline: &mut Deadline,
     ) -> Result<(), Failure> {
@@ -249,10 +249,14 @@ impl BodyReader {
         }
         let patience = &means.limits.patience;
         loop {
+            if told.is_some() && self.bytes.len() as u64 == max_bytes {
+                self.cut = true;
+                return Ok(());
+            }
             if patience.is_bounded() {
                 deadline.expect(patience.limit(Progress::Receiving, Instant::now()));
             }
-            let Some(mut piece) = poll_fn(|cx| self.poll_piece(stream, upload, deadline, cx)).await? else {
+            let Some(mut piece) = poll_fn(|cx| self.poll_piece(stream, sending, deadline, cx)).await? else {
                 return Ok(());
             };
             let (came, room) = (piece.len(), max_bytes - self.bytes.len() as u64);
@@ -277,11 +281,11 @@ impl BodyReader {
     fn poll_piece(
         &mut self,
         stream: &Stream,
-        upload: &mut Upload,
+        sending: &mut Sending,
         deadline: &mut Deadline,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, Failure>> {
-        upload.poll(cx);
+        sending.upload.poll(cx);
         let polled = self.incoming.poll_data(cx);
         if polled.is_pending() && deadline.poll_passed(cx) {
             return Poll::Ready(Err(timed_out(deadline.due().option, false, true)));
@@ -294,7 +298,7 @@ impl BodyReader {
                 if error.is_remote()
                     && error.reason() == Some(Code::NO_ERROR)
                     && error.is_reset()
-                    && self.length.is_none_or(|length| length == self.bytes.len() as u64) =>
+                    && self.length.map_or(sending.awaited.has_ended(), |length| length == self.bytes.len() as u64) =>
             {
                 Ok(None)
             }

@@ -1,4 +1,4 @@
-//! The heads of HTTP/2 frames, as they pass.
+//! The heads of HTTP/2 frames, as they pass, and what need not pass.
 
 /// What the head of a frame says (RFC 9113 section 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +13,7 @@ pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
 pub(super) const SETTINGS: u8 = 4;
 pub(super) const GO_AWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
 pub(super) const END_STREAM: u8 = 1;
 pub(super) const ACK: u8 = 1;
 
@@ -30,22 +31,37 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    pub fn feed(&mut self, mut data: &[u8], mut found: impl FnMut(Frame)) {
-        while !data.is_empty() {
-            let skipped = self.left.min(data.len());
-            self.left -= skipped;
-            data = &data[skipped..];
-            let taken = (HEAD_BYTES - self.head_length).min(data.len());
-            self.head[self.head_length..self.head_length + taken].copy_from_slice(&data[..taken]);
+    /// Looks through what came, and leaves out the frames that aren't wanted and have nothing behind their heads, if these lie
+    /// within one piece. How many bytes are left.
+    pub fn feed(&mut self, data: &mut [u8], mut is_wanted: impl FnMut(Frame) -> bool) -> usize {
+        let (mut at, mut kept) = (0, 0);
+        while at < data.len() {
+            let begun = at;
+            let payload = self.left.min(data.len() - at);
+            self.left -= payload;
+            at += payload;
+            let taken = (HEAD_BYTES - self.head_length).min(data.len() - at);
+            self.head[self.head_length..self.head_length + taken].copy_from_slice(&data[at..at + taken]);
             self.head_length += taken;
-            data = &data[taken..];
+            at += taken;
+            let mut left_out = 0;
             if self.head_length == HEAD_BYTES {
                 let [high, middle, low, kind, flags, stream @ ..] = self.head;
                 self.left = u32::from_be_bytes([0, high, middle, low]) as usize;
                 self.head_length = 0;
-                found(Frame { length: self.left, kind, flags, stream: u32::from_be_bytes(stream) & !RESERVED });
+                let stream = u32::from_be_bytes(stream) & !RESERVED;
+                if !is_wanted(Frame { length: self.left, kind, flags, stream }) && self.left == 0 && taken == HEAD_BYTES
+                {
+                    left_out = HEAD_BYTES;
+                }
             }
+            let length = at - begun - left_out;
+            if kept < begun {
+                data.copy_within(begun..begun + length, kept);
+            }
+            kept += length;
         }
+        kept
     }
 }
 
@@ -68,16 +84,35 @@ mod tests {
             frames in proptest::collection::vec((any::<u8>(), any::<u8>(), 0..40_usize), 0..20),
             pieces in proptest::collection::vec(1..30_usize, 1..5),
         ) {
-            let bytes: Vec<u8> = frames.iter().flat_map(|(kind, flags, length)| frame(*kind, *flags, *length)).collect();
+            let mut bytes: Vec<u8> = frames.iter().flat_map(|(kind, flags, length)| frame(*kind, *flags, *length)).collect();
             let (mut finder, mut found) = (Frames::default(), Vec::new());
-            let mut rest = &bytes[..];
+            let (mut passed, mut rest) = (Vec::new(), bytes.clone());
+            let mut rest = &mut rest[..];
             let mut lengths = pieces.iter().cycle();
             while !rest.is_empty() {
-                let (piece, after) = rest.split_at(rest.len().min(*lengths.next().expect("cycled")));
-                finder.feed(piece, |frame| found.push((frame.kind, frame.flags, frame.length)));
+                let (piece, after) = rest.split_at_mut(rest.len().min(*lengths.next().expect("cycled")));
+                let kept = finder.feed(piece, |frame| {
+                    found.push((frame.kind, frame.flags, frame.length));
+                    frame.kind % 2 == 0
+                });
+                passed.extend_from_slice(&piece[..kept]);
                 rest = after;
             }
-            prop_assert_eq!(frames, found);
+            prop_assert_eq!(&frames, &found);
+            // What is left out has no payload; where all comes at once, nothing of it is left.
+            let wanted = |frames: &[(u8, u8, usize)]| {
+                let bytes = frames.iter().filter(|(kind, _, length)| kind % 2 == 0 || *length > 0);
+                bytes.flat_map(|(kind, flags, length)| frame(*kind, *flags, *length)).collect::<Vec<_>>()
+            };
+            let mut found = Vec::new();
+            let kept = Frames::default().feed(&mut passed, |frame| {
+                found.push((frame.kind, frame.flags, frame.length));
+                frame.kind % 2 == 0
+            });
+            prop_assert_eq!(wanted(&found), &passed[..kept]);
+            let kept = Frames::default().feed(&mut bytes, |frame| frame.kind % 2 == 0);
+            prop_assert_eq!(wanted(&frames), &bytes[..kept]);
+            prop_assert_eq!(wanted(&frames), &passed[..wanted(&found).len()]);
         }
     }
 }

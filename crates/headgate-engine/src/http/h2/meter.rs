@@ -11,15 +11,20 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::Instant;
 
-use crate::http::h2::frames::{ACK, DATA, END_STREAM, Frame, GO_AWAY, HEADERS, SETTINGS};
+use crate::http::h2::frames::{ACK, DATA, END_STREAM, Frame, GO_AWAY, HEADERS, SETTINGS, WINDOW_UPDATE};
 use crate::model::error::Failure;
 
 /// Frames that carry nothing which a server may send at once, and has at the most to its credit.
 const MAX_CREDIT: i64 = 4096;
 /// Such frames that each answer makes up for.
 const ANSWER_CREDIT: i64 = 16;
-/// Bytes of bodies, in either direction, that make up for one.
-pub(super) const BYTES_FOR_ONE: usize = 4096;
+/// Bytes of bodies that make up for one.
+const BYTES_FOR_ONE: usize = 4096;
+/// The smallest pieces in which a server is expected to give back the windows for what we send, which are two: then its frames
+/// are as many bytes as ours.
+const GIVEN_BACK_BYTES: usize = 32;
+/// The most of such frames that may be to come.
+const MAX_GIVEN_BACK: usize = 1 << 20;
 /// Such frames that are let pass in a second.
 const CREDIT_EACH_SECOND: f64 = 50.0;
 /// The smallest pieces that the body of a stream is expected in which was given up: how many frames may be under way.
@@ -35,6 +40,8 @@ pub(super) struct Meter {
     /// How many may come for one of them.
     strays_of_one: i64,
     max_strays: i64,
+    /// Bytes we sent whose windows the server may still give back.
+    sent: Cell<usize>,
     credit: Cell<i64>,
     refilled: Cell<Instant>,
     /// Something came since that was asked last.
@@ -66,6 +73,7 @@ impl Meter {
             strays: Cell::new(0),
             strays_of_one,
             max_strays: strays_of_one * max_streams as i64,
+            sent: Cell::new(0),
             credit: Cell::new(MAX_CREDIT),
             refilled: Cell::new(Instant::now()),
             heard: Cell::new(true),
@@ -116,7 +124,11 @@ impl Meter {
         self.end.borrow_mut().get_or_insert(end);
     }
 
-    pub(super) fn earn(&self, credit: i64) {
+    pub(super) fn sent(&self, bytes: usize) {
+        self.sent.set((self.sent.get() + bytes).min(MAX_GIVEN_BACK * GIVEN_BACK_BYTES));
+    }
+
+    fn earn(&self, credit: i64) {
         self.credit.set((self.credit.get() + credit).min(MAX_CREDIT));
     }
 
@@ -143,7 +155,14 @@ impl Meter {
         if ends_stream { awaited.remove(&stream) } else { awaited.contains(&stream) }
     }
 
-    pub(super) fn take_frame(&self, frame: Frame) {
+    /// Takes note of a frame. Whether it says anything: `h2` counts empty pieces of bodies over the whole life of a connection,
+    /// and takes a hundred for an attack.
+    pub(super) fn take_frame(&self, frame: Frame) -> bool {
+        self.count(frame);
+        (frame.kind, frame.length, frame.flags) != (DATA, 0, 0) || frame.stream == 0
+    }
+
+    fn count(&self, frame: Frame) {
         let ends_stream = frame.flags & END_STREAM != 0;
         match frame.kind {
             DATA | HEADERS if !self.is_awaited(frame.stream, ends_stream) => {
@@ -151,6 +170,7 @@ impl Meter {
                 account.update(|left| left - 1);
             }
             DATA | HEADERS if ends_stream => self.earn(ANSWER_CREDIT),
+            WINDOW_UPDATE if self.sent.get() >= GIVEN_BACK_BYTES => self.sent.update(|sent| sent - GIVEN_BACK_BYTES),
             DATA if frame.length > 0 => self.earn((frame.length / BYTES_FOR_ONE) as i64),
             kind => {
                 self.credit.set(self.credit.get() - 1);
@@ -172,6 +192,13 @@ impl Meter {
 pub(super) struct Awaited {
     meter: Rc<Meter>,
     stream: u32,
+}
+
+impl Awaited {
+    /// Whether the response has come to its end.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.meter.awaited.borrow().contains(&self.stream)
+    }
 }
 
 impl Drop for Awaited {
@@ -223,6 +250,25 @@ mod tests {
         assert!(meter.is_settled() && meter.take_settings() && !meter.take_settings() && !meter.is_leaving());
         meter.take_frame(Frame { length: 8, kind: GO_AWAY, flags: 0, stream: 0 });
         assert!(meter.is_leaving());
+    }
+
+    #[test]
+    fn windows_may_be_given_back_in_small_pieces_for_what_was_sent() {
+        let meter = Meter::new(10, 1 << 16);
+        let start = meter.refilled.get();
+        let update = Frame { length: 4, kind: WINDOW_UPDATE, flags: 0, stream: 1 };
+        for _ in 0..10 {
+            meter.sent(1 << 20);
+            for _ in 0..(1 << 20) / GIVEN_BACK_BYTES {
+                meter.take_frame(update);
+                assert!(!meter.is_flooded(|| start));
+            }
+        }
+        assert_eq!(MAX_CREDIT, meter.credit.get());
+        for _ in 0..=MAX_CREDIT {
+            meter.take_frame(update);
+        }
+        assert!(meter.is_flooded(|| start));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::http::dial::stream::Stream;
 use crate::http::h1::transfer::{io_failure, poll_read};
 use crate::http::h2::frames::Frames;
-use crate::http::h2::meter::{BYTES_FOR_ONE, End, Meter};
+use crate::http::h2::meter::{End, Meter};
 use crate::model::error::{ErrorKind, Failure};
 
 /// See the top of this file.
@@ -23,8 +23,6 @@ pub(super) struct Metered {
     stream: Stream,
     frames: Frames,
     meter: Rc<Meter>,
-    /// Bytes written that have not made up for a frame yet.
-    written: usize,
     /// Nothing can be written any more: the end is for who reads to find.
     is_cut: bool,
 }
@@ -33,7 +31,7 @@ impl Metered {
     /// `max_streams`: requests at once; `window_bytes`: what may come for each of them before it was taken.
     pub(super) fn new(stream: Stream, max_streams: usize, window_bytes: u32) -> (Self, Rc<Meter>) {
         let meter = Rc::new(Meter::new(max_streams, window_bytes));
-        (Self { stream, frames: Frames::default(), meter: meter.clone(), written: 0, is_cut: false }, meter)
+        (Self { stream, frames: Frames::default(), meter: meter.clone(), is_cut: false }, meter)
     }
 }
 
@@ -41,26 +39,31 @@ impl AsyncRead for Metered {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let Self { stream, frames, meter, .. } = self.get_mut();
         let into = buffer.initialize_unfilled();
-        let length = match ready!(poll_read(stream, into, cx)) {
-            Ok(0) => {
-                meter.set_end(End::Closed);
+        loop {
+            let length = match ready!(poll_read(stream, into, cx)) {
+                Ok(0) => {
+                    meter.set_end(End::Closed);
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(length) => length,
+                Err(error) => {
+                    meter.set_end(End::Failed(io_failure(&error)));
+                    return Poll::Ready(Err(error));
+                }
+            };
+            meter.hear();
+            let kept = frames.feed(&mut into[..length], |frame| meter.take_frame(frame));
+            if meter.is_flooded(Instant::now) {
+                let message = "the server floods the HTTP/2 connection with frames that nobody needs";
+                meter.set_end(End::Failed(Failure::new(ErrorKind::Protocol, message)));
+                return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+            }
+            // Nothing would be taken for the end.
+            if kept > 0 {
+                buffer.advance(kept);
                 return Poll::Ready(Ok(()));
             }
-            Ok(length) => length,
-            Err(error) => {
-                meter.set_end(End::Failed(io_failure(&error)));
-                return Poll::Ready(Err(error));
-            }
-        };
-        meter.hear();
-        frames.feed(&into[..length], |frame| meter.take_frame(frame));
-        buffer.advance(length);
-        if meter.is_flooded(Instant::now) {
-            let message = "the server floods the HTTP/2 connection with frames that nobody needs";
-            meter.set_end(End::Failed(Failure::new(ErrorKind::Protocol, message)));
-            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -97,9 +100,7 @@ impl Metered {
         write: impl FnOnce(Pin<&mut Stream>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let bytes = ready!(self.unless_cut(cx, write))?;
-        self.written += bytes;
-        self.meter.earn((self.written / BYTES_FOR_ONE) as i64);
-        self.written %= BYTES_FOR_ONE;
+        self.meter.sent(bytes);
         Poll::Ready(Ok(bytes))
     }
 

@@ -42,7 +42,6 @@ pub(super) fn wants_http1(error: &Error) -> bool {
 /// As RFC 9113 section 7 has it.
 fn name(code: Code) -> String {
     let text = format!("{code:?}");
-    // The others are numbers.
-    text.strip_prefix("Reason(")
-        .map_or_else(|| text.clone(), |number| format!("error {}", number.trim_end_matches(')')))
+    // The others are numbers, which it has as those of 16.
+    if text.starts_with("Reason(") { format!("error {}", u32::from(code)) } else { text }
 }
