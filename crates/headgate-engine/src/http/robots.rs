@@ -27,6 +27,8 @@ const UNREACHABLE_FOR: Duration = Duration::from_mins(10);
 const MAX_ORIGINS: usize = 16_384;
 /// Bytes of these files.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
+/// UTF-8's, which a file may begin with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// What the allocator adds to a text.
 const ALLOCATED_BYTES: usize = 16;
 /// What an origin takes up without any rules.
@@ -87,18 +89,30 @@ impl Asked {
 /// and as Google's parser reads it, it means us.
 fn without_versions(body: &[u8]) -> Vec<u8> {
     let mut body = body.to_vec();
-    for line in body.split_mut(|byte| matches!(byte, b'\n' | b'\r')) {
-        let Some(colon) = memchr::memchr(b':', line) else { continue };
-        let (key, value) = line.split_at_mut(colon + 1);
-        if key[..colon].trim_ascii().eq_ignore_ascii_case(b"user-agent") {
-            let start = value.len() - value.trim_ascii_start().len();
-            let name = value[start..].iter().take_while(|byte| is_of_token(**byte)).count();
-            if name > 0 {
-                value[start + name..].fill(b' ');
-            }
+    let start = if body.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+    for line in body[start..].split_mut(|byte| matches!(byte, b'\n' | b'\r' | 0)) {
+        let Some(value) = named_robot(line) else { continue };
+        let name = line[value..].iter().take_while(|byte| is_of_token(**byte)).count();
+        if name > 0 {
+            line[value + name..].fill(b' ');
         }
     }
     body
+}
+
+/// Where the name begins on a line that names a robot, in each of the spellings that the parser takes.
+fn named_robot(line: &[u8]) -> Option<usize> {
+    let rest = after(line.trim_ascii_start(), b"user")?;
+    let rest = rest.strip_prefix(b"-").or(rest.strip_prefix(b" ")).unwrap_or(rest);
+    let rest = after(rest, b"agent")?;
+    let value = rest.trim_ascii_start();
+    let value = value.strip_prefix(b":").map_or(value, <[u8]>::trim_ascii_start);
+    (value.len() < rest.len()).then(|| line.len() - value.len())
+}
+
+fn after<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
+    let (begin, rest) = text.split_at_checked(word.len())?;
+    begin.eq_ignore_ascii_case(word).then_some(rest)
 }
 
 /// RFC 9309 section 2.2.1.
@@ -236,7 +250,17 @@ mod tests {
             (disallowed.clone(), Asked::answered(200, rules, "another"), "/x"),
             (None, Asked::answered(404, rules, "another"), "/x"),
             (None, Asked::answered(429, b"", "another"), "/x"),
-            (disallowed, Asked::answered(200, b" user-agent : HeadGate/0.1 (x)\r\nDisallow: /v\n", "headgate"), "/v"),
+            (
+                disallowed.clone(),
+                Asked::answered(200, b" user-agent : HeadGate/0.1 (x)\r\nDisallow: /v\n", "headgate"),
+                "/v",
+            ),
+            (
+                disallowed.clone(),
+                Asked::answered(200, b"\xef\xbb\xbfUserAgent headgate/1\nDisallow: /v\n", "headgate"),
+                "/v",
+            ),
+            (disallowed.clone(), Asked::answered(200, b"User agent:headgate/1\nDisallow: /v\n", "headgate"), "/v"),
             (None, Asked::answered(200, b"User-agent: headgate2/0.1\nDisallow: /v\n", "other"), "/v"),
             (unknown("status 503"), Asked::answered(503, b"", "headgate"), "/x"),
             (unknown("timeout: no answer came in time"), Asked::failed(&timeout), "/x"),

@@ -253,6 +253,13 @@ fn a_reset_after_the_whole_answer_takes_nothing_from_it() {
 }
 
 #[test]
+fn a_server_that_closes_before_it_was_greeted_is_no_riddle() {
+    let server = Scripted::start(|stream, _| drop(stream));
+    let rows = rig(&server, 3).timeout(Duration::from_secs(40)).rows();
+    assert_eq!(vec![Some("closed"); 3], rows.iter().map(ResultRow::kind).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_body_that_is_reset_before_its_end_is_not_whole_whatever_the_code() {
     let server = start(100, |peer, _| {
         let stream = peer.request()?;

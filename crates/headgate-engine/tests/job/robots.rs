@@ -206,6 +206,19 @@ fn the_file_of_a_server_that_says_nothing_is_waited_for_no_longer_than_an_answer
         rig.options.run.retrying.retries = 0;
         let row = rig.row();
         assert!(row.detail().contains(option), "{}", row.detail());
+        while paths(&log).is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         assert_eq!((Some("blocked"), 1), (row.kind(), paths(&log).len()));
     }
+}
+
+#[test]
+fn a_server_that_closes_every_connection_is_not_connected_to_for_ever() {
+    let server = Scripted::start(|stream, _| drop(stream));
+    let mut rig = Rig::new(server.url("/1")).timeout(Duration::from_secs(60));
+    rig.options.request.robots = true;
+    rig.options.run.retrying.retries = 0;
+    assert_eq!(Some("blocked"), rig.row().kind());
+    assert!(server.connections() <= 3, "{}", server.connections());
 }

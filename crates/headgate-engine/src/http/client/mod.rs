@@ -138,7 +138,10 @@ impl Client {
                 }
             } else {
                 let sent = poll_fn(|cx| {
-                    self.reuse(&site.route, lane, cx);
+                    // A new one isn't asked first whether it is alive, or one that is closed at once would be made anew for ever.
+                    if !is_new {
+                        self.reuse(&site.route, lane, cx);
+                    }
                     Poll::Ready(lane.send(wire, body.clone(), cx))
                 });
                 if let Some(outgoing) = sent.await {

@@ -28,6 +28,8 @@ pub(super) struct Frames {
     head_length: usize,
     /// Bytes to come of the frame whose head was found last.
     left: usize,
+    /// Frames that weren't wanted, and whose heads came in pieces.
+    pub let_through: u32,
 }
 
 impl Frames {
