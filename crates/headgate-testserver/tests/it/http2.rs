@@ -263,7 +263,7 @@ fn what_http_2_can_say_of_a_fault_of_http_1_is_said() {
         }
     }
     wait_until("no connection is left", || server.statistics().connections_open == 0);
-    assert_eq!(0, server.statistics().requests_in_progress);
+    wait_until("no request is left", || server.statistics().requests_in_progress == 0);
 }
 
 #[test]
