@@ -66,7 +66,9 @@ pub fn reason(error: &Error) -> Reason {
             Reason::new("what the server sent is not TLS, or is broken").with(words(&format!("{what:?}")))
         }
         Error::AlertReceived(AlertDescription::HandshakeFailure) => {
-            "the server refused the TLS handshake, perhaps because it accepts none of our ciphers or key exchanges, or wants a client certificate".into()
+            "the server refused the TLS handshake, perhaps because it accepts none of our ciphers or key exchanges, or \
+             wants a client certificate"
+                .into()
         }
         Error::AlertReceived(AlertDescription::ProtocolVersion) => {
             "the server refused the TLS handshake: it speaks neither TLS 1.2 nor 1.3".into()

@@ -106,7 +106,7 @@ impl Connection {
             .initial_max_send_streams(1)
             .max_concurrent_reset_streams(MAX_GIVEN_UP)
             .reset_stream_duration(GIVEN_UP_FOR)
-            // What comes for others that we gave up is no error of the server, and `Metered` bounds it.
+            // What comes for others that we gave up is no error of the server, and `Meter` bounds it.
             .max_local_error_reset_streams(None)
             .data_frame_budget((SMALL_FRAMES * all as usize).min(MAX_FRAMING_BYTES));
         let begun = builder.handshake(stream).await;
