@@ -29,7 +29,7 @@ SECRETS = ("of the row", "of the job", "crumbs")
 
 
 def plan(*arguments: str | Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(headgate("plan", *arguments, "--json", check=0).stdout)
+    found: dict[str, Any] = json.loads(headgate("plan", *arguments, "--as-json", check=0).stdout)
     return found
 
 
@@ -74,7 +74,7 @@ def test_the_first_requests_are_those_that_are_sent_without_their_secrets(
     form: str, server: str, tmp_path: Path
 ) -> None:
     source = rows_of(server, tmp_path, form)
-    done = headgate("plan", source, *ASKED, "--json", check=0)
+    done = headgate("plan", source, *ASKED, "--as-json", check=0)
     assert [] == [secret for secret in SECRETS if secret in done.stdout + done.stderr]
     found = json.loads(done.stdout)
     assert (5, 1, 1) == (found["rows"], found["invalid_rows"], found["first_invalid"]["row"])
@@ -256,7 +256,7 @@ def test_how_many_rows_a_text_has_is_estimated_from_its_head(tmp_path: Path) -> 
         ("this process may have", ["http://127.0.0.1/[1-9999999]", "-c", "9000000"]),
         ("-o out.parquet: results are a directory of files", ["http://127.0.0.1/[1-9]", "-o", "out.parquet"]),
         ("--probe must be at least 1", ["http://127.0.0.1/[1-9]", "--probe", "0"]),
-        ("--curl and --json are two forms", ["http://127.0.0.1/[1-9]", "--json", "--curl"]),
+        ("--curl and --as-json are two forms", ["http://127.0.0.1/[1-9]", "--as-json", "--curl"]),
         ("INPUT is missing", []),
     ],
 )

@@ -83,6 +83,6 @@ def test_what_went_to_standard_output_cannot_be_asked_again() -> None:
 def test_every_option_has_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
     assert _retry_flags.read(["--help"]) is None
     text = capsys.readouterr().out
-    names = RETRY.entries.keys() - {"headers", "http1_1", "progress", "secret_headers"}
+    names = RETRY.entries.keys() - {"headers", "header_templates", "http1_1", "progress", "secret_headers"}
     assert [] == [name for name in names if f"--{name.replace('_', '-')}" not in text]
     assert max(len(line) for line in text.splitlines()) <= 120

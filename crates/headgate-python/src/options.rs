@@ -9,7 +9,9 @@ use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::message;
 use headgate_engine::model::error::JobError;
 use headgate_engine::model::message::OptionName;
-use headgate_engine::model::options::{BodyCoding, Dns, Format, JobOptions, Output, RequestOptions, TlsMin};
+use headgate_engine::model::options::{
+    BodyCoding, Dns, Format, JobOptions, Output, RequestOptions, SaveFormat, TlsMin,
+};
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -22,8 +24,18 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     let mut job = JobOptions::default();
     let asked = Asked(options);
     asked.read_work(&mut job)?;
-    let JobOptions { source, sink, request, run, .. } = &mut job;
+    let JobOptions { source, sink, request, answer, run, .. } = &mut job;
     asked.read(OptionName::Input, &mut source.input)?;
+    asked.read(OptionName::BodyFileColumn, &mut source.body_file_column)?;
+    asked.read(OptionName::Url, &mut source.url)?;
+    asked.read(OptionName::IfNoneMatchColumn, &mut source.if_none_match_column)?;
+    asked.read(OptionName::IfModifiedSinceColumn, &mut source.if_modified_since_column)?;
+    asked.read(OptionName::SaveTo, &mut source.save_to)?;
+    asked.read(OptionName::ChecksumColumn, &mut source.checksum_column)?;
+    asked.read(OptionName::Select, &mut answer.select)?;
+    asked.read(OptionName::Require, &mut answer.require)?;
+    asked.read(OptionName::Omit, &mut answer.omit)?;
+    asked.read_as(OptionName::SaveFormat, &mut answer.save_format, |name: String| save_format(&name))?;
     asked.read(OptionName::UrlColumn, &mut source.url_column)?;
     asked.read(OptionName::MethodColumn, &mut source.method_column)?;
     asked.read(OptionName::HeadersColumn, &mut source.headers_column)?;
@@ -73,8 +85,13 @@ pub struct Asked<'a, 'py>(pub &'a Bound<'py, PyAny>);
 impl Asked<'_, '_> {
     /// How the work is done: what a new job and a retry of one have in common.
     fn read_work(&self, job: &mut JobOptions) -> PyResult<()> {
-        let JobOptions { source, sink, request, run, engine } = job;
+        let JobOptions { source, sink, request, answer, run, engine } = job;
         self.read(OptionName::CostColumn, &mut source.cost_column)?;
+        self.read(OptionName::CostFrom, &mut answer.cost_from)?;
+        self.read(OptionName::HeaderTemplates, &mut source.templates.headers)?;
+        self.read(OptionName::Json, &mut source.templates.json)?;
+        self.read(OptionName::DataUrlencode, &mut source.templates.data_urlencode)?;
+        self.read(OptionName::Form, &mut source.templates.form)?;
         self.read(OptionName::Concurrency, &mut run.concurrency)?;
         self.read(OptionName::Threads, &mut engine.threads)?;
         self.read_as(OptionName::Dns, &mut engine.dns, |dns: Option<String>| name_server(dns.as_deref()))?;
@@ -169,6 +186,10 @@ fn one_of<T>(option: OptionName, name: &str, all: [(&str, T); 2]) -> Result<T, J
 
 fn body_coding(name: &str) -> Result<BodyCoding, JobError> {
     one_of(OptionName::CompressBody, name, [("gzip", BodyCoding::Gzip), ("zstd", BodyCoding::Zstd)])
+}
+
+fn save_format(name: &str) -> Result<SaveFormat, JobError> {
+    one_of(OptionName::SaveFormat, name, [("files", SaveFormat::Files), ("tar", SaveFormat::Tar)])
 }
 
 fn tls_version(name: &str) -> Result<TlsMin, JobError> {

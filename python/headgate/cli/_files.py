@@ -33,6 +33,15 @@ class Files:
             self._values.wrong(name, f"can't read {file!r}: {_secret_file.reason(error)}")
             return b""
 
+    def text(self, name: str) -> str | None:
+        """The same as text, which is UTF-8."""
+        data = self.data(name)
+        try:
+            return None if data is None else data.decode()
+        except UnicodeDecodeError as error:
+            self._values.wrong(name, f"isn't UTF-8: byte 0x{data[error.start]:02X} after {error.start} valid ones")
+            return None
+
     def secret(self, name: str, typed: str) -> str | None:
         """What is in a short file, `@FILE` as typed, without its last line end; `None`: it can't be read."""
         file = typed.removeprefix(FROM_FILE)

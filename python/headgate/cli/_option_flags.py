@@ -1,7 +1,7 @@
 """Flags that are made of the entries of options, and what verbs that run a job have in common besides."""
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
@@ -21,7 +21,18 @@ _UNSAID: Final = (None, False, True, ())
 WORK_GROUPS: Final = ("request", "connections", "limits", "rates", "retries")
 """The groups of the help with what a new job and a retry have in common, but for the output."""
 
-_REPEATING: Final[tuple[GivenAs, ...]] = ("columns", "headers", "kinds", "names", "per host", "proxies", "texts")
+_REPEATING: Final[tuple[GivenAs, ...]] = (
+    "columns",
+    "headers",
+    "header templates",
+    "kinds",
+    "list",
+    "names",
+    "per host",
+    "proxies",
+    "selection",
+    "texts",
+)
 
 
 def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
@@ -103,6 +114,11 @@ def _of_host(text: str) -> tuple[str, str]:
     return host if equals else ANY_HOST, limit
 
 
+def _listed(texts: Sequence[str]) -> tuple[str, ...]:
+    """Names between commas, of a flag that may be repeated."""
+    return tuple(filter(None, (name.strip() for text in texts for name in text.split(","))))
+
+
 def _literals(entry: Entry) -> tuple[str, ...] | None:
     """The values that there are, where they are few."""
     types = (entry.type, *get_args(entry.type))
@@ -126,9 +142,13 @@ def _read(values: Values, entry: Entry, option: JobOption, files: Files) -> obje
     readers: dict[GivenAs, Callable[[], object]] = {
         "data": lambda: files.data(name),
         "headers": lambda: _secret_flags.headers(values, name, files),
+        "header templates": lambda: _secret_flags.typed_headers(values, name, files) or None,
         "token": lambda: _secret_flags.token(values, name, files),
         "user": lambda: _secret_flags.user(values, name, files),
-        "columns": lambda: tuple(values.texts(name)),
+        "json": lambda: files.text(name),
+        "columns": lambda: _listed(values.texts(name)),
+        "list": lambda: _listed(values.texts(name)),
+        "selection": lambda: tuple(values.texts(name)),
         "names": lambda: tuple(values.texts(name)),
         "texts": lambda: tuple(values.texts(name)),
         "proxies": lambda: _secret_flags.lines(values, name, files),

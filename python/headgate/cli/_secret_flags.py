@@ -25,6 +25,12 @@ def add_from_environment(parser: Parser) -> None:
 
 def headers(values: Values, name: str, files: Files) -> Headers | None:
     """Headers as they were typed, on lines of files, and from the environment."""
+    found = typed_headers(values, name, files)
+    return [*found, *_from_environment(values, {header.lower(): values.name_of(name) for header, _ in found})] or None
+
+
+def typed_headers(values: Values, name: str, files: Files) -> Headers:
+    """Headers as they were typed, and on lines of files."""
     found = Headers()
     for text in values.texts(name):
         lines = (files.secret(name, text) or "").splitlines() if text.startswith(FROM_FILE) else [text]
@@ -35,7 +41,7 @@ def headers(values: Values, name: str, files: Files) -> Headers | None:
                 values.wrong(name, f"{where}has no colon: write 'Name: value', or @FILE for a file of such lines")
                 break
             found.append((header.strip(), value.strip()))
-    return [*found, *_from_environment(values, {header.lower(): values.name_of(name) for header, _ in found})] or None
+    return found
 
 
 def _from_environment(values: Values, given_by: dict[str, str]) -> Headers:

@@ -25,9 +25,9 @@ examples:
   headgate plan urls.txt -o results --assume-latency-s 0.2
   headgate plan rows.csv -o results -c 1000 --probe 20
   headgate plan rows.ndjson --curl
-  headgate plan urls.parquet --json | jq .seconds
+  headgate plan urls.parquet --as-json | jq .seconds
 
-the keys of --json, which will not change: input, output, rows (null: not known), rows_exact, rows_read, bytes,
+the keys of --as-json, which will not change: input, output, rows (null: not known), rows_exact, rows_read, bytes,
 compressed, done, left, requests_left, directory (begun, resumed, finished, replaced, none), rows_replaced, hosts_by,
 different_hosts, hosts (each with host, rows), invalid_rows, first_invalid (row, url, message, detail), requests (each
 with row, url, target, line, headers, secret, body, curl, variables), ceilings (each with option, per_s, limit, host,
@@ -44,15 +44,15 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     source, output = values.argument("input"), values.text("output")
     asked = PlanOptions(input=source, output=output, **_option_flags.read(values, PLAN, source=source))
-    if values.switch("json") and values.switch("curl"):
-        values.wrong("curl", "and --json are two forms: leave one of them out")
+    if values.switch("as_json") and values.switch("curl"):
+        values.wrong("curl", "and --as-json are two forms: leave one of them out")
     _option_flags.check(values, asked)
     from headgate.jobs import _report_plan  # noqa: PLC0415 - not for the help
     from headgate.jobs._plan import plan_of  # noqa: PLC0415 - as above
 
     _ending.warn_if_insecure(insecure=asked.insecure)
     plan = plan_of(asked, as_flag)
-    if values.switch("json"):
+    if values.switch("as_json"):
         sys.stdout.write(plan.to_json())
     elif values.switch("curl"):
         print(_report_plan.script(plan))
@@ -74,7 +74,7 @@ def parser() -> Parser:
     )
     made.group("plan")
     _option_flags.add(made, PLAN, "plan")
-    made.switch("json", "--json", text="as JSON")
+    made.switch("as_json", "--as-json", text="print all of it as JSON (--json is the body of requests)")
     made.switch("curl", "--curl", text="print the first three requests alone, as commands for curl")
     _fetch_flags.add_job(made, PLAN)
     _option_flags.add_progress(made)

@@ -3,6 +3,7 @@
 A message names types and not values where a value may be a secret: headers and data.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from headgate._message import Mention
 from headgate._option import OptionSet
 from headgate.jobs import _secret_file
 from headgate.jobs._job_options import JobOptions, Mistake, SetOptions
-from headgate.jobs._option_entry import ANY_HOST, GivenAs, JobOption
+from headgate.jobs._option_entry import ALL_COLUMNS, ANY_HOST, GivenAs, JobOption
 from headgate.jobs._options import SET
 
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
@@ -41,7 +42,11 @@ class Arguments:
         readers: dict[GivenAs, Callable[[str, Any], object]] = {
             "path": self.path_or_none,
             "data": self.data,
+            "json": self.json,
+            "selection": self.selection,
+            "list": self.listed_names,
             "headers": self.headers,
+            "header templates": self.headers,
             "token": self.token,
             "user": self.user,
             "names": self.names,
@@ -101,6 +106,8 @@ class Arguments:
     def columns(self, option: str, value: object) -> tuple[str, ...]:
         """Names of columns."""
         if isinstance(value, str):
+            if value == ALL_COLUMNS:
+                return (value,)
             self.wrong(option, f"must be a list of columns: write [{value!r}]")
             return ()
         names = tuple(value) if isinstance(value, Iterable) else None
@@ -158,6 +165,31 @@ class Arguments:
             self.wrong(option, "must be text or a list, each of them text")
             return ()
         return texts
+
+    def listed_names(self, option: str, value: object) -> tuple[str, ...]:
+        """Names between commas, or a list of names."""
+        if isinstance(value, str):
+            return tuple(filter(None, (name.strip() for name in value.split(","))))
+        return self.columns(option, value)
+
+    def selection(self, option: str, value: object) -> tuple[str, ...]:
+        """What is selected, as `name=path`; a mapping has names and paths."""
+        if isinstance(value, Mapping):
+            return self.texts(option, [f"{name}={path}" for name, path in value.items()])
+        return self.texts(option, value)
+
+    def json(self, option: str, value: object) -> str | None:
+        """A JSON document as text; a mapping or a list becomes one."""
+        if value is None or isinstance(value, str):
+            return value
+        if not isinstance(value, Mapping | list):
+            self.wrong(option, f"must be a mapping, a list, or text with JSON, not {kind_of(value)}")
+            return None
+        try:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            self.wrong(option, f"can't be written as JSON: {error}")
+            return None
 
     def proxies(self, option: str, value: object) -> tuple[str, ...]:
         """URLs of proxies, or one, or what is on the lines of a file."""

@@ -7,6 +7,18 @@ from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import JobOption
 
 
+def _column_or_none(of: str) -> JobOption:
+    return JobOption(
+        help=f"The input column with {of}.",
+        default=None,
+        default_means="none",
+        check=rules.column,
+        group="input",
+        metavar="COLUMN",
+        of_job=True,
+    )
+
+
 def _column(of: str, default: str) -> JobOption:
     return JobOption(
         help=f"The input column with {of}.",
@@ -25,16 +37,40 @@ class InputOptions(TypedDict, total=False):
     method_column: Annotated[str, _column("methods, if there is one", "method")]
     headers_column: Annotated[str, _column("headers, if there is one", "headers")]
     body_column: Annotated[str, _column("request bodies, if there is one", "body")]
-    keep: Annotated[
-        Iterable[str],
+    body_file_column: Annotated[
+        str | None, _column_or_none("paths of files, each of which is the body of its row's request")
+    ]
+    if_none_match_column: Annotated[
+        str | None, _column_or_none("values of `If-None-Match`, such as the `ETag` of an earlier answer")
+    ]
+    if_modified_since_column: Annotated[
+        str | None, _column_or_none("values of `If-Modified-Since`: times, or dates as HTTP has them")
+    ]
+    url: Annotated[
+        str | None,
         JobOption(
-            help="Columns of the input to copy into the results.",
+            help=(
+                "Template of the URLs, in place of a column with them: `{column}` stands for the value of a row,"
+                " percent-encoded."
+            ),
+            default=None,
+            default_means="the URLs of `url_column`",
+            check=rules.text_that_is_there,
+            group="input",
+            metavar="TEMPLATE",
+            of_job=True,
+        ),
+    ]
+    keep: Annotated[
+        str | Iterable[str],
+        JobOption(
+            help='Columns of the input to copy into the results, or `"*"` for all.',
             default=(),
             check=rules.columns,
             given_as="columns",
             group="input",
-            metavar="COLUMN",
-            typed="copy this column of the input into the results; can be repeated",
+            metavar="COLUMNS",
+            typed="copy these columns of the input into the results, as in a,b or '*'; can be repeated",
             of_job=True,
         ),
     ]

@@ -3,12 +3,15 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from headgate._option import Option
 
 Format: TypeAlias = Literal["parquet", "ndjson", "none"]
 CostOf: TypeAlias = Literal["body-bytes"]
+SaveFormat: TypeAlias = Literal["files", "tar"]
+Json: TypeAlias = str | Mapping[str, Any] | list[Any]
+Selection: TypeAlias = str | Iterable[str] | Mapping[str, str]
 LimitBy: TypeAlias = Literal["name", "origin", "address"]
 StrPath: TypeAlias = str | os.PathLike[str]
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
@@ -19,7 +22,11 @@ GivenAs: TypeAlias = Literal[
     "path",
     "size",
     "data",
+    "json",
+    "selection",
+    "list",
     "headers",
+    "header templates",
     "token",
     "user",
     "names",
@@ -40,6 +47,7 @@ STANDARD_STREAM: Final = "-"
 NONE: Final = "none"
 """Stands for no limit, where one is taken back."""
 
+ALL_COLUMNS: Final = "*"
 ANY_HOST: Final = "*"
 """Stands for the hosts that are not named, where others are."""
 

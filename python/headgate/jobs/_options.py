@@ -18,7 +18,7 @@ from headgate.jobs._output_options import OutputOptions, PartOptions
 from headgate.jobs._plan_options import LatencyOptions
 from headgate.jobs._rate_options import RateOptions, SettableRateOptions
 from headgate.jobs._request_options import AskOptions, SendOptions
-from headgate.jobs._response_options import AnswerOptions
+from headgate.jobs._response_options import AnswerOptions, ColumnOptions
 from headgate.jobs._retry_options import RetryingOptions, SettableRetryingOptions
 
 
@@ -74,12 +74,14 @@ class OnlyOption(TypedDict, total=False):
     ]
 
 
-class FetchKeywords(InputOptions, OutputOptions, AskOptions, AnswerOptions, WorkOptions, ProgressOption, total=False):
+class FetchKeywords(
+    InputOptions, OutputOptions, AskOptions, AnswerOptions, ColumnOptions, WorkOptions, ProgressOption, total=False
+):
     """The options of `headgate.fetch`."""
 
 
 class StartKeywords(
-    InputOptions, OutputOptions, AskOptions, AnswerOptions, WorkOptions, ProgressOfWaiting, total=False
+    InputOptions, OutputOptions, AskOptions, AnswerOptions, ColumnOptions, WorkOptions, ProgressOfWaiting, total=False
 ):
     """The options of `headgate.start`."""
 

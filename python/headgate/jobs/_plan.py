@@ -71,7 +71,7 @@ class Plan(Planned):
         return asdict(self)
 
     def to_json(self) -> str:
-        """What `headgate plan --json` prints."""
+        """What `headgate plan --as-json` prints."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def __str__(self) -> str:

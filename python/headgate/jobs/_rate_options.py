@@ -113,6 +113,21 @@ class RateOptions(SettableRateOptions, total=False):
             metavar="NAME",
         ),
     ]
+    cost_from: Annotated[
+        str | None,
+        JobOption(
+            help=(
+                "A selected column, of type `int64` or `float64`, that says what a row has cost in the end: what was"
+                " estimated by `cost_column` or `cost_of` is corrected by it."
+            ),
+            default=None,
+            default_means="",
+            check=rules.column,
+            group="rates",
+            metavar="COLUMN",
+            typed="the selected column that says what a row has cost in the end",
+        ),
+    ]
     cost_of: Annotated[
         CostOf | None,
         JobOption(

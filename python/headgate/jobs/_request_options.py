@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypedDict
 from headgate._checks import switch
 from headgate._version import __version__
 from headgate.jobs import _option_rules as rules
-from headgate.jobs._option_entry import Headers, JobOption, Statuses, StrPath
+from headgate.jobs._option_entry import Headers, JobOption, Json, Statuses, StrPath
 
 
 class AskOptions(TypedDict, total=False):
@@ -134,6 +134,66 @@ class SendOptions(TypedDict, total=False):
             flags=("-d", "--data"),
             metavar="DATA",
             typed="body for rows without their own; @FILE reads a file, @- standard input",
+            of_job=True,
+        ),
+    ]
+    header_templates: Annotated[
+        Headers,
+        JobOption(
+            help=(
+                "Headers to send with each request, with templates as values: `{column}` stands for the value of a row;"
+                " a mapping, or pairs if a name repeats."
+            ),
+            default=(),
+            check=rules.headers,
+            given_as="header templates",
+            group="request",
+            flags=("--header-template",),
+            metavar="'NAME: TEMPLATE'",
+            typed="send this header, where {column} stands for the value of a row; can be repeated",
+            of_job=True,
+        ),
+    ]
+    json: Annotated[
+        Json | None,
+        JobOption(
+            help=(
+                "JSON body, in whose strings `{column}` stands for the value of a row. A string that is nothing but"
+                " `{column}` becomes a value of the column's own type; `{column:string}` is always a string."
+            ),
+            default=None,
+            default_means="none",
+            given_as="json",
+            group="request",
+            metavar="JSON",
+            typed="JSON body, in whose strings {column} stands for the value of a row; @FILE reads it from a file",
+            of_job=True,
+        ),
+    ]
+    data_urlencode: Annotated[
+        str | Iterable[str],
+        JobOption(
+            help="`name=template` pairs of a form in the URL encoding, which is the body.",
+            default=(),
+            check=rules.texts,
+            given_as="texts",
+            group="request",
+            metavar="NAME=TEMPLATE",
+            typed="form field of the body, URL-encoded, where {column} stands for the value of a row; can be repeated",
+            of_job=True,
+        ),
+    ]
+    form: Annotated[
+        str | Iterable[str],
+        JobOption(
+            help="`name=template` and `name=@path` fields of a multipart form, which is the body; a path names a file to send.",
+            default=(),
+            check=rules.texts,
+            given_as="texts",
+            group="request",
+            flags=("-F", "--form"),
+            metavar="NAME=TEMPLATE",
+            typed="multipart form field of the body; NAME=@{path} sends a file for each row; can be repeated",
             of_job=True,
         ),
     ]

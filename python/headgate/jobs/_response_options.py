@@ -1,10 +1,11 @@
 """The options that say which answer is the result of a row, and what is kept of it."""
 
+from collections.abc import Iterable
 from typing import Annotated, TypedDict
 
 from headgate._checks import switch
 from headgate.jobs import _option_rules as rules
-from headgate.jobs._option_entry import BYTES, JobOption
+from headgate.jobs._option_entry import BYTES, JobOption, SaveFormat, Selection
 
 
 class AnswerOptions(TypedDict, total=False):
@@ -72,6 +73,93 @@ class AnswerOptions(TypedDict, total=False):
             default=False,
             check=switch,
             group="output",
+            of_job=True,
+        ),
+    ]
+
+
+class ColumnOptions(TypedDict, total=False):
+    """What of an answer becomes a column; they belong to a job."""
+
+    select: Annotated[
+        Selection,
+        JobOption(
+            help=(
+                "Columns to make of answers: `name=$.path` takes a value of a JSON body (RFC 9535), `name=header:name` a"
+                " header. `name:type=...` gives the column a type: `string`, `int64`, `float64`, `bool`, `timestamp` or"
+                " `json`. What is not there is null."
+            ),
+            default=(),
+            check=rules.texts,
+            given_as="selection",
+            group="output",
+            metavar="NAME=PATH",
+            typed="make a column of a value in JSON answers, as in 'n:int64=$.n', or of header:NAME; can be repeated",
+            of_job=True,
+        ),
+    ]
+    require: Annotated[
+        str | Iterable[str],
+        JobOption(
+            help="Selected columns without which a row fails as `unexpected_answer`.",
+            default=(),
+            check=rules.columns,
+            given_as="list",
+            group="output",
+            metavar="COLUMNS",
+            typed="selected columns without which a row fails; can be repeated",
+            of_job=True,
+        ),
+    ]
+    omit: Annotated[
+        str | Iterable[str],
+        JobOption(
+            help="Columns that the results are to go without, such as `body` and `headers`.",
+            default=(),
+            check=rules.columns,
+            given_as="list",
+            group="output",
+            metavar="COLUMNS",
+            typed="leave these columns out of the results, as in body,headers; can be repeated",
+            of_job=True,
+        ),
+    ]
+    save_to: Annotated[
+        str | None,
+        JobOption(
+            help=(
+                "Template of file names in the output directory: each body is saved there, and not in the results, which"
+                " have its `path` and `sha256`. Beside columns there are `{row}`, `{sha256}` and `{ext}`, which follows"
+                " from the type of the body."
+            ),
+            default=None,
+            default_means="bodies are a column",
+            check=rules.text_that_is_there,
+            group="output",
+            metavar="TEMPLATE",
+            typed="save bodies as files in OUT, with names such as 'images/{id}.{ext}'",
+            of_job=True,
+        ),
+    ]
+    save_format: Annotated[
+        SaveFormat,
+        JobOption(
+            help="`files`, or `tar` to save bodies in archives as WebDataset has them, of `part_bytes` each.",
+            default="files",
+            group="output",
+            metavar="FORMAT",
+            of_job=True,
+        ),
+    ]
+    checksum_column: Annotated[
+        str | None,
+        JobOption(
+            help="The input column with SHA-256 checksums that saved bodies must have.",
+            default=None,
+            default_means="none",
+            check=rules.column,
+            group="output",
+            metavar="COLUMN",
             of_job=True,
         ),
     ]

@@ -56,7 +56,8 @@ impl Share {
         let limits = limits_of_robots(&self.shared.limits);
         let scheme = if origin.https { "https" } else { "http" };
         // A GET without a body, whatever the run asks for.
-        let extra = RowExtra { method: Some("GET".into()), body: Some(bytes::Bytes::new()), ..RowExtra::default() };
+        let extra =
+            RowExtra { method: Some("GET".into()), body: Some(bytes::Bytes::new().into()), ..RowExtra::default() };
         let url = format!("{scheme}://{}/robots.txt", origin.authority());
         let mut row = Row { extra: Some(Box::new(extra)), ..Row::new(u64::MAX, url) };
         let by = Instant::now() + limits.timeout;

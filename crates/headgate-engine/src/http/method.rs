@@ -102,7 +102,7 @@ mod tests {
             ("DELETE", Some("PATCH"), true, Some("DELETE"), body()),
         ] {
             let methods = Methods::new(asked, run_has_body).expect("methods");
-            let extra = RowExtra { method: own.map(Into::into), body, ..RowExtra::default() };
+            let extra = RowExtra { method: own.map(Into::into), body: body.map(Into::into), ..RowExtra::default() };
             let row = Row { extra: Some(Box::new(extra)), ..Row::new(0, "http://a/") };
             assert_eq!(expected, methods.name(&row));
         }

@@ -31,7 +31,7 @@ use crate::model::message::OptionName;
 use crate::model::options::{BodyCoding, RequestOptions};
 use crate::model::origin::Origin;
 use crate::model::reason::Reason;
-use crate::model::row::Row;
+use crate::model::row::{Row, RowBody};
 
 /// Headers that are not for others to set.
 const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
@@ -378,7 +378,8 @@ impl Preparer {
         let coding = self.defaults.coding.filter(|_| !contains(&own, &CONTENT_ENCODING));
         let body = match own_body {
             _ if is_bodiless => SentBody::default(),
-            Some(body) => SentBody::new(body, coding),
+            Some(RowBody::Bytes(body)) => SentBody::new(body, coding),
+            Some(RowBody::Pieces(_)) => return Err("files can't be sent".into()),
             None => self.defaults.body.clone(),
         };
         let brings_key = contains(&own, &IDEMPOTENCY_KEY);

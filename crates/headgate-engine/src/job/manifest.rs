@@ -19,7 +19,8 @@ use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::{
-    DEFAULT_MAX_REDIRECTS, DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions, SourceOptions,
+    AnswerOptions, DEFAULT_MAX_REDIRECTS, DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions, SaveFormat,
+    SourceOptions, Templates,
 };
 use crate::model::url_user::without_user;
 use crate::source::fingerprint::Fingerprint;
@@ -69,6 +70,8 @@ pub struct JobSpec {
     /// Tells whether the body is the same; `None`: there is none.
     pub data_hash: Option<String>,
     #[serde(flatten)]
+    pub templates: TemplateHashes,
+    #[serde(flatten)]
     pub answers: AnswersAsked,
 }
 
@@ -86,11 +89,53 @@ pub struct AnswersAsked {
     pub raw: bool,
     /// What was blocked stays so when it is asked again.
     pub robots: bool,
+    pub select: Vec<String>,
+    pub require: Vec<String>,
+    pub omit: Vec<String>,
+    pub save_format: SaveFormat,
+}
+
+/// Templates are not stored, but whether they are the same; `None`: there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TemplateHashes {
+    pub header_templates_hash: Option<String>,
+    pub json_hash: Option<String>,
+    pub data_urlencode_hash: Option<String>,
+    pub form_hash: Option<String>,
+}
+
+impl TemplateHashes {
+    fn of(templates: &Templates, salt: &str) -> Self {
+        let Templates { headers, json, data_urlencode, form } = templates;
+        let hash =
+            |texts: Vec<&str>| (!texts.is_empty()).then(|| salted_hash(salt, texts.into_iter().map(str::as_bytes)));
+        Self {
+            header_templates_hash: hash(headers.iter().flat_map(|(name, value)| [&**name, &**value]).collect()),
+            json_hash: hash(json.iter().map(String::as_str).collect()),
+            data_urlencode_hash: hash(data_urlencode.iter().map(String::as_str).collect()),
+            form_hash: hash(form.iter().map(String::as_str).collect()),
+        }
+    }
+
+    /// Those that a job may have, each under the name of its option.
+    fn by_option(&self) -> [(OptionName, Option<&String>); 4] {
+        [
+            (OptionName::HeaderTemplates, self.header_templates_hash.as_ref()),
+            (OptionName::Json, self.json_hash.as_ref()),
+            (OptionName::DataUrlencode, self.data_urlencode_hash.as_ref()),
+            (OptionName::Form, self.form_hash.as_ref()),
+        ]
+    }
 }
 
 impl AnswersAsked {
-    fn of(request: &RequestOptions) -> Self {
+    fn of(request: &RequestOptions, answer: &AnswerOptions) -> Self {
         Self {
+            select: answer.select.clone(),
+            require: answer.require.clone(),
+            omit: answer.omit.clone(),
+            save_format: answer.save_format,
             max_redirects: (request.max_redirects != DEFAULT_MAX_REDIRECTS).then_some(request.max_redirects),
             keep_redirects: request.keep_redirects,
             cookies: request.cookies,
@@ -102,7 +147,11 @@ impl AnswersAsked {
     }
 
     /// Asks for the same.
-    pub(super) fn ask(&self, request: &mut RequestOptions) {
+    pub(super) fn ask(&self, request: &mut RequestOptions, answer: &mut AnswerOptions) {
+        answer.select.clone_from(&self.select);
+        answer.require.clone_from(&self.require);
+        answer.omit.clone_from(&self.omit);
+        answer.save_format = self.save_format;
         request.max_redirects = self.max_redirects.unwrap_or(DEFAULT_MAX_REDIRECTS);
         request.keep_redirects = self.keep_redirects;
         request.cookies = self.cookies;
@@ -214,7 +263,8 @@ impl Manifest {
     ) -> Result<(), JobError> {
         let (then, now) = (&self.spec, JobSpec::new(options, &self.started_at));
         let headers_are_same = then.headers.differences(&options.request, &self.started_at).is_empty();
-        let way_on = if headers_are_same && then.data_hash == now.data_hash {
+        let bodies_are_same = then.data_hash == now.data_hash && then.templates == now.templates;
+        let way_on = if headers_are_same && bodies_are_same {
             ""
         } else {
             "; their values aren't stored: give the same ones again"
@@ -265,30 +315,49 @@ impl Manifest {
         differences.extend(then.method_difference(&now));
         differences.extend(then.headers.missing_credentials(&options.request));
         differences.extend(then.headers.differences(&options.request, &self.started_at));
-        let data = OptionName::Data;
-        match (&then.data_hash, now.data_hash) {
-            (Some(then), Some(now)) if *then != now => differences.push(message!(data, " is a different body")),
-            (Some(_), None) => differences.push(message!(data, " was given, now it is not")),
-            (None, Some(_)) => differences.push(message!(data, " was not given, now it is")),
-            _ => {}
-        }
+        differences.extend(difference_of_hashes(
+            OptionName::Data,
+            then.data_hash.as_ref(),
+            now.data_hash.as_ref(),
+            "is a different body",
+        ));
+        let templates = then.templates.by_option().into_iter().zip(now.templates.by_option());
+        differences.extend(
+            templates.filter_map(|((option, then), (_, now))| difference_of_hashes(option, then, now, "has changed")),
+        );
         differences
+    }
+}
+
+/// In what an option differs that is known by its hash.
+fn difference_of_hashes(
+    option: OptionName,
+    then: Option<&String>,
+    now: Option<&String>,
+    changed: &str,
+) -> Option<Message> {
+    match (then, now) {
+        (Some(then), Some(now)) if then != now => Some(message!(option, " {changed}")),
+        (Some(_), None) => Some(message!(option, " was given, now it is not")),
+        (None, Some(_)) => Some(message!(option, " was not given, now it is")),
+        _ => None,
     }
 }
 
 impl JobSpec {
     fn new(options: &JobOptions, salt: &str) -> Self {
-        let JobOptions { source, sink, request, .. } = options;
+        let JobOptions { source, sink, request, answer, .. } = options;
         let RequestOptions { body, user_agent, .. } = request;
         Self {
             format: if sink.format == Format::Ndjson { "ndjson" } else { "parquet" }.into(),
-            source: SourceOptions { input: String::new(), ..source.clone() },
+            source: SourceOptions { input: String::new(), more_inputs: Vec::new(), ..source.clone() },
             method: request.method.clone(),
             fail_on: request.fail_on.to_string(),
             user_agent: (user_agent != DEFAULT_USER_AGENT).then(|| user_agent.clone()),
             headers: AskedHeaders::new(request, salt),
             data_hash: body.as_ref().map(|body| salted_hash(salt, [body.as_slice()])),
-            answers: AnswersAsked::of(request),
+            templates: TemplateHashes::of(&source.templates, salt),
+            answers: AnswersAsked::of(request, answer),
         }
     }
 

@@ -172,13 +172,14 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     job.source = SourceOptions {
         input: path.unwrap_or_else(|| manifest.input.name.clone()),
         cost_column: job.source.cost_column,
+        templates: job.source.templates,
         ..spec.source.clone()
     };
     job.sink.output = Output::Directory(output.to_owned());
     job.sink.format = manifest.format();
     job.request.method.clone_from(&spec.method);
     job.request.fail_on = spec.fail_on.parse()?;
-    spec.answers.ask(&mut job.request);
+    spec.answers.ask(&mut job.request, &mut job.answer);
     job.request.user_agent = spec.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
     Ok(job)
 }

@@ -41,6 +41,7 @@ pub struct JobOptions {
     pub source: SourceOptions,
     pub sink: SinkOptions,
     pub request: RequestOptions,
+    pub answer: AnswerOptions,
     pub run: RunOptions,
     pub engine: EngineOptions,
 }
@@ -52,10 +53,27 @@ pub struct SourceOptions {
     /// A path, `-` for standard input, or a URL with curl-style ranges and sets.
     #[serde(skip)]
     pub input: String,
+    /// Paths of what is read behind it.
+    #[serde(skip)]
+    pub more_inputs: Vec<String>,
     pub url_column: String,
     pub method_column: String,
     pub headers_column: String,
     pub body_column: String,
+    /// The column with paths of files whose contents are sent.
+    pub body_file_column: Option<String>,
+    /// The columns with values of `if-none-match` and `if-modified-since`.
+    pub if_none_match_column: Option<String>,
+    pub if_modified_since_column: Option<String>,
+    /// The template of URLs; `None`: the column has them.
+    pub url: Option<String>,
+    /// The templates of other parts of requests. They may hold secrets: a job keeps hashes of them.
+    #[serde(skip)]
+    pub templates: Templates,
+    /// The template of the names under which bodies are saved; `None`: they are a column of the result.
+    pub save_to: Option<String>,
+    /// The column with SHA-256 checksums of the bodies.
+    pub checksum_column: Option<String>,
     /// Input columns to carry into the result under their own names.
     pub keep: Vec<String>,
     /// Read only so many rows.
@@ -66,14 +84,35 @@ pub struct SourceOptions {
     pub cost_column: Option<String>,
 }
 
+/// What of a request is made of columns, where `{column}` stands for the value of a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Templates {
+    /// Name and template of the value.
+    pub headers: Vec<(String, String)>,
+    /// The text of a JSON document.
+    pub json: Option<String>,
+    /// `name=value`, as a form in the URL encoding.
+    pub data_urlencode: Vec<String>,
+    /// `name=value` or `name=@path`, as a multipart form.
+    pub form: Vec<String>,
+}
+
 impl Default for SourceOptions {
     fn default() -> Self {
         Self {
             input: String::new(),
+            more_inputs: Vec::new(),
             url_column: "url".into(),
             method_column: "method".into(),
             headers_column: "headers".into(),
             body_column: "body".into(),
+            body_file_column: None,
+            if_none_match_column: None,
+            if_modified_since_column: None,
+            url: None,
+            templates: Templates::default(),
+            save_to: None,
+            checksum_column: None,
             keep: Vec::new(),
             head: None,
             cost_column: None,
@@ -198,6 +237,31 @@ pub struct RequestOptions {
     pub local_addresses: Vec<IpAddr>,
     /// The network interface that connections go through.
     pub interface: Option<String>,
+}
+
+/// What is made of answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AnswerOptions {
+    /// Columns of the result: `name[:type]=$.path`, or `name[:type]=header:name`.
+    pub select: Vec<String>,
+    /// Names of those without which a row fails.
+    pub require: Vec<String>,
+    /// Columns that the result is to go without.
+    pub omit: Vec<String>,
+    /// The selected column that says what a row has cost in the end; `None`: it costs what was estimated. It says how the
+    /// work is done, and may change from run to run.
+    pub cost_from: Option<String>,
+    pub save_format: SaveFormat,
+}
+
+/// What becomes of saved bodies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SaveFormat {
+    #[default]
+    Files,
+    /// Archives of them, as WebDataset has them.
+    Tar,
 }
 
 /// How a body is compressed.

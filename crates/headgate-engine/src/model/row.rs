@@ -1,5 +1,7 @@
 //! A row of the input as the engine carries it, before anything was judged about it.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -42,7 +44,9 @@ pub struct RowExtra {
     /// They replace the job's default headers of the same name.
     pub headers: RowHeaders,
     /// `None`: the job's default body.
-    pub body: Option<Bytes>,
+    pub body: Option<RowBody>,
+    /// What that body is, where no header says so: a media type.
+    pub body_type: Option<Arc<str>>,
     /// The columns to carry into the result, encoded by [`crate::columns::kept::KeptCodec::encode`].
     pub kept: Option<Box<[u8]>>,
     /// Why the source could not make a request of this row (a ragged line, broken UTF-8, headers that are
@@ -59,6 +63,47 @@ pub struct RowExtra {
     pub trail: Option<Box<Trail>>,
 }
 
+/// The body of a row's request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowBody {
+    Bytes(Bytes),
+    /// One after another, as they are sent.
+    Pieces(Arc<[BodyPiece]>),
+}
+
+/// A piece of a body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BodyPiece {
+    Bytes(Bytes),
+    /// The contents of a file, as they are when it is sent.
+    File(Box<Path>),
+}
+
+impl RowBody {
+    /// What of it is in memory.
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Pieces(pieces) => pieces.iter().map(BodyPiece::held_bytes).sum(),
+        }
+    }
+}
+
+impl BodyPiece {
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::File(path) => path.as_os_str().len(),
+        }
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for RowBody {
+    fn from(bytes: T) -> Self {
+        Self::Bytes(bytes.into())
+    }
+}
+
 /// Attempts of a row that have ended, and led to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Before {
@@ -70,13 +115,14 @@ pub struct Before {
 impl RowExtra {
     /// Whether the request is the run's own, but for the URL.
     pub fn asks_like_the_run(&self) -> bool {
-        let Self { method, headers, body, kept: _, defect, cancelled: _, cost: _, before: _, trail } = self;
+        let Self { method, headers, body, body_type: _, kept: _, defect, cancelled: _, cost: _, before: _, trail } =
+            self;
         method.is_none() && headers.is_empty() && body.is_none() && defect.is_none() && trail.is_none()
     }
 
     fn bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
-        let body = self.body.as_ref().map_or(0, Bytes::len);
+        let body = self.body.as_ref().map_or(0, RowBody::held_bytes);
         let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
         let trail = self.trail.as_ref().map_or(0, |trail| trail.bytes());
         size_of::<RowExtra>() + headers + body + kept + trail

@@ -17,7 +17,7 @@ use crate::job::DoneRows;
 use crate::model::error::{Failure, JobError};
 use crate::model::limits::{CostOf, LimitBy};
 use crate::model::options::{JobOptions, RequestOptions};
-use crate::model::row::Row;
+use crate::model::row::{Row, RowBody};
 use crate::model::url_user::without_user;
 use crate::schedule::hosts::{HostTable, MAX_HOSTS};
 use crate::source::Source;
@@ -173,7 +173,7 @@ fn cost(row: &Row, options: &JobOptions) -> u64 {
         None => 0,
         Some(CostOf::Column(_)) => extra.and_then(|extra| extra.cost).unwrap_or(1),
         Some(CostOf::BodyBytes) => {
-            let own = extra.and_then(|extra| extra.body.as_ref()).map(Bytes::len);
+            let own = extra.and_then(|extra| extra.body.as_ref()).map(RowBody::held_bytes);
             own.or(options.request.body.as_ref().map(Vec::len)).unwrap_or_default() as u64
         }
     }

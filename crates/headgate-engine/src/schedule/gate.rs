@@ -58,7 +58,7 @@ impl Rules {
             Some(CostOf::Column(_)) => extra.and_then(|extra| extra.cost).unwrap_or(1),
             Some(CostOf::BodyBytes) => {
                 let own = extra.and_then(|extra| extra.body.as_ref());
-                own.map_or(self.body_bytes, |body| body.len() as u64)
+                own.map_or(self.body_bytes, |body| body.held_bytes() as u64)
             }
         }
     }

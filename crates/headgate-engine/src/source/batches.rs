@@ -9,7 +9,7 @@ use super::fingerprint::Fingerprint;
 use super::{Again, Source, refusal};
 use crate::model::error::JobError;
 use crate::model::message::Message;
-use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch};
+use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch, RowBody};
 use crate::model::source_size::SourceSize;
 
 /// What one form of input implements; [`Batches`] makes a [`Source`] of it.
@@ -202,7 +202,7 @@ fn row_bytes(row: &Row) -> usize {
     let extra = row.extra.as_ref().map_or(0, |extra| {
         extra.method.as_ref().map_or(0, |method| method.len())
             + extra.headers.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
-            + extra.body.as_ref().map_or(0, bytes::Bytes::len)
+            + extra.body.as_ref().map_or(0, RowBody::held_bytes)
     });
     row.url.len() + extra
 }

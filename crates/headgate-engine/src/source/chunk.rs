@@ -100,7 +100,7 @@ impl Chunk {
             set_headers(&mut row, place, headers.get(at));
         }
         if let Some(body) = cell(self.body.as_ref(), at) {
-            row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body));
+            row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body).into());
         }
         if let Some((name, costs)) = &self.cost
             && let Some(cost) = cell(Some(costs), at)

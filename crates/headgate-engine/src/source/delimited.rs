@@ -146,7 +146,7 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
     set_headers(&mut row, place, header_json::parse(cell(columns.headers)));
     let body = cell(columns.body);
     if !body.is_empty() {
-        row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body));
+        row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body).into());
     }
     if let Some(column) = columns.cost {
         set_cost(&mut row, place, &names[column], cell(columns.cost));

@@ -146,7 +146,7 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
     }
     if let Some(body) = columns.body.and_then(cell) {
         match body.text() {
-            Ok(body) => row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body.as_bytes())),
+            Ok(body) => row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body.as_bytes()).into()),
             Err(trouble) => add_defect(&mut row, place, trouble),
         }
     }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use headgate_engine::model::error::{JobError, JobErrorKind};
 use headgate_engine::model::options::SourceOptions;
-use headgate_engine::model::row::{MAX_BATCH_ROWS, Row};
+use headgate_engine::model::row::{MAX_BATCH_ROWS, Row, RowBody};
 use headgate_engine::source::{self, Source};
 use tempfile::TempDir;
 
@@ -115,5 +115,8 @@ fn method(row: &Row) -> Option<&str> {
 }
 
 fn body(row: &Row) -> Option<&[u8]> {
-    row.extra.as_ref().and_then(|extra| extra.body.as_deref())
+    row.extra.as_ref().and_then(|extra| extra.body.as_ref()).map(|body| match body {
+        RowBody::Bytes(bytes) => &bytes[..],
+        RowBody::Pieces(pieces) => panic!("a body in pieces: {pieces:?}"),
+    })
 }

@@ -101,7 +101,7 @@ fn a_request_is_written_at_once_as_it_is_written_in_parts() {
         }
     }
     let body = Bytes::from(vec![b'x'; JOINED_BODY_BYTES + 1]);
-    let long = RowExtra { body: Some(body.clone()), ..RowExtra::default() };
+    let long = RowExtra { body: Some(body.clone().into()), ..RowExtra::default() };
     let mut preparer =
         Preparer::new(Defaults::new(&RequestOptions::default()).expect("good options"), SiteMaker::for_tests());
     let mut wire = Vec::new();
@@ -184,7 +184,7 @@ fn bad_defaults_name_their_option() {
 
 fn with_body(body: &str, headers: &[(&str, &str)]) -> Row {
     let headers = headers.iter().map(|(name, value)| ((*name).into(), value.as_bytes().into())).collect();
-    row_with(RowExtra { body: Some(body.to_owned().into()), headers, ..RowExtra::default() })
+    row_with(RowExtra { body: Some(bytes::Bytes::from(body.to_owned()).into()), headers, ..RowExtra::default() })
 }
 
 #[test]
