@@ -1,5 +1,6 @@
 //! The paths that answer as a server should, each in its own way.
 
+mod chat;
 mod cookies;
 mod parts;
 mod redirect;
@@ -66,6 +67,8 @@ pub(crate) fn reply(worker: &Worker, route: Route, asking: &Asking) -> io::Resul
         Route::SetCookies => cookies::set(asking).into(),
         Route::DeleteCookies => cookies::delete(asking).into(),
         Route::BasicAuth => basic_auth(asking).into(),
+        Route::Chat => chat::completion(asking).into(),
+        Route::Image(bytes) => Answer::image(worker.content().bytes(bytes)).into(),
         Route::Range(bytes) => parts::range(worker, asking, bytes),
         Route::Drip => parts::drip(worker, asking),
         Route::Utf8 => Answer::new(200, MANY_LANGUAGES).into(),
