@@ -16,6 +16,7 @@ use super::repeated::RepeatedText;
 use super::result::ResultColumns;
 use super::room::{BATCH_ROWS, take_bytes, take_numbers};
 use super::schema::own_fields;
+use super::selected::SelectedColumns;
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::outcome::{AnswerRef, Body, Outcome, OutcomeRef};
 use crate::model::url_user::without_user;
@@ -73,6 +74,7 @@ struct Columns {
     ttfb_us: Int64Builder,
     http_version: RepeatedText,
     remote_addr: RepeatedText,
+    selected: Option<SelectedColumns>,
     kept: KeptRows,
 }
 
@@ -101,6 +103,7 @@ impl Columns {
             ttfb_us: Int64Builder::new(),
             http_version: RepeatedText::default(),
             remote_addr: RepeatedText::default(),
+            selected: columns.selection.as_ref().map(|selection| SelectedColumns::new(&selection.fields())),
             kept: KeptRows::default(),
         }
     }
@@ -129,6 +132,9 @@ impl Columns {
         self.started_at.append_value(outcome.started_at_us);
         self.elapsed_us.append_value(outcome.elapsed_us as i64);
         self.remote_addr.push(outcome.remote_addr);
+        if let Some(selected) = &mut self.selected {
+            selected.push(outcome.selected);
+        }
         if let Some(AnswerRef { status, ttfb_us, version, .. }) = outcome.answer {
             self.status.append_value(status as i16);
             self.ttfb_us.append_value(ttfb_us as i64);
@@ -263,6 +269,9 @@ impl OutcomeBuilder {
         let mut arrays = self.columns.take(self.large_body.take())?;
         for index in self.omitted.iter().rev() {
             arrays.remove(*index);
+        }
+        if let Some(selected) = &mut self.columns.selected {
+            arrays.extend(selected.take());
         }
         if let Some(codec) = &self.kept_codec {
             arrays.extend(codec.decode(kept.iter())?);

@@ -8,5 +8,7 @@ mod repeated;
 pub mod result;
 mod room;
 pub mod schema;
+pub mod select;
+mod selected;
 #[cfg(test)]
 mod tests;

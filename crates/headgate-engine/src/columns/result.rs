@@ -1,11 +1,13 @@
 //! Which columns a result has: its own, those made of answers, and those of the input.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 
 use super::kept::hydrated;
 use super::schema::own_fields;
+use super::select::Selection;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
@@ -15,12 +17,12 @@ use crate::model::options::AnswerOptions;
 const NEEDED: [&str; 3] = ["row", "status", "error"];
 
 /// Which columns a result has.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct ResultColumns {
     /// Of its own columns, those that it goes without.
     pub omitted: Vec<String>,
-    /// Those that are made of answers.
-    pub selected: Fields,
+    /// Those that are made of answers; `None`: there are none.
+    pub selection: Option<Arc<Selection>>,
     /// Those of the input, which are the last.
     pub kept: Fields,
 }
@@ -29,9 +31,10 @@ impl ResultColumns {
     /// Of a job with these options, whose input has these columns to keep.
     ///
     /// # Errors
-    /// `Usage`: a column that can't be left out, or two of the same name.
+    /// `Usage`: a selection that can't be, a column that can't be left out, or two of the same name.
     pub fn new(input: &str, options: &AnswerOptions, kept: Fields) -> Result<Self, JobError> {
-        let columns = Self { omitted: options.omit.clone(), selected: Fields::empty(), kept };
+        let selection = Selection::new(options)?.map(Arc::new);
+        let columns = Self { omitted: options.omit.clone(), selection, kept };
         columns.check_omitted()?;
         columns.check_names(input)?;
         Ok(columns)
@@ -45,12 +48,18 @@ impl ResultColumns {
     pub fn schema(&self) -> SchemaRef {
         let own = own_fields().into_iter().filter(|field| self.has(field.name()));
         let kept = hydrated(&self.kept);
-        let fields = own.chain(self.selected.iter().cloned()).chain(kept.iter().cloned());
+        let selected = self.selected();
+        let fields = own.chain(selected.iter().cloned()).chain(kept.iter().cloned());
         SchemaRef::new(Schema::new(fields.collect::<Fields>()))
     }
 
+    /// Those that are made of answers.
+    pub(super) fn selected(&self) -> Fields {
+        self.selection.as_ref().map_or_else(Fields::empty, |selection| selection.fields())
+    }
+
     /// Whether it has this column of its own.
-    pub(super) fn has(&self, own: &str) -> bool {
+    pub fn has(&self, own: &str) -> bool {
         self.omitted.iter().all(|name| name != own)
     }
 
@@ -77,7 +86,8 @@ impl ResultColumns {
         let own: Vec<&str> = own.iter().map(|field| &field.name()[..]).collect();
         let taken = own.join(", ");
         let mut names: HashSet<&str> = own.iter().copied().collect();
-        if let Some(name) = self.selected.iter().map(|field| field.name()).find(|name| !names.insert(name)) {
+        let selected = self.selected();
+        if let Some(name) = selected.iter().map(|field| field.name()).find(|name| !names.insert(name)) {
             let trouble = if own.contains(&&name[..]) {
                 message!(
                     "is a column that the results have of their own (taken are {taken}): choose another name, or leave that column out with ",

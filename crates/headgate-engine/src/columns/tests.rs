@@ -77,6 +77,7 @@ fn outcome(ordinal: u64, chosen: &Chosen, codec: &KeptCodec) -> Outcome {
         elapsed_us: chosen.number as u64 + 1,
         remote_addr: (chosen.number % 4 > 0).then(|| format!("127.0.0.{}:80", chosen.number % 3).into()),
         answer,
+        selected: None,
         failure: chosen.failure.clone().map(|message| Failure::new(ErrorKind::Timeout, message)),
     }
 }

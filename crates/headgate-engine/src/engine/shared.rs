@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use crate::columns::builder::OutcomeBatch;
 use crate::columns::result::ResultColumns;
+use crate::columns::select::Selection;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared_gate::SharedGate;
 use crate::engine::shared_give_up::SharedGiveUp;
@@ -44,6 +45,10 @@ pub struct Shared {
     pub failure: Arc<FirstFailure>,
     /// What results are made of; `None`: nobody wants any.
     pub columns: Option<ResultColumns>,
+    /// What is taken from answers, whoever wants results.
+    pub selection: Option<Arc<Selection>>,
+    /// Bodies are no part of results.
+    pub omits_bodies: bool,
     pub gate: Arc<SharedGate>,
     /// What hosts ask robots to leave alone, where that is obeyed.
     pub robots: Option<RobotsTable>,

@@ -135,6 +135,8 @@ impl Launch {
                     clock,
                     limits,
                     methods: defaults.methods.clone(),
+                    selection: self.columns.selection.clone(),
+                    omits_bodies: !self.columns.has("body"),
                     columns: sink.wants_results().then_some(self.columns),
                     rows: rows.clone(),
                     outcomes: outcome_sender,

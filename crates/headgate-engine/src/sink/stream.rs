@@ -91,6 +91,7 @@ mod tests {
                 elapsed_us: 0,
                 remote_addr: None,
                 answer: None,
+                selected: None,
                 failure: None,
             }
             .as_ref(),

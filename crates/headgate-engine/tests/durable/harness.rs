@@ -76,6 +76,7 @@ fn outcome(ordinal: u64, edition: &str) -> Outcome {
             body_bytes: 0,
             body: body.map(|bytes| Body { bytes, ..Body::default() }),
         }),
+        selected: None,
         failure: error.map(|_| Failure::new(ErrorKind::Connect, "connection refused")),
     }
 }
