@@ -15,6 +15,7 @@ use tokio::time::sleep_until;
 
 use crate::engine::conclude::{Ended, Finished};
 use crate::engine::lanes::{PlaceIndex, Span};
+use crate::engine::select::NO_BODY;
 use crate::engine::share::Share;
 use crate::http::client::LaneState;
 use crate::http::h1::exchange::{Exchange, Means};
@@ -28,6 +29,7 @@ use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{AnswerRef, OutcomeRef};
 use crate::model::row::Row;
+use crate::model::selected::Selected;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
@@ -245,13 +247,20 @@ impl Share {
             return Poll::Ready(Err(Detour::Exchange(exchange)));
         };
         let head = &answer.head;
-        let end = AttemptEnd::answered(head.status);
+        let selected =
+            self.select(place, head.status, HeadersRef::Parsed(head.headers), answer.body.ok_or(NO_BODY), ended);
+        let end = match selected.as_ref().and_then(|selected| selected.failure.as_ref()) {
+            None => AttemptEnd::answered(head.status),
+            Some(failure) => AttemptEnd::failed(Some(head.status), failure),
+        };
         if self.is_asked_again(place, started, end, Some(HeadersRef::Parsed(head.headers)), ended) {
             state.end_exchange(head.keep_alive, ended);
             return Poll::Ready(Ok(false));
         }
-        self.gathered.draw(&self.allowance, length as u64);
-        let is_full = self.record_answer(&self.lanes.take(place), &answer, (started, ended), state.remote_addr());
+        let omitted = if self.shared.omits_bodies { answer.body.map_or(0, <[u8]>::len) } else { 0 };
+        self.gathered.draw(&self.allowance, (length - omitted) as u64);
+        let row = self.lanes.take(place);
+        let is_full = self.record_answer(&row, &answer, selected.as_ref(), (started, ended), state.remote_addr());
         state.end_exchange(answer.head.keep_alive, ended);
         Poll::Ready(Ok(is_full))
     }
@@ -260,6 +269,7 @@ impl Share {
         &self,
         row: &Row,
         answer: &WholeAnswer<'_>,
+        selected: Option<&Selected>,
         (started, ended): (Instant, Instant),
         remote_addr: &str,
     ) -> bool {
@@ -271,7 +281,7 @@ impl Share {
             version: head.version,
             headers: HeadersRef::Parsed(head.headers),
             ttfb_us: elapsed_us,
-            body: *body,
+            body: body.filter(|_| !self.shared.omits_bodies),
             body_encoding: None,
             body_truncated: false,
             body_bytes: body.map_or(0, <[u8]>::len) as u64,
@@ -284,7 +294,8 @@ impl Share {
             elapsed_us,
             remote_addr: Some(remote_addr),
             answer: Some(answer),
-            failure: None,
+            selected,
+            failure: selected.and_then(|selected| selected.failure.as_ref()),
         })
     }
 

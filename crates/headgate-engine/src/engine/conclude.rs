@@ -18,6 +18,7 @@ use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{Answer, Outcome, OutcomeRef};
 use crate::model::row::Row;
+use crate::model::selected::Selected;
 use crate::model::trail::Trail;
 use crate::schedule::Verdict;
 use crate::schedule::retry::AttemptEnd;
@@ -99,6 +100,8 @@ impl Share {
             Ok((mut reply, remote_addr)) => {
                 let status = Some(reply.head.status);
                 let trail = self.led_on(place, &mut reply);
+                let selects = trail.is_none() && self.shared.selection.is_some();
+                let selected = selects.then(|| self.select_from(place, &mut reply, Instant::now())).flatten();
                 let end = match &reply.failure {
                     None => AttemptEnd { status, error: None, is_lasting: false },
                     Some(failure) => AttemptEnd::failed(status, failure),
@@ -112,7 +115,7 @@ impl Share {
                 if let Some(trail) = trail {
                     return if self.goes_on_here(place, trail, span) { Finished::Elsewhere } else { Finished::Later };
                 }
-                let outcome = self.answered(self.lanes.take(place), span, reply, remote_addr);
+                let outcome = self.answered(self.lanes.take(place), span, reply, selected, remote_addr);
                 self.record_in_turn(outcome).await
             }
             Err(none) => {
@@ -201,17 +204,32 @@ impl Share {
     }
 
     /// What of a response arrived, and why its body did not.
-    fn answered(&self, row: Row, span: Span, reply: Reply, remote_addr: Arc<str>) -> Outcome {
+    fn answered(
+        &self,
+        row: Row,
+        span: Span,
+        reply: Reply,
+        selected: Option<Box<Selected>>,
+        remote_addr: Arc<str>,
+    ) -> Outcome {
         let ttfb = reply.first_byte.saturating_duration_since(span.started);
         let ttfb_us = Span { elapsed: ttfb, ..span }.whole(&row).elapsed.as_micros() as u64;
         let span = span.whole(&row);
+        let (mut body, mut memory) = (reply.body, reply.memory);
+        if self.shared.omits_bodies
+            && let Some(mut body) = body.take()
+        {
+            // What was taken from it stays, and there is seldom more of that.
+            body.reservation.shrink_to(selected.as_ref().map_or(0, |selected| selected.bytes() as u64));
+            memory.absorb(body.reservation);
+        }
         let answer = Answer {
             status: reply.head.status,
             version: reply.head.version,
             headers: reply.head.headers,
-            memory: reply.memory,
+            memory,
             ttfb_us,
-            body: reply.body,
+            body,
             body_encoding: reply.body_encoding,
             body_truncated: reply.truncated,
             body_bytes: reply.body_bytes,
@@ -224,6 +242,7 @@ impl Share {
             elapsed_us: span.elapsed.as_micros() as u64,
             remote_addr: Some(remote_addr),
             answer: Some(answer),
+            selected,
             failure: reply.failure,
         }
     }
@@ -242,6 +261,7 @@ impl Share {
             elapsed_us: span.map_or(0, |span| span.elapsed.as_micros() as u64),
             remote_addr,
             answer: None,
+            selected: None,
             failure: Some(failure),
         }
     }

@@ -171,6 +171,7 @@ fn cost(row: &Row, options: &JobOptions) -> u64 {
     let extra = row.extra.as_deref();
     match options.run.limits.cost.as_ref().map(|limit| &limit.of) {
         None => 0,
+        Some(CostOf::Row) => 1,
         Some(CostOf::Column(_)) => extra.and_then(|extra| extra.cost).unwrap_or(1),
         Some(CostOf::BodyBytes) => {
             let own = extra.and_then(|extra| extra.body.as_ref()).map(RowBody::held_bytes);
