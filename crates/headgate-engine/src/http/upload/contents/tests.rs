@@ -49,9 +49,12 @@ proptest! {
     ) {
         let directory = directory();
         let all: Vec<u8> = pieces.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
-        let pieces = pieces.into_iter().enumerate().map(|(index, (is_file, bytes))| match is_file {
-            true => BodyPiece::File(file(&directory, &index.to_string(), bytes).into()),
-            false => BodyPiece::Bytes(bytes.into()),
+        let pieces = pieces.into_iter().enumerate().map(|(index, (is_file, bytes))| {
+            if is_file {
+                BodyPiece::File(file(&directory, &index.to_string(), bytes).into())
+            } else {
+                BodyPiece::Bytes(bytes.into())
+            }
         });
         let pieces: Arc<[BodyPiece]> = pieces.collect();
         prop_assert_eq!(all.len() as u64, length_now(&RowBody::Pieces(pieces.clone())));
