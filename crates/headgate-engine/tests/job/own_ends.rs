@@ -105,7 +105,7 @@ impl Sink for Collector {
         let (rows, statuses) =
             (column("row").as_primitive::<Int64Type>(), column("status").as_primitive::<Int16Type>());
         let (errors, bodies) = (column("error").as_string::<i32>(), column("body").as_binary::<i32>());
-        let text = |name: &str, index| {
+        let text = |name: &'static str, index| {
             column(name).as_string::<i32>().iter().nth(index).flatten().unwrap_or_default().to_owned()
         };
         let elapsed = column("elapsed_us").as_primitive::<Int64Type>();

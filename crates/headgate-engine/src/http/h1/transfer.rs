@@ -146,10 +146,10 @@ impl Outgoing {
                         Poll::Pending => return Ok(()),
                     }
                 }
+                // Its memory goes before more is asked for: for what comes next of a file, or for the answer.
+                *part = Bytes::new();
             }
             let Some(files) = self.files.as_mut().filter(|files| !files.is_done()) else { break };
-            // Its memory goes before more is asked for.
-            self.body = Bytes::new();
             let Poll::Ready(read) = files.poll_next(cx)? else { return Ok(()) };
             self.body = read;
         }
