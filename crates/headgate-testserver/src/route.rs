@@ -17,6 +17,7 @@ pub(crate) const HELPERS: &[(&str, &str)] = &[
     ("/stats", "what the server saw, as JSON; not counted itself"),
     ("/capacity/N", "from now on N requests at once, of a server with a capacity; not counted"),
     ("/echo", "the request as JSON: method, path, headers as [name, value] in their order, body or body_base64"),
+    ("/hash", "length and SHA-256 of the request's body, as JSON"),
     ("/status/CODE", "that status, 200 to 599"),
     ("/bytes/N", "N bytes of text, drawn from the seed"),
     ("/image/N", "the same, called an image/jpeg"),
@@ -53,6 +54,7 @@ pub(crate) enum Route {
     Stats,
     Capacity(usize),
     Echo,
+    Hash,
     Status(u16),
     Bytes(u64),
     Image(usize),
@@ -98,6 +100,7 @@ impl Route {
     pub fn reads_request(self) -> bool {
         match self {
             Route::Echo
+            | Route::Hash
             | Route::Redirect(Reference::Absolute, _)
             | Route::RedirectTo
             | Route::Headers
@@ -145,6 +148,7 @@ impl Route {
             ("stats", None) => Some(Route::Stats),
             ("capacity", Some(rest)) => number(rest).filter(|size| CAPACITIES.contains(size)).map(Route::Capacity),
             ("echo", _) => Some(Route::Echo),
+            ("hash", None) => Some(Route::Hash),
             ("status", Some(rest)) => number(rest).filter(|code| STATUSES.contains(code)).map(Route::Status),
             ("bytes", Some(rest)) => number(rest).map(Route::Bytes),
             ("image", Some(rest)) => number(rest).filter(|bytes| *bytes <= MAX_ENCODED_BYTES).map(Route::Image),

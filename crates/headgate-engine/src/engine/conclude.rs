@@ -4,12 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
-use http::Request;
-
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
-use crate::http::client::LaneState;
+use crate::http::client::{LaneState, Translated};
 use crate::http::deadline::OwnWait;
 use crate::http::h1::exchange::Exchange;
 use crate::http::reply::{NoReply, Reply};
@@ -77,10 +74,10 @@ impl Share {
         place: PlaceIndex,
         started: Instant,
         state: &mut LaneState,
-        sent: Box<(Rc<Site>, Request<()>, Bytes)>,
+        sent: Box<Translated>,
     ) -> Finished {
         let remote_addr = state.connected_to();
-        let site = sent.0.clone();
+        let site = sent.site.clone();
         let finished = self.client.exchange(sent, &self.means(), state).await;
         let may_repeat = finished.as_ref().err().is_some_and(|none| state.may_be_sent_again(none, &site.route));
         let used = Used { remote_addr, is_new: false, may_repeat };
@@ -180,10 +177,17 @@ impl Share {
     /// Of an attempt that ends now. What we have waited for ourselves is no part of how long the server took.
     pub(super) fn span(&self, started: Instant, state: &mut LaneState) -> Span {
         let excused = state.deadline.excused();
-        for (wait, own) in [(Wait::Memory, OwnWait::Memory), (Wait::Decoder, OwnWait::Decoder)] {
+        self.count_own_waits(state);
+        Span { started, elapsed: started.elapsed().saturating_sub(excused) }
+    }
+
+    /// Counts what was waited for ourselves; the next attempt begins without it.
+    pub(super) fn count_own_waits(&self, state: &mut LaneState) {
+        let (memory, decoder, files) =
+            ((Wait::Memory, OwnWait::Memory), (Wait::Decoder, OwnWait::Decoder), (Wait::Files, OwnWait::Files));
+        for (wait, own) in [memory, decoder, files] {
             self.count_wait(wait, state.deadline.take_excused(own));
         }
-        Span { started, elapsed: started.elapsed().saturating_sub(excused) }
     }
 
     pub(super) fn count_wait(&self, wait: Wait, time: Duration) {

@@ -10,6 +10,7 @@ use super::live::{LiveRun, SetBefore};
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
+use super::weighing::Weighing;
 use crate::columns::result::ResultColumns;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared::Shared;
@@ -92,7 +93,9 @@ impl Launch {
 
     fn passing_over(&self, failure: &Arc<FirstFailure>) -> Option<PassingOver> {
         let again = self.source.as_ref().and_then(|source| source.again());
-        again.map(|again| again_thread::passing_over(again, self.run.window, failure.clone()))
+        again.map(|again| {
+            again_thread::passing_over(again, self.run.window, Weighing::new(&self.run.limits), failure.clone())
+        })
     }
 
     fn defaults(&self) -> Result<Defaults, JobError> {
@@ -166,6 +169,7 @@ impl Launch {
                         size: size.clone(),
                         input_rows: input_rows.clone(),
                         failure: failure.clone(),
+                        weighing: Weighing::new(&self.run.limits),
                         notes: notes.clone(),
                     })?,
                     None => input_rows.set(self.done.watermark()).unwrap_or_default(),

@@ -8,6 +8,7 @@ mod redirect;
 use std::fmt::Write as _;
 use std::io;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
@@ -46,6 +47,7 @@ pub(crate) fn reply(worker: &Worker, route: Route, asking: &Asking) -> io::Resul
         }
         Route::Capacity(size) => resize(worker, size).into(),
         Route::Echo => Answer::json(&echo(asking)).into(),
+        Route::Hash => Answer::json(&hash(&asking.body)).into(),
         Route::Status(code) => Answer::new(code, format!("{code} {}\n", answer::reason(code))).into(),
         Route::Encoded(coding, bytes) => {
             let encoded = coding.encode(&worker.content().bytes(bytes))?;
@@ -109,6 +111,12 @@ fn echo(asking: &Asking) -> Value {
         Err(_) => echo["body_base64"] = BASE64.encode(&asking.body).into(),
     }
     echo
+}
+
+fn hash(body: &[u8]) -> Value {
+    let hash = digest(&SHA256, body);
+    let hex = hash.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    json!({ "bytes": body.len(), "sha256": hex })
 }
 
 fn headers(asking: &Asking) -> Value {
