@@ -49,6 +49,11 @@ pub(super) trait Rows: Send {
         Fields::empty()
     }
 
+    /// Keeps columns in these types, which the first of several files has: they differ in no more than how text is laid out.
+    fn keep_as(&mut self, _fields: &Fields) -> Result<(), JobError> {
+        Ok(())
+    }
+
     /// Which of the columns that need not be there are. `None`: nobody knows before the last row.
     fn optional_columns(&self) -> Option<OptionalColumns> {
         None

@@ -379,6 +379,12 @@ impl Rows for Parquet {
         self.kept_fields.clone()
     }
 
+    fn keep_as(&mut self, fields: &Fields) -> Result<(), JobError> {
+        self.codec = keep::codec(&self.opened.name, fields)?;
+        self.kept_fields = fields.clone();
+        Ok(())
+    }
+
     fn optional_columns(&self) -> Option<OptionalColumns> {
         Some(self.used.columns.optional())
     }

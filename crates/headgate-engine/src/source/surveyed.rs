@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, OnceLock};
 
-use arrow_schema::Fields;
+use arrow_schema::{DataType, Field, Fields};
 use twox_hash::XxHash3_128;
 
 use super::batches::Rows;
@@ -18,7 +18,7 @@ use super::form::Form;
 use super::keep;
 use super::listed::Listed;
 use super::opened::Opened;
-use crate::columns::kept::hydrated;
+use crate::columns::kept::with_leaves;
 use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 use crate::model::source_size::SourceSize;
@@ -124,7 +124,10 @@ impl Surveyed {
         let Known { form, ends, ends_in_half_line, .. } = &self.known[at];
         let used = format!("{:?}", partition.used(&self.options));
         let opened = Opened::reopen(&path, *form, ends.clone(), ends_in_half_line.clone())?;
-        let rows = file_rows::open(Arc::new(opened), &of_one(&self.options, path), &self.keep, partition)?;
+        let mut rows = file_rows::open(Arc::new(opened), &of_one(&self.options, path), &self.keep, partition)?;
+        if rows.kept_fields() != self.first.kept {
+            rows.keep_as(&self.first.kept)?;
+        }
         let counts = XxHash3_128::oneshot(format!("{:x} {used}", rows.header()).as_bytes());
         Ok((rows, counts))
     }
@@ -215,13 +218,26 @@ impl Survey<'_> {
 
 /// Whether the kept columns of a file are of the types that those of the first one have.
 fn compare_kept(path: &str, kept: &Fields, first: &str, first_kept: &Fields) -> Result<(), JobError> {
-    for (here, there) in hydrated(kept).iter().zip(hydrated(first_kept).iter()) {
+    for (here, there) in kept.iter().zip(first_kept) {
         let (name, its, other) = (here.name(), here.data_type(), there.data_type());
-        if its != other {
+        if plain(here) != plain(there) {
             return Err(JobError::input(format!(
                 "{path}: the column {name:?} can't be kept: its type is {its} here, and {other} in {first}"
             )));
         }
     }
     Ok(())
+}
+
+/// The type of a column, however its text is laid out.
+fn plain(field: &Field) -> DataType {
+    let leaf = |leaf: &Field| {
+        let data_type = match leaf.data_type() {
+            DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+            DataType::LargeBinary | DataType::BinaryView => DataType::Binary,
+            other => other.clone(),
+        };
+        Field::new(leaf.name(), data_type, true)
+    };
+    with_leaves(field, &mut { leaf }).data_type().clone()
 }

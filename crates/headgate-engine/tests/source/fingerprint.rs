@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use headgate_engine::model::options::SourceOptions;
+use headgate_engine::source;
 use headgate_engine::source::fingerprint::Fingerprint;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
