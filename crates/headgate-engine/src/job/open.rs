@@ -83,7 +83,7 @@ impl OpenJob {
                 check_resume(path, &manifest, options, &now)?;
                 let done_rows = done_rows_of(&results.newest)?;
                 let part_format = PartFormat::new(options.sink.format, &manifest.columns(schema))?;
-                let manifest = manifest.with_input_at(&options.source.input);
+                let manifest = manifest.with_input_at(&options.source, fingerprint.as_ref());
                 directory.renew(&manifest)?;
                 let note = results.note().map(Message::from);
                 let mut standing: Standing = results.into();

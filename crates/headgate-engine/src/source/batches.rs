@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use arrow_schema::Fields;
 
+use super::columns::OptionalColumns;
 use super::content::{Content, Passing, Tracked, Unread};
 use super::fingerprint::Fingerprint;
 use super::{Again, Source, refusal};
@@ -48,6 +49,21 @@ pub(super) trait Rows: Send {
         Fields::empty()
     }
 
+    /// Keeps columns in these types, which the first of several files has: they differ in no more than how text is laid out.
+    fn keep_as(&mut self, _fields: &Fields) -> Result<(), JobError> {
+        Ok(())
+    }
+
+    /// Which of the columns that need not be there are. `None`: nobody knows before the last row.
+    fn optional_columns(&self) -> Option<OptionalColumns> {
+        None
+    }
+
+    /// The file that has this row, if there are several.
+    fn file_of(&self, _row: u64) -> Option<String> {
+        None
+    }
+
     /// Bytes of kept columns of the rows since the last [`Rows::attach_kept`].
     fn kept_bytes(&self) -> usize {
         0
@@ -88,7 +104,8 @@ impl<R: Rows> Batches<R> {
     fn track_passed(&mut self) -> Result<(), JobError> {
         let Some(Tracking { name, passing, tracked }) = &self.tracking else { return Ok(()) };
         if let Some(rows) = passing.difference() {
-            return Err(refusal::differs(name, &self.rows.known_together(rows)));
+            let file = self.rows.file_of(rows.start);
+            return Err(refusal::differs(file.as_ref().unwrap_or(name), &self.rows.known_together(rows)));
         }
         if self.end == Some(self.next_ordinal) && passing.missing() > 0 {
             return Err(refusal::cut(name, self.next_ordinal, self.next_ordinal + passing.missing()));
