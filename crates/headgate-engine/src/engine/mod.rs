@@ -153,7 +153,7 @@ impl Engine {
         let files = machine::raise_open_files()?;
         let (alive, threads) = async_channel::bounded(1);
         let common = Common {
-            decoders: Arc::new(Pool::new(machine::cores(), alive.clone())),
+            decoders: Arc::new(Pool::new("decode", machine::cores(), alive.clone())),
             connector: Arc::new(Connector { resolver: Resolver::new(options.dns) }),
             hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))),
         };

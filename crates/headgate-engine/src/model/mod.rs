@@ -6,6 +6,7 @@ pub mod clock;
 pub mod credentials;
 pub mod error;
 pub(crate) mod failed_by;
+pub mod file_name;
 pub(crate) mod grouped;
 pub mod headers;
 pub mod limits;
