@@ -5,6 +5,7 @@ mod headers;
 mod hops;
 pub mod kept;
 mod repeated;
+pub mod result;
 mod room;
 pub mod schema;
 #[cfg(test)]

@@ -3,8 +3,6 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use arrow_schema::Fields;
-
 use super::again_thread;
 use super::handle::Run;
 use super::job_state::JobState;
@@ -12,6 +10,7 @@ use super::live::{LiveRun, SetBefore};
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
+use crate::columns::result::ResultColumns;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared::Shared;
 use crate::engine::shared_gate::{Repeats, SharedGate};
@@ -44,8 +43,7 @@ pub(super) struct Launch {
     /// `None`: there is nothing left to read.
     pub(super) source: Option<Box<dyn Source>>,
     pub(super) size: SourceSize,
-    /// The columns of the input that are carried into the results.
-    pub(super) kept: Fields,
+    pub(super) columns: ResultColumns,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
     pub(super) window: Arc<Window>,
@@ -137,7 +135,7 @@ impl Launch {
                     clock,
                     limits,
                     methods: defaults.methods.clone(),
-                    kept: sink.wants_results().then_some(self.kept),
+                    columns: sink.wants_results().then_some(self.columns),
                     rows: rows.clone(),
                     outcomes: outcome_sender,
                     phase,

@@ -25,7 +25,7 @@ use crate::model::options::SourceOptions;
 /// option that does not fit the form.
 pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     let form = Form::of(&options.input)?;
-    if !keep::names(options)?.is_empty() && !form.has_columns() {
+    if !keep::names(options).is_empty() && !form.has_columns() {
         let name = &options.input;
         return Err(JobError::input(message!(
             "{name}: there are no columns to keep in a list of URLs: ",
@@ -52,7 +52,7 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
 
 /// The source of an input that is open, from its beginning. `None`: it is no file.
 fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
-    let (keep, head) = (keep::names(options)?, options.head);
+    let (keep, head) = (keep::names(options), options.head);
     let Some(opened) = opened else {
         return Ok(if Form::of(&options.input)? == Form::Stdin {
             Batches::boxed(Text::live("standard input", std::io::stdin()), head, None)

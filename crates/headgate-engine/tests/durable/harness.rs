@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::{Fields, SchemaRef};
 use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
+use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::columns::schema::schema;
 use headgate_engine::job::MonotonicClock;
 use headgate_engine::job::storage::Storage;
@@ -127,7 +128,7 @@ impl Bench {
 
     pub fn batch(&self, rows: &[u64]) -> OutcomeBatch {
         let schedule = Schedule::new(1, self.options.request.fail_on.clone());
-        let mut builder = OutcomeBuilder::new(&Fields::empty(), MemoryBudget::new(0)).unwrap();
+        let mut builder = OutcomeBuilder::new(&ResultColumns::default(), MemoryBudget::new(0)).unwrap();
         for row in rows {
             let outcome = outcome(*row, self.edition);
             let failed = schedule.ended(AttemptEnd::of(outcome.as_ref())) == Verdict::Failed;
