@@ -15,6 +15,7 @@ use super::kept::{KeptCodec, KeptRows};
 use super::repeated::RepeatedText;
 use super::result::ResultColumns;
 use super::room::{BATCH_ROWS, take_bytes, take_numbers};
+use super::saved::SavedBuilder;
 use super::schema::own_fields;
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::outcome::{AnswerRef, Body, Outcome, OutcomeRef};
@@ -73,6 +74,8 @@ struct Columns {
     ttfb_us: Int64Builder,
     http_version: RepeatedText,
     remote_addr: RepeatedText,
+    /// `None`: bodies are not saved.
+    saved: Option<Box<SavedBuilder>>,
     kept: KeptRows,
 }
 
@@ -101,6 +104,7 @@ impl Columns {
             ttfb_us: Int64Builder::new(),
             http_version: RepeatedText::default(),
             remote_addr: RepeatedText::default(),
+            saved: columns.saved.then(Box::default),
             kept: KeptRows::default(),
         }
     }
@@ -129,6 +133,9 @@ impl Columns {
         self.started_at.append_value(outcome.started_at_us);
         self.elapsed_us.append_value(outcome.elapsed_us as i64);
         self.remote_addr.push(outcome.remote_addr);
+        if let Some(saved) = &mut self.saved {
+            saved.push(outcome.answer.and_then(|answer| answer.saved));
+        }
         if let Some(AnswerRef { status, ttfb_us, version, .. }) = outcome.answer {
             self.status.append_value(status as i16);
             self.ttfb_us.append_value(ttfb_us as i64);
@@ -263,6 +270,9 @@ impl OutcomeBuilder {
         let mut arrays = self.columns.take(self.large_body.take())?;
         for index in self.omitted.iter().rev() {
             arrays.remove(*index);
+        }
+        if let Some(saved) = &mut self.columns.saved {
+            arrays.extend(saved.take());
         }
         if let Some(codec) = &self.kept_codec {
             arrays.extend(codec.decode(kept.iter())?);

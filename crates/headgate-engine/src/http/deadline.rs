@@ -22,6 +22,8 @@ pub enum OwnWait {
     Memory,
     /// A thread to decode it.
     Decoder,
+    /// What is saved to be written.
+    Disk,
 }
 
 /// A lane's timer.
@@ -35,7 +37,7 @@ pub struct Deadline {
     /// When the timer will wake the lane; `None`: it will not.
     wakes_at: Option<Instant>,
     /// By how much it was moved on for what was not the server's fault.
-    excused: [Duration; 2],
+    excused: [Duration; 3],
     sleep: Pin<Box<Sleep>>,
 }
 
@@ -46,7 +48,7 @@ impl Deadline {
             option: OptionName::TimeoutS,
             limit: None,
             wakes_at: None,
-            excused: [Duration::ZERO; 2],
+            excused: [Duration::ZERO; 3],
             sleep: Box::pin(tokio::time::sleep_until(at.into())),
         }
     }

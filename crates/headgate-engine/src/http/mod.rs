@@ -21,5 +21,6 @@ pub mod redirect;
 pub mod reply;
 pub mod request;
 pub mod robots;
+pub mod save;
 pub mod site;
 pub mod target;

@@ -51,6 +51,8 @@ error_kinds! {
     Proxy = "proxy": "the proxy could not be reached, or refused to connect to the host",
     TooManyRedirects = "too_many_redirects": "there were more redirects than are followed, or they led in a circle",
     Blocked = "blocked": "the host's robots.txt asks for it not to be fetched: nothing was sent",
+    ChecksumMismatch = "checksum_mismatch": "the body does not have the checksum that the row says",
+    DuplicateName = "duplicate_name": "the body can't be saved: another row has the name of its file, or the file was there before",
     Cancelled = "cancelled": "it was cancelled before it had an answer",
 }
 

@@ -136,7 +136,9 @@ fn is_reserved(component: &str) -> bool {
         let number = stem.strip_prefix(*device).map(|number| number.chars().collect::<Vec<_>>());
         number.is_some_and(|number| matches!(number[..], ['0'..='9' | '¹' | '²' | '³']))
     };
-    matches!(component, "." | "..") || DEVICES.contains(&&*stem) || NUMBERED_DEVICES.iter().any(|name| is_numbered(&name))
+    matches!(component, "." | "..")
+        || DEVICES.contains(&&*stem)
+        || NUMBERED_DEVICES.iter().any(|name| is_numbered(&name))
 }
 
 fn is_of_jobs(component: &str) -> bool {

@@ -19,6 +19,7 @@ pub mod outcome;
 pub mod random;
 pub mod reason;
 pub mod row;
+pub mod saved;
 pub mod source_size;
 pub mod status_set;
 pub mod trail;

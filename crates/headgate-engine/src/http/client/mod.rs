@@ -32,6 +32,7 @@ use crate::http::h2::exchange::{NoAnswer, Sending};
 use crate::http::h2::request::Translator;
 use crate::http::pool::{Lease, Pool, Route};
 use crate::http::reply::{NoReply, Reply};
+use crate::http::save::saving::Saving;
 use crate::http::site::Site;
 use crate::model::error::Failure;
 use crate::schedule::hosts::Speaks;
@@ -134,7 +135,7 @@ impl Client {
             if site.route.is_http2() {
                 if self.hold_stream(&site.route, lane) {
                     let (request, body) = self.translate(wire, body.clone(), &site.route)?;
-                    return Ok(self.exchange(Box::new((site.clone(), request, body)), means, lane).await);
+                    return Ok(self.exchange(Box::new((site.clone(), request, body)), None, means, lane).await);
                 }
             } else {
                 let sent = poll_fn(|cx| {
@@ -205,12 +206,13 @@ impl Client {
     pub async fn exchange(
         &self,
         sent: Box<(Rc<Site>, Request<()>, Bytes)>,
+        saving: Option<Box<Saving>>,
         means: &Means<'_>,
         lane: &mut LaneState,
     ) -> Result<(Reply, Arc<str>), NoReply> {
         let stream = lane.stream.take().ok_or_else(NoReply::unsent)?;
         let (site, request, body) = *sent;
-        let sending = Sending::begin(&stream, request, body);
+        let sending = Sending::begin(&stream, request, body, saving);
         let reply = match sending {
             Ok(sending) => sending.finish(&stream, means, &mut lane.deadline).await,
             Err(none) => Err(none),
