@@ -30,6 +30,7 @@ mod pattern;
 pub mod peek;
 mod records;
 mod refusal;
+mod save_to;
 pub mod selected;
 mod stored;
 pub mod template;

@@ -52,23 +52,23 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
 
 /// The source of an input that is open, from its beginning. `None`: it is no file.
 fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
-    let (keep, head) = (keep::names(options), options.head);
+    let keep = keep::names(options);
     let Some(opened) = opened else {
         return Ok(if Form::of(&options.input)? == Form::Stdin {
-            Batches::boxed(Text::live("standard input", std::io::stdin()), head, None)
+            Batches::boxed(Text::live("standard input", std::io::stdin()), options, None)?
         } else {
-            Batches::boxed(Pattern::parse(&options.input)?, head, Some(again(options, None)))
+            Batches::boxed(Pattern::parse(&options.input)?, options, Some(again(options, None)))?
         });
     };
     let again = opened.ends().is_some().then(|| again(options, Some(opened.clone())));
     Ok(match opened.form {
         Form::Delimited(delimiter, _) => {
             let input = Input::open(opened)?;
-            Batches::boxed(Delimited::new(input, options, &keep, delimiter)?, head, again)
+            Batches::boxed(Delimited::new(input, options, &keep, delimiter)?, options, again)?
         }
-        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &keep)?, head, again),
-        Form::Parquet => Batches::boxed(Parquet::open(opened, options, &keep)?, head, again),
-        Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), head, again),
+        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &keep)?, options, again)?,
+        Form::Parquet => Batches::boxed(Parquet::open(opened, options, &keep)?, options, again)?,
+        Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), options, again)?,
     })
 }
 
