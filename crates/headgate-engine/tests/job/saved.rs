@@ -278,7 +278,7 @@ fn a_disk_that_cannot_be_written_to_ends_the_job_and_no_row_is_lost() {
     assert!(job.wait(crate::harness::PATIENCE));
     if let Some(failure) = job.summary().failure {
         assert!(failure.message.to_string().contains("b-7: is a directory"), "{failure:?}");
-        assert_eq!(None, rig.run().1.failure);
+        assert!(rig.run().1.failure.is_none());
     }
     let rows = rig.results();
     assert_eq!(20, check(&rig, &rows).len());
