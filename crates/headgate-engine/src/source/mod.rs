@@ -33,10 +33,12 @@ mod pattern;
 pub mod peek;
 mod records;
 mod refusal;
+mod save_to;
 pub mod selected;
 mod several;
 mod stored;
 mod surveyed;
+pub mod template;
 mod text;
 mod whole_lines;
 

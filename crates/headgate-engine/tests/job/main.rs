@@ -30,6 +30,7 @@ mod requests;
 mod responses;
 mod robots;
 mod rows;
+mod saved;
 mod scripted;
 mod slow_output;
 mod stopping;
