@@ -31,6 +31,7 @@ mod responses;
 mod robots;
 mod rows;
 mod scripted;
+mod selected;
 mod slow_output;
 mod stopping;
 mod tls;
