@@ -14,9 +14,9 @@ use bytes::Bytes;
 use http::Method;
 use tokio::time::sleep_until;
 
+use crate::columns::select::NO_BODY;
 use crate::engine::conclude::{Ended, Finished};
 use crate::engine::lanes::{PlaceIndex, Span};
-use crate::engine::select::NO_BODY;
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, Translated};
 use crate::http::deadline::OwnWait;

@@ -32,6 +32,7 @@ mod robots;
 mod rows;
 mod saved;
 mod scripted;
+mod selected;
 mod slow_output;
 mod stopping;
 mod tls;
