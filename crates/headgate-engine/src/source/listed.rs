@@ -1,8 +1,8 @@
 //! Which files an input is: those that are named, those of a directory, and those that a pattern matches.
 //!
 //! Their order does not depend on the file system: as they were named, and within a directory or a pattern by their paths,
-//! compared byte by byte, directory after directory. What begins with `_` or `.` is none of the data, as Spark, Hive and DuckDB
-//! have it (`_SUCCESS`, `.part-0.parquet.crc`, our own `_headgate`), unless the pattern says so.
+//! compared byte by byte, directory after directory. What begins with `_` or `.` is none of the data, as other readers of
+//! such directories have it (`_SUCCESS`, `.part-0.parquet.crc`, our own `_headgate`), unless the pattern says so.
 
 use std::ffi::OsStr;
 use std::fs;
