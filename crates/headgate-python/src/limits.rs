@@ -68,12 +68,15 @@ impl Asked<'_, '_> {
         let (mut rate, mut column, mut of) = (None, None, None);
         self.read_parsed(OptionName::RateCost, &mut rate)?;
         self.read_as(OptionName::CostColumn, &mut column, |name: Option<String>| Ok(name.map(CostOf::Column)))?;
+        let mut cost_from: Option<String> = None;
+        self.read(OptionName::CostFrom, &mut cost_from)?;
+        let until_answered = cost_from.map(|_| CostOf::Row);
         self.read_as(OptionName::CostOf, &mut of, |what: Option<String>| match what.as_deref() {
             None => Ok(None),
             Some("body-bytes") => Ok(Some(CostOf::BodyBytes)),
             Some(other) => Err(wrong(OptionName::CostOf, &format!("must be body-bytes, not '{other}'"))),
         })
-        .map(|()| rate.zip(of.or(column)).map(|(rate, of)| CostLimit { rate, of }))
+        .map(|()| rate.zip(of.or(column).or(until_answered)).map(|(rate, of)| CostLimit { rate, of }))
     }
 
     fn read_parsed<T: FromStr<Err = String>>(&self, option: OptionName, place: &mut Option<T>) -> PyResult<()> {

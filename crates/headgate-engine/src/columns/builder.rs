@@ -6,15 +6,17 @@ use std::sync::Arc;
 use arrow_array::builder::{BinaryBuilder, Int16Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
 use arrow_array::{ArrayRef, BinaryArray, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, OffsetBuffer};
-use arrow_schema::{ArrowError, Fields, SchemaRef};
+use arrow_schema::{ArrowError, SchemaRef};
 use http::Version;
 
 use super::headers::HeadersBuilder;
 use super::hops::HopsBuilder;
 use super::kept::{KeptCodec, KeptRows};
 use super::repeated::RepeatedText;
+use super::result::ResultColumns;
 use super::room::{BATCH_ROWS, take_bytes, take_numbers};
-use super::schema::schema;
+use super::schema::own_fields;
+use super::selected::SelectedColumns;
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::outcome::{AnswerRef, Body, Outcome, OutcomeRef};
 use crate::model::url_user::without_user;
@@ -35,6 +37,8 @@ pub struct OutcomeBatch {
 /// Gathers outcomes into an [`OutcomeBatch`]. One for each worker.
 pub struct OutcomeBuilder {
     schema: SchemaRef,
+    /// Which of the own columns are left out.
+    omitted: Vec<usize>,
     kept_codec: Option<KeptCodec>,
     columns: Columns,
     rows: usize,
@@ -48,6 +52,8 @@ pub struct OutcomeBuilder {
 }
 
 struct Columns {
+    has_headers: bool,
+    has_body: bool,
     row: Int64Builder,
     url: StringBuilder,
     method: RepeatedText,
@@ -68,12 +74,15 @@ struct Columns {
     ttfb_us: Int64Builder,
     http_version: RepeatedText,
     remote_addr: RepeatedText,
+    selected: Option<SelectedColumns>,
     kept: KeptRows,
 }
 
 impl Columns {
-    fn new() -> Self {
+    fn new(columns: &ResultColumns) -> Self {
         Self {
+            has_headers: columns.has("headers"),
+            has_body: columns.has("body"),
             row: Int64Builder::new(),
             url: StringBuilder::new(),
             method: RepeatedText::default(),
@@ -94,6 +103,7 @@ impl Columns {
             ttfb_us: Int64Builder::new(),
             http_version: RepeatedText::default(),
             remote_addr: RepeatedText::default(),
+            selected: columns.selection.as_ref().map(|selection| SelectedColumns::new(&selection.fields())),
             kept: KeptRows::default(),
         }
     }
@@ -110,14 +120,21 @@ impl Columns {
         let trail = outcome.row.trail();
         self.final_url.push(trail.map(|trail| without_user(&trail.url)).as_deref());
         self.redirects.push(outcome.row.hops());
-        self.headers.push(outcome.answer.map(|answer| answer.headers));
-        self.body.append_option(outcome.answer.and_then(|answer| answer.body));
+        if self.has_headers {
+            self.headers.push(outcome.answer.map(|answer| answer.headers));
+        }
+        if self.has_body {
+            self.body.append_option(outcome.answer.and_then(|answer| answer.body));
+        }
         self.body_bytes.append_value(outcome.answer.map_or(0, |answer| answer.body_bytes as i64));
         self.body_encoding.push(outcome.answer.and_then(|answer| answer.body_encoding));
         self.body_truncated.append(outcome.answer.is_some_and(|answer| answer.body_truncated));
         self.started_at.append_value(outcome.started_at_us);
         self.elapsed_us.append_value(outcome.elapsed_us as i64);
         self.remote_addr.push(outcome.remote_addr);
+        if let Some(selected) = &mut self.selected {
+            selected.push(outcome.selected);
+        }
         if let Some(AnswerRef { status, ttfb_us, version, .. }) = outcome.answer {
             self.status.append_value(status as i16);
             self.ttfb_us.append_value(ttfb_us as i64);
@@ -171,11 +188,15 @@ fn only_value(mut value: Vec<u8>) -> Result<BinaryArray, ArrowError> {
 impl OutcomeBuilder {
     /// # Errors
     /// A kept field has a type that can't be carried.
-    pub fn new(kept: &Fields, memory: MemoryBudget) -> Result<Self, ArrowError> {
+    pub fn new(columns: &ResultColumns, memory: MemoryBudget) -> Result<Self, ArrowError> {
+        let kept = &columns.kept;
+        let own = own_fields();
+        let is_omitted = |index: &usize| !columns.has(own[*index].name());
         Ok(Self {
-            schema: schema(kept),
+            schema: columns.schema(),
+            omitted: (0..own.len()).filter(is_omitted).collect(),
             kept_codec: if kept.is_empty() { None } else { Some(KeptCodec::new(kept)?) },
-            columns: Columns::new(),
+            columns: Columns::new(columns),
             rows: 0,
             bytes: 0,
             large_body: None,
@@ -246,6 +267,12 @@ impl OutcomeBuilder {
         let failed = mem::take(&mut self.failed);
         let kept = mem::take(&mut self.columns.kept);
         let mut arrays = self.columns.take(self.large_body.take())?;
+        for index in self.omitted.iter().rev() {
+            arrays.remove(*index);
+        }
+        if let Some(selected) = &mut self.columns.selected {
+            arrays.extend(selected.take());
+        }
         if let Some(codec) = &self.kept_codec {
             arrays.extend(codec.decode(kept.iter())?);
         }

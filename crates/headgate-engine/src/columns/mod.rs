@@ -5,7 +5,10 @@ mod headers;
 mod hops;
 pub mod kept;
 mod repeated;
+pub mod result;
 mod room;
 pub mod schema;
+pub mod select;
+mod selected;
 #[cfg(test)]
 mod tests;

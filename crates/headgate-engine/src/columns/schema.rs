@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 
-use super::kept::hydrated;
+use super::result::ResultColumns;
 
 pub(super) fn header_fields() -> Fields {
     Fields::from(vec![Field::new("name", DataType::Utf8, false), Field::new("value", DataType::Binary, false)])
@@ -36,10 +36,13 @@ pub(crate) fn as_begun(columns: &SchemaRef, begun: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Fields>()))
 }
 
-/// The columns of a result, the kept ones last.
-pub fn schema(kept: &Fields) -> SchemaRef {
-    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-    let mut fields = vec![
+pub(crate) fn utc() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+}
+
+/// Those that every result has, unless they are left out.
+pub(super) fn own_fields() -> Vec<FieldRef> {
+    vec![
         Arc::new(Field::new("row", DataType::Int64, false)),
         Arc::new(Field::new("url", DataType::Utf8, false)),
         Arc::new(Field::new("method", DataType::Utf8, false)),
@@ -55,25 +58,28 @@ pub fn schema(kept: &Fields) -> SchemaRef {
         Arc::new(Field::new("body_bytes", DataType::Int64, false)),
         Arc::new(Field::new("body_encoding", DataType::Utf8, true)),
         Arc::new(Field::new("body_truncated", DataType::Boolean, false)),
-        Arc::new(Field::new("started_at", utc, false)),
+        Arc::new(Field::new("started_at", utc(), false)),
         Arc::new(Field::new("elapsed_us", DataType::Int64, false)),
         Arc::new(Field::new("ttfb_us", DataType::Int64, true)),
         Arc::new(Field::new("http_version", DataType::Utf8, true)),
         Arc::new(Field::new("remote_addr", DataType::Utf8, true)),
-    ];
-    fields.extend(hydrated(kept).iter().cloned());
-    Arc::new(Schema::new(fields))
+    ]
 }
 
-/// A kept column beside a result column of the same name would make files that no reader takes.
+/// The columns of a result of which nothing else is asked than to keep these of the input.
+pub fn schema(kept: &Fields) -> SchemaRef {
+    ResultColumns::of_kept(kept.clone()).schema()
+}
+
+/// Two columns of the same name would make files that no reader takes.
 ///
 /// # Errors
 /// Which column can't be kept, for a person.
-pub(crate) fn check_names(with_kept: &Schema) -> Result<(), String> {
+pub(crate) fn check_names(columns: &Schema) -> Result<(), String> {
     let mut names = HashSet::new();
-    let Some(twice) = with_kept.fields().iter().find(|field| !names.insert(field.name())) else { return Ok(()) };
-    let own = schema(&Fields::empty());
-    let taken: Vec<&str> = own.fields().iter().map(|field| field.name().as_str()).collect();
+    let Some(twice) = columns.fields().iter().find(|field| !names.insert(field.name())) else { return Ok(()) };
+    let own = own_fields();
+    let taken: Vec<&str> = own.iter().map(|field| field.name().as_str()).collect();
     Err(format!(
         "the column {:?} can't be kept: the result has one of its own by that name (taken are {})",
         twice.name(),

@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use super::builder::{BATCH_BYTES, OutcomeBatch, OutcomeBuilder};
 use super::kept::KeptCodec;
+use super::result::ResultColumns;
 use super::schema::schema;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
@@ -76,6 +77,7 @@ fn outcome(ordinal: u64, chosen: &Chosen, codec: &KeptCodec) -> Outcome {
         elapsed_us: chosen.number as u64 + 1,
         remote_addr: (chosen.number % 4 > 0).then(|| format!("127.0.0.{}:80", chosen.number % 3).into()),
         answer,
+        selected: None,
         failure: chosen.failure.clone().map(|message| Failure::new(ErrorKind::Timeout, message)),
     }
 }
@@ -150,7 +152,7 @@ proptest! {
     #[test]
     fn a_batch_holds_what_was_pushed_whatever_was_in_the_one_before(batches in vec(vec(chosen(), 1..40), 1..4)) {
         let codec = KeptCodec::new(&kept_fields()).expect("a number");
-        let mut builder = OutcomeBuilder::new(&kept_fields(), MemoryBudget::new(0)).expect("a number");
+        let mut builder = OutcomeBuilder::new(&ResultColumns::of_kept(kept_fields()), MemoryBudget::new(0)).expect("a number");
         for batch in &batches {
             let mut rows = Vec::new();
             for (ordinal, chosen) in (0..).zip(batch) {
@@ -171,7 +173,7 @@ fn with_body(ordinal: u64, bytes: Vec<u8>) -> Outcome {
 }
 
 fn plain_builder() -> OutcomeBuilder {
-    OutcomeBuilder::new(&Fields::empty(), MemoryBudget::new(0)).expect("nothing is kept")
+    OutcomeBuilder::new(&ResultColumns::default(), MemoryBudget::new(0)).expect("nothing is kept")
 }
 
 #[test]

@@ -6,28 +6,34 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::Method;
 use tokio::time::sleep_until;
 
 use crate::engine::conclude::{Ended, Finished};
 use crate::engine::lanes::{PlaceIndex, Span};
+use crate::engine::select::NO_BODY;
 use crate::engine::share::Share;
-use crate::http::client::LaneState;
+use crate::http::client::{LaneState, Translated};
+use crate::http::deadline::OwnWait;
 use crate::http::h1::exchange::{Exchange, Means};
 use crate::http::h1::head::header_room;
 use crate::http::h1::response::{Wanted, WholeAnswer, whole};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::keeping::May;
 use crate::http::method;
+use crate::http::sent_body::{Rest, end_head};
 use crate::http::site::Site;
+use crate::http::upload::Upload;
 use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{AnswerRef, OutcomeRef};
-use crate::model::row::Row;
+use crate::model::row::{BodyPiece, Row};
+use crate::model::selected::Selected;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
@@ -39,7 +45,9 @@ enum Detour {
     /// It takes more than one write or one read.
     Exchange(Box<Exchange>),
     /// It goes over the stream of HTTP/2 that the lane holds.
-    Http2(Box<(Rc<Site>, Request<()>, Bytes)>),
+    Http2(Box<Translated>),
+    /// Some of its body is in files that were not looked at yet.
+    Files(Arc<[BodyPiece]>),
     /// No request can be made of the row.
     Invalid(Failure),
     /// A rate lets it be sent then.
@@ -63,9 +71,13 @@ impl Share {
         state.deadline.set(started + time, option);
         let mut on_new_connection = false;
         let mut may_send = !self.shared.gate.counts_sends();
+        // Of this sending of the request: the next one looks at its files again.
+        let mut files = None;
         state.begin();
         loop {
-            let begin = poll_fn(|cx| Poll::Ready(self.begin(place, started, on_new_connection, may_send, state, cx)));
+            let begin = poll_fn(|cx| {
+                Poll::Ready(self.begin(place, started, on_new_connection, may_send, (state, &mut files), cx))
+            });
             let ended = match begin.await {
                 Ok(()) => {
                     // Connecting takes its time, in which the timer may have fired.
@@ -83,6 +95,20 @@ impl Share {
                 Err(Detour::Http2(sent)) => Box::pin(self.finish_http2(place, started, state, sent)).await,
                 Err(Detour::Invalid(failure)) => {
                     return Box::pin(self.end_unanswered(place, started, None, failure)).await;
+                }
+                Err(Detour::Files(pieces)) => {
+                    match Box::pin(self.look_at_files(pieces, state)).await {
+                        Ok(found) => files = Some(found),
+                        Err(failure) => {
+                            self.count_own_waits(state);
+                            return Box::pin(self.end_unanswered(place, started, None, failure)).await;
+                        }
+                    }
+                    if self.is_given_back(place) {
+                        state.leave_stream();
+                        return false;
+                    }
+                    continue;
                 }
                 Err(Detour::Unproven(until)) => {
                     Box::pin(sleep_until(until.into())).await;
@@ -142,13 +168,21 @@ impl Share {
         started: Instant,
         on_new_connection: bool,
         may_send: bool,
-        state: &mut LaneState,
+        (state, files): (&mut LaneState, &mut Option<Box<Upload>>),
         cx: &mut Context<'_>,
     ) -> Result<(), Detour> {
         let mut wire = self.client.scratch.write.borrow_mut();
-        let (site, body) = self.write(place, started, &mut wire).map_err(Detour::Invalid)?;
+        let (site, rest) = self.write(place, started, &mut wire).map_err(Detour::Invalid)?;
+        let body = match rest {
+            Rest::Bytes(body) => body,
+            Rest::Files(pieces) => {
+                let Some(found) = files else { return Err(Detour::Files(pieces)) };
+                end_head(found.length(), &mut wire);
+                Bytes::new()
+            }
+        };
         if site.route.is_http2() {
-            return Err(self.begin_http2(place, may_send, state, site, (&wire, body)));
+            return Err(self.begin_http2(place, may_send, (state, files), site, (&wire, body)));
         }
         if !on_new_connection {
             self.client.reuse(&site.route, state, cx);
@@ -165,7 +199,7 @@ impl Share {
         {
             return Err(Detour::Held(until));
         }
-        let sent = state.send(&wire, body, cx);
+        let sent = state.send(&wire, body, files, cx);
         if let Some(outgoing) = &sent {
             state.expect_answer(outgoing, &self.shared.limits.response.patience);
         }
@@ -181,7 +215,7 @@ impl Share {
         &self,
         place: PlaceIndex,
         may_send: bool,
-        state: &mut LaneState,
+        (state, files): (&mut LaneState, &mut Option<Box<Upload>>),
         site: Rc<Site>,
         (wire, body): (&[u8], Bytes),
     ) -> Detour {
@@ -191,10 +225,18 @@ impl Share {
         if !may_send && let Some(until) = self.send_at(place, Instant::now()) {
             return Detour::Held(until);
         }
-        match self.client.translate(wire, body, &site.route) {
-            Ok((request, body)) => Detour::Http2(Box::new((site, request, body))),
+        match self.client.translate(wire, body, &site) {
+            Ok(sent) => Detour::Http2(Box::new(Translated { files: files.take(), ..sent })),
             Err(failure) => Detour::Invalid(failure),
         }
+    }
+
+    /// Looks at the files of a body; that we wait for them is not the server's fault.
+    async fn look_at_files(&self, pieces: Arc<[BodyPiece]>, state: &mut LaneState) -> Result<Box<Upload>, Failure> {
+        let begun = Instant::now();
+        let found = Upload::begin(pieces, self.shared.limits.response.memory.clone()).await;
+        state.deadline.excuse(OwnWait::Files, begun.elapsed());
+        found
     }
 
     pub(super) fn write(
@@ -202,7 +244,7 @@ impl Share {
         place: PlaceIndex,
         started: Instant,
         wire: &mut Vec<u8>,
-    ) -> Result<(Rc<Site>, Bytes), Failure> {
+    ) -> Result<(Rc<Site>, Rest), Failure> {
         self.lanes.begin(place, started, |row| self.preparer.borrow_mut().write(row, wire))
     }
 
@@ -245,13 +287,20 @@ impl Share {
             return Poll::Ready(Err(Detour::Exchange(exchange)));
         };
         let head = &answer.head;
-        let end = AttemptEnd::answered(head.status);
+        let selected =
+            self.select(place, head.status, HeadersRef::Parsed(head.headers), answer.body.ok_or(NO_BODY), ended);
+        let end = match selected.as_ref().and_then(|selected| selected.failure.as_ref()) {
+            None => AttemptEnd::answered(head.status),
+            Some(failure) => AttemptEnd::failed(Some(head.status), failure),
+        };
         if self.is_asked_again(place, started, end, Some(HeadersRef::Parsed(head.headers)), ended) {
             state.end_exchange(head.keep_alive, ended);
             return Poll::Ready(Ok(false));
         }
-        self.gathered.draw(&self.allowance, length as u64);
-        let is_full = self.record_answer(&self.lanes.take(place), &answer, (started, ended), state.remote_addr());
+        let omitted = if self.shared.omits_bodies { answer.body.map_or(0, <[u8]>::len) } else { 0 };
+        self.gathered.draw(&self.allowance, (length - omitted) as u64);
+        let row = self.lanes.take(place);
+        let is_full = self.record_answer(&row, &answer, selected.as_ref(), (started, ended), state.remote_addr());
         state.end_exchange(answer.head.keep_alive, ended);
         Poll::Ready(Ok(is_full))
     }
@@ -260,6 +309,7 @@ impl Share {
         &self,
         row: &Row,
         answer: &WholeAnswer<'_>,
+        selected: Option<&Selected>,
         (started, ended): (Instant, Instant),
         remote_addr: &str,
     ) -> bool {
@@ -271,7 +321,7 @@ impl Share {
             version: head.version,
             headers: HeadersRef::Parsed(head.headers),
             ttfb_us: elapsed_us,
-            body: *body,
+            body: body.filter(|_| !self.shared.omits_bodies),
             body_encoding: None,
             body_truncated: false,
             body_bytes: body.map_or(0, <[u8]>::len) as u64,
@@ -284,7 +334,8 @@ impl Share {
             elapsed_us,
             remote_addr: Some(remote_addr),
             answer: Some(answer),
-            failure: None,
+            selected,
+            failure: selected.and_then(|selected| selected.failure.as_ref()),
         })
     }
 

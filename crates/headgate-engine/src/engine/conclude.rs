@@ -4,12 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
-use http::Request;
-
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
-use crate::http::client::LaneState;
+use crate::http::client::{LaneState, Translated};
 use crate::http::deadline::OwnWait;
 use crate::http::h1::exchange::Exchange;
 use crate::http::reply::{NoReply, Reply};
@@ -18,6 +15,7 @@ use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{Answer, Outcome, OutcomeRef};
 use crate::model::row::Row;
+use crate::model::selected::Selected;
 use crate::model::trail::Trail;
 use crate::schedule::Verdict;
 use crate::schedule::retry::AttemptEnd;
@@ -76,10 +74,10 @@ impl Share {
         place: PlaceIndex,
         started: Instant,
         state: &mut LaneState,
-        sent: Box<(Rc<Site>, Request<()>, Bytes)>,
+        sent: Box<Translated>,
     ) -> Finished {
         let remote_addr = state.connected_to();
-        let site = sent.0.clone();
+        let site = sent.site.clone();
         let finished = self.client.exchange(sent, &self.means(), state).await;
         let may_repeat = finished.as_ref().err().is_some_and(|none| state.may_be_sent_again(none, &site.route));
         let used = Used { remote_addr, is_new: false, may_repeat };
@@ -99,6 +97,8 @@ impl Share {
             Ok((mut reply, remote_addr)) => {
                 let status = Some(reply.head.status);
                 let trail = self.led_on(place, &mut reply);
+                let selects = trail.is_none() && self.shared.selection.is_some();
+                let selected = selects.then(|| self.select_from(place, &mut reply, Instant::now())).flatten();
                 let end = match &reply.failure {
                     None => AttemptEnd { status, error: None, is_lasting: false },
                     Some(failure) => AttemptEnd::failed(status, failure),
@@ -112,7 +112,7 @@ impl Share {
                 if let Some(trail) = trail {
                     return if self.goes_on_here(place, trail, span) { Finished::Elsewhere } else { Finished::Later };
                 }
-                let outcome = self.answered(self.lanes.take(place), span, reply, remote_addr);
+                let outcome = self.answered(self.lanes.take(place), span, reply, selected, remote_addr);
                 self.record_in_turn(outcome).await
             }
             Err(none) => {
@@ -177,10 +177,17 @@ impl Share {
     /// Of an attempt that ends now. What we have waited for ourselves is no part of how long the server took.
     pub(super) fn span(&self, started: Instant, state: &mut LaneState) -> Span {
         let excused = state.deadline.excused();
-        for (wait, own) in [(Wait::Memory, OwnWait::Memory), (Wait::Decoder, OwnWait::Decoder)] {
+        self.count_own_waits(state);
+        Span { started, elapsed: started.elapsed().saturating_sub(excused) }
+    }
+
+    /// Counts what was waited for ourselves; the next attempt begins without it.
+    pub(super) fn count_own_waits(&self, state: &mut LaneState) {
+        let (memory, decoder, files) =
+            ((Wait::Memory, OwnWait::Memory), (Wait::Decoder, OwnWait::Decoder), (Wait::Files, OwnWait::Files));
+        for (wait, own) in [memory, decoder, files] {
             self.count_wait(wait, state.deadline.take_excused(own));
         }
-        Span { started, elapsed: started.elapsed().saturating_sub(excused) }
     }
 
     pub(super) fn count_wait(&self, wait: Wait, time: Duration) {
@@ -201,17 +208,32 @@ impl Share {
     }
 
     /// What of a response arrived, and why its body did not.
-    fn answered(&self, row: Row, span: Span, reply: Reply, remote_addr: Arc<str>) -> Outcome {
+    fn answered(
+        &self,
+        row: Row,
+        span: Span,
+        reply: Reply,
+        selected: Option<Box<Selected>>,
+        remote_addr: Arc<str>,
+    ) -> Outcome {
         let ttfb = reply.first_byte.saturating_duration_since(span.started);
         let ttfb_us = Span { elapsed: ttfb, ..span }.whole(&row).elapsed.as_micros() as u64;
         let span = span.whole(&row);
+        let (mut body, mut memory) = (reply.body, reply.memory);
+        if self.shared.omits_bodies
+            && let Some(mut body) = body.take()
+        {
+            // What was taken from it stays, and there is seldom more of that.
+            body.reservation.shrink_to(selected.as_ref().map_or(0, |selected| selected.bytes() as u64));
+            memory.absorb(body.reservation);
+        }
         let answer = Answer {
             status: reply.head.status,
             version: reply.head.version,
             headers: reply.head.headers,
-            memory: reply.memory,
+            memory,
             ttfb_us,
-            body: reply.body,
+            body,
             body_encoding: reply.body_encoding,
             body_truncated: reply.truncated,
             body_bytes: reply.body_bytes,
@@ -224,6 +246,7 @@ impl Share {
             elapsed_us: span.elapsed.as_micros() as u64,
             remote_addr: Some(remote_addr),
             answer: Some(answer),
+            selected,
             failure: reply.failure,
         }
     }
@@ -242,6 +265,7 @@ impl Share {
             elapsed_us: span.map_or(0, |span| span.elapsed.as_micros() as u64),
             remote_addr,
             answer: None,
+            selected: None,
             failure: Some(failure),
         }
     }

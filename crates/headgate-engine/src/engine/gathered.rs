@@ -5,9 +5,10 @@
 
 use std::cell::RefCell;
 
-use arrow_schema::{ArrowError, Fields};
+use arrow_schema::ArrowError;
 
 use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
+use crate::columns::result::ResultColumns;
 use crate::http::h1::allowance::Allowance;
 use crate::message;
 use crate::model::error::JobError;
@@ -26,16 +27,16 @@ pub(super) struct Gathered {
 pub(super) type NothingIsKept = Option<JobError>;
 
 impl Gathered {
-    /// For results with these columns of the input; `None`: the sink wants no results.
+    /// For results with these columns; `None`: the sink wants no results.
     ///
     /// # Errors
     /// `Input`: a kept column has a type that can't be carried.
     pub(super) fn new(
-        kept: Option<&Fields>,
+        columns: Option<&ResultColumns>,
         memory: MemoryBudget,
         sink: async_channel::Sender<OutcomeBatch>,
     ) -> Result<Self, JobError> {
-        let builder = kept.map(|kept| OutcomeBuilder::new(kept, memory)).transpose();
+        let builder = columns.map(|columns| OutcomeBuilder::new(columns, memory)).transpose();
         let builder = builder.map_err(|error| JobError::input(message!(OptionName::Keep, ": {error}")))?;
         Ok(Self { builder: builder.map(RefCell::new), sink, sending: tokio::sync::Mutex::new(()) })
     }
@@ -144,8 +145,9 @@ mod tests {
     async fn however_many_lanes_end_while_the_sink_is_behind_a_batch_stays_small() {
         const LANES: u64 = 100;
         let (sink, batches) = async_channel::bounded(1);
-        let gathered =
-            Rc::new(Gathered::new(Some(&Fields::empty()), MemoryBudget::new(0), sink).expect("nothing is kept"));
+        let gathered = Rc::new(
+            Gathered::new(Some(&ResultColumns::default()), MemoryBudget::new(0), sink).expect("nothing is kept"),
+        );
         let lane = |gathered: Rc<Gathered>, ordinal| async move {
             // Three sizes: several to a batch, just too large for that, small.
             let outcome = with_body(ordinal, [600_000, BATCH_BYTES, 10][ordinal as usize % 3]);

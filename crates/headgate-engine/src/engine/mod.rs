@@ -13,6 +13,7 @@ mod lanes;
 pub mod machine;
 mod part;
 mod robots;
+mod select;
 mod share;
 pub mod shared;
 pub mod shared_gate;

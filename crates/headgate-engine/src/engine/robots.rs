@@ -124,8 +124,9 @@ impl Share {
                 sleep_until(until.into()).await;
             }
             let mut wire = Vec::new();
-            let (site, body) = preparer.borrow_mut().write(row, &mut wire)?;
-            let finished = self.client.ask(&site, &wire, body, limits, &means, state).await?;
+            // There is no body, in files or else.
+            let (site, _) = preparer.borrow_mut().write(row, &mut wire)?;
+            let finished = self.client.ask(&site, &wire, limits, &means, state).await?;
             sent += 1;
             match finished {
                 Ok((reply, _)) => return Ok(reply),

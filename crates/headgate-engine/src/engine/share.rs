@@ -72,7 +72,7 @@ impl Share {
         part: Part,
     ) -> Result<Self, JobError> {
         let gathered =
-            Gathered::new(shared.kept.as_ref(), shared.limits.response.memory.clone(), shared.outcomes.clone())?;
+            Gathered::new(shared.columns.as_ref(), shared.limits.response.memory.clone(), shared.outcomes.clone())?;
         let allowance = Allowance::new(&shared.limits.response.memory);
         Ok(Self {
             allowance,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow_schema::Fields;
 use tokio::sync::watch;
 
 use crate::columns::builder::OutcomeBatch;
+use crate::columns::result::ResultColumns;
+use crate::columns::select::Selection;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared_gate::SharedGate;
 use crate::engine::shared_give_up::SharedGiveUp;
@@ -42,8 +43,12 @@ pub struct Shared {
     /// What of the run may change: how it is now.
     pub live: watch::Receiver<Arc<Live>>,
     pub failure: Arc<FirstFailure>,
-    /// The columns of the input that are carried into the results; `None`: nobody wants results.
-    pub kept: Option<Fields>,
+    /// What results are made of; `None`: nobody wants any.
+    pub columns: Option<ResultColumns>,
+    /// What is taken from answers, whoever wants results.
+    pub selection: Option<Arc<Selection>>,
+    /// Bodies are no part of results.
+    pub omits_bodies: bool,
     pub gate: Arc<SharedGate>,
     /// What hosts ask robots to leave alone, where that is obeyed.
     pub robots: Option<RobotsTable>,

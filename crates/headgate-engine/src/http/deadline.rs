@@ -22,7 +22,11 @@ pub enum OwnWait {
     Memory,
     /// A thread to decode it.
     Decoder,
+    /// Files that are sent to be read.
+    Files,
 }
+
+const OWN_WAITS: usize = 3;
 
 /// A lane's timer.
 #[derive(Debug)]
@@ -35,7 +39,7 @@ pub struct Deadline {
     /// When the timer will wake the lane; `None`: it will not.
     wakes_at: Option<Instant>,
     /// By how much it was moved on for what was not the server's fault.
-    excused: [Duration; 2],
+    excused: [Duration; OWN_WAITS],
     sleep: Pin<Box<Sleep>>,
 }
 
@@ -46,7 +50,7 @@ impl Deadline {
             option: OptionName::TimeoutS,
             limit: None,
             wakes_at: None,
-            excused: [Duration::ZERO; 2],
+            excused: [Duration::ZERO; OWN_WAITS],
             sleep: Box::pin(tokio::time::sleep_until(at.into())),
         }
     }

@@ -25,7 +25,7 @@ use super::records::{attempts_of, kinds, rows};
 use super::status;
 use super::storage::Storage;
 use super::writer::{JobWriter, MonotonicClock, Standing};
-use crate::columns::schema::schema;
+use crate::columns::result::ResultColumns;
 use crate::http::idempotency_key::KeySalt;
 use crate::message;
 use crate::model::error::{ErrorKind, JobError};
@@ -76,6 +76,7 @@ pub struct OpenRetry {
 pub struct Retry {
     pub job: OpenRetry,
     pub source: Box<dyn Source>,
+    pub columns: ResultColumns,
     pub options: JobOptions,
 }
 
@@ -110,8 +111,8 @@ impl OpenRetry {
             // All rows that are asked again were read then.
             first = Box::new(Compared::new(first, &job.source, then, Beyond::Anything));
         }
-        let kept = first.kept_fields();
-        let schema = manifest.columns(&schema(&kept));
+        let columns = ResultColumns::new(&job.source.input, &job.answer, first.kept_fields())?;
+        let schema = manifest.columns(&columns.schema());
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
         let parts: Vec<_> = results.parts.iter().filter(|part| part.is_failed()).cloned().collect();
@@ -126,7 +127,7 @@ impl OpenRetry {
             schema: schema.clone(),
             rows: matching(errors, &only),
             only,
-            kept,
+            kept: columns.kept.clone(),
             parts: parts.into_iter(),
             input: Selected::new(first, &job.source.name(), Vec::new()),
             stage: Stage::BetweenRounds,
@@ -137,7 +138,7 @@ impl OpenRetry {
         let notes = results.note().map(Message::from).into_iter().chain(left_out).collect();
         let open =
             Self { directory, part_format, schema, standing: results.into(), done_rows, rounds, key_salt, notes };
-        Ok(Retry { job: open, source: Box::new(source), options: job })
+        Ok(Retry { job: open, source: Box::new(source), columns, options: job })
     }
 
     /// What its user should know.

@@ -51,6 +51,7 @@ error_kinds! {
     Proxy = "proxy": "the proxy could not be reached, or refused to connect to the host",
     TooManyRedirects = "too_many_redirects": "there were more redirects than are followed, or they led in a circle",
     Blocked = "blocked": "the host's robots.txt asks for it not to be fetched: nothing was sent",
+    UnexpectedAnswer = "unexpected_answer": "the answer does not have what it must have",
     Cancelled = "cancelled": "it was cancelled before it had an answer",
 }
 

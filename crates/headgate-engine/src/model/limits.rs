@@ -143,6 +143,8 @@ pub enum LimitBy {
 /// What a row costs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CostOf {
+    /// Each row costs 1, until its answer says otherwise.
+    Row,
     /// What this column of the input says; 1 where it says nothing.
     Column(String),
     /// The bytes of its body.

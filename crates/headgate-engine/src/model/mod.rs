@@ -18,6 +18,7 @@ pub mod outcome;
 pub mod random;
 pub mod reason;
 pub mod row;
+pub mod selected;
 pub mod source_size;
 pub mod status_set;
 pub mod trail;

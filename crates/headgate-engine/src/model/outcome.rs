@@ -8,6 +8,7 @@ use crate::model::error::Failure;
 use crate::model::headers::{Headers, HeadersRef};
 use crate::model::memory::Reservation;
 use crate::model::row::Row;
+use crate::model::selected::Selected;
 
 /// What became of one row.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Outcome {
     /// Where the last connection led, if one stood.
     pub remote_addr: Option<Arc<str>>,
     pub answer: Option<Answer>,
+    /// What was taken from the answer, where something is.
+    pub selected: Option<Box<Selected>>,
     pub failure: Option<Failure>,
 }
 
@@ -54,6 +57,7 @@ pub struct OutcomeRef<'a> {
     pub elapsed_us: u64,
     pub remote_addr: Option<&'a str>,
     pub answer: Option<AnswerRef<'a>>,
+    pub selected: Option<&'a Selected>,
     pub failure: Option<&'a Failure>,
 }
 
@@ -93,6 +97,7 @@ impl Outcome {
             elapsed_us: 1,
             remote_addr: Some("127.0.0.1:80".into()),
             answer: Some(answer),
+            selected: None,
             failure: None,
         }
     }
@@ -108,6 +113,7 @@ impl Outcome {
             elapsed_us: self.elapsed_us,
             remote_addr: self.remote_addr.as_deref(),
             answer: self.answer.as_ref().map(Answer::as_ref),
+            selected: self.selected.as_deref(),
             failure: self.failure.as_ref(),
         }
     }
@@ -117,7 +123,7 @@ impl OutcomeRef<'_> {
     /// About the memory that it takes.
     pub fn bytes(&self) -> usize {
         let answer = self.answer.map_or(0, |answer| answer.headers.bytes() + answer.body.map_or(0, <[u8]>::len));
-        self.row.bytes() + answer
+        self.row.bytes() + answer + self.selected.map_or(0, Selected::bytes)
     }
 }
 

@@ -54,8 +54,8 @@ pub struct RowExtra {
     pub defect: Option<Reason>,
     /// Whoever asked for it wants it no more: it fails as `cancelled`.
     pub cancelled: bool,
-    /// What it takes of a limit on costs, where a column says so. `None`: the column has no value, and it takes 1; or there is
-    /// no column.
+    /// What it takes of a limit on costs, where a column says so, or the length of a body with files. `None`: the column has no
+    /// value, and it takes 1; or there is no column, and no such body.
     pub cost: Option<u64>,
     /// What became of it before, if it was asked before.
     pub before: Option<Before>,

@@ -22,7 +22,7 @@ pub use self::masked::{Body, PlannedRequest};
 pub use self::sample::InvalidRow;
 use self::sample::Sample;
 pub use self::size::Size;
-use crate::columns::schema::schema;
+use crate::columns::result::ResultColumns;
 use crate::engine::machine;
 use crate::http::dial::way::Ways;
 use crate::http::idempotency_key::KeySalt;
@@ -113,7 +113,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     asked.inputs().try_for_each(refuse_pipe)?;
     // The first rows alone would hide how many there are.
     let mut source = source::open::open(&SourceOptions { head: None, ..asked.clone() })?;
-    let schema = schema(&source.kept_fields());
+    let schema = ResultColumns::new(&asked.input, &options.answer, source.kept_fields())?.schema();
     let found = match &sink.output {
         Output::Directory(path) if sink.format != Format::None => {
             look(path, options, &schema, source.fingerprint().as_ref())?

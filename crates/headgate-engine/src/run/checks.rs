@@ -1,5 +1,6 @@
 //! What of a job can be refused before anything is opened.
 
+use crate::columns::select::Selection;
 use crate::engine::machine;
 use crate::http::authorization::authorization;
 use crate::http::target;
@@ -13,7 +14,30 @@ const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
 
 pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
     check_run(&options.run)?;
-    check_request(&options.request)
+    check_request(&options.request)?;
+    check_selection(options)
+}
+
+/// Values are taken from bodies that are read, and decoded.
+fn check_selection(options: &JobOptions) -> Result<(), JobError> {
+    let Some(selection) = Selection::new(&options.answer)? else { return Ok(()) };
+    let RequestOptions { no_body, raw, .. } = options.request;
+    let (option, why) = if no_body {
+        (OptionName::NoBody, "are not read")
+    } else if raw {
+        (OptionName::Raw, "are not decoded")
+    } else {
+        return Ok(());
+    };
+    if !selection.asks_for_bodies() {
+        return Ok(());
+    }
+    Err(JobError::usage(message!(
+        OptionName::Select,
+        ": values of bodies can't be selected with ",
+        option.set(true),
+        ", as bodies {why}"
+    )))
 }
 
 pub(super) fn check_run(run: &RunOptions) -> Result<(), JobError> {

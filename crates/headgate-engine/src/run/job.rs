@@ -68,8 +68,8 @@ impl Run {
     /// As [`Run::retry`].
     pub fn retry_with(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         check(&options.job)?;
-        let Retry { job, source, options } = OpenRetry::open(options, storage.clone())?;
-        begin(None, Plan::retrying(job, source), options, storage)
+        let Retry { job, source, columns, options } = OpenRetry::open(options, storage.clone())?;
+        begin(None, Plan::retrying(job, source, columns), options, storage)
     }
 }
 
@@ -93,7 +93,7 @@ fn begin(
     mut options: JobOptions,
     storage: Arc<dyn Storage>,
 ) -> Result<Run, JobError> {
-    let Plan { source, size, kept, done, output } = plan;
+    let Plan { source, size, columns, done, output } = plan;
     let set_before = match &options.sink.output {
         Output::Directory(path) if output.may_be_set() => {
             SetBefore::read(ControlFiles::new(path, storage), &options.run, options.sink.fresh)?
@@ -114,7 +114,7 @@ fn begin(
     let launch = Launch {
         source,
         size,
-        kept,
+        columns,
         done,
         window: Arc::new(output.window(options)),
         input_is_pipe: options.source.input == "-",

@@ -3,8 +3,6 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use arrow_schema::Fields;
-
 use super::again_thread;
 use super::handle::Run;
 use super::job_state::JobState;
@@ -12,6 +10,8 @@ use super::live::{LiveRun, SetBefore};
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
+use super::weighing::Weighing;
+use crate::columns::result::ResultColumns;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared::Shared;
 use crate::engine::shared_gate::{Repeats, SharedGate};
@@ -44,8 +44,7 @@ pub(super) struct Launch {
     /// `None`: there is nothing left to read.
     pub(super) source: Option<Box<dyn Source>>,
     pub(super) size: SourceSize,
-    /// The columns of the input that are carried into the results.
-    pub(super) kept: Fields,
+    pub(super) columns: ResultColumns,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
     pub(super) window: Arc<Window>,
@@ -94,7 +93,9 @@ impl Launch {
 
     fn passing_over(&self, failure: &Arc<FirstFailure>) -> Option<PassingOver> {
         let again = self.source.as_ref().and_then(|source| source.again());
-        again.map(|again| again_thread::passing_over(again, self.run.window, failure.clone()))
+        again.map(|again| {
+            again_thread::passing_over(again, self.run.window, Weighing::new(&self.run.limits), failure.clone())
+        })
     }
 
     fn defaults(&self) -> Result<Defaults, JobError> {
@@ -137,7 +138,9 @@ impl Launch {
                     clock,
                     limits,
                     methods: defaults.methods.clone(),
-                    kept: sink.wants_results().then_some(self.kept),
+                    selection: self.columns.selection.clone(),
+                    omits_bodies: !self.columns.has("body"),
+                    columns: sink.wants_results().then_some(self.columns),
                     rows: rows.clone(),
                     outcomes: outcome_sender,
                     phase,
@@ -166,6 +169,7 @@ impl Launch {
                         size: size.clone(),
                         input_rows: input_rows.clone(),
                         failure: failure.clone(),
+                        weighing: Weighing::new(&self.run.limits),
                         notes: notes.clone(),
                     })?,
                     None => input_rows.set(self.done.watermark()).unwrap_or_default(),

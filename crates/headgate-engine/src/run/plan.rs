@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow_schema::{Fields, SchemaRef};
+use arrow_schema::SchemaRef;
 
 use super::job_state::JobState;
 use super::launch::Begun;
-use crate::columns::schema::schema;
+use crate::columns::result::ResultColumns;
 use crate::http::idempotency_key::KeySalt;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
@@ -29,8 +29,7 @@ pub(super) struct Plan {
     /// `None`: there is nothing left to read.
     pub(super) source: Option<Box<dyn Source>>,
     pub(super) size: SourceSize,
-    /// The columns of the input that are carried into the results.
-    pub(super) kept: Fields,
+    pub(super) columns: ResultColumns,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
     pub(super) output: PlannedOutput,
@@ -48,12 +47,12 @@ impl Plan {
     /// A job whose outcomes pass through to a pipe, or nowhere.
     pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
         let source = Peeked::new(source::open::open(&options.source)?)?;
-        let kept = source.kept_fields();
-        let sink = sink::open::open(&options.sink, &schema(&kept))?;
+        let columns = result_columns(options, &source)?;
+        let sink = sink::open::open(&options.sink, &columns.schema())?;
         Ok(Self {
             size: source.size(),
             source: Some(Box::new(source)),
-            kept,
+            columns,
             done: DoneRows::default(),
             output: PlannedOutput::Passing(sink),
         })
@@ -62,9 +61,9 @@ impl Plan {
     /// A job with a directory that remembers it.
     pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
         let mut source = source::open::open(&options.source)?;
-        let kept = source.kept_fields();
+        let columns = result_columns(options, source.as_ref())?;
         let size = source.size();
-        let schema: SchemaRef = schema(&kept);
+        let schema: SchemaRef = columns.schema();
         let fingerprint = source.fingerprint();
         let mut job = OpenJob::open(path, options, &schema, fingerprint.clone(), size.rows, storage)?;
         let done = job.done_rows().clone();
@@ -92,19 +91,23 @@ impl Plan {
             Some(source)
         };
         let output = PlannedOutput::Durable(Box::new(job));
-        Ok(Self { source, size, kept, done, output })
+        Ok(Self { source, size, columns, done, output })
     }
 
     /// Rows that failed, once more.
-    pub(super) fn retrying(retry: OpenRetry, source: Box<dyn Source>) -> Self {
+    pub(super) fn retrying(retry: OpenRetry, source: Box<dyn Source>, columns: ResultColumns) -> Self {
         Self {
             size: source.size(),
-            kept: source.kept_fields(),
+            columns,
             source: Some(source),
             done: DoneRows::default(),
             output: PlannedOutput::Retry(Box::new(retry)),
         }
     }
+}
+
+fn result_columns(options: &JobOptions, source: &dyn Source) -> Result<ResultColumns, JobError> {
+    ResultColumns::new(&options.source.input, &options.answer, source.kept_fields())
 }
 
 impl PlannedOutput {

@@ -6,6 +6,7 @@ use super::checks::{check_request, check_run};
 use super::handle::Run;
 use super::launch::{Begun, Launch, SINK_TICK};
 use super::live::SetBefore;
+use crate::columns::result::ResultColumns;
 use crate::engine::Engine;
 use crate::http::idempotency_key::KeySalt;
 use crate::job::DoneRows;
@@ -41,7 +42,7 @@ impl Run {
         let asked = Live::new(&run);
         let launch = Launch {
             size: source.size(),
-            kept: source.kept_fields(),
+            columns: ResultColumns::of_kept(source.kept_fields()),
             source: Some(source),
             done: DoneRows::default(),
             window: window.unwrap_or_else(|| Arc::new(Window::new(u64::MAX, 0))),

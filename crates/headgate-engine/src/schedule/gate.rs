@@ -55,10 +55,11 @@ impl Rules {
         let extra = row.extra.as_ref();
         match self.limits.cost.as_ref().map(|cost| &cost.of) {
             None => 0,
+            Some(CostOf::Row) => 1,
             Some(CostOf::Column(_)) => extra.and_then(|extra| extra.cost).unwrap_or(1),
             Some(CostOf::BodyBytes) => {
-                let own = extra.and_then(|extra| extra.body.as_ref());
-                own.map_or(self.body_bytes, |body| body.held_bytes() as u64)
+                let own = extra.and_then(|extra| Some((extra.cost, extra.body.as_ref()?)));
+                own.map_or(self.body_bytes, |(weighed, body)| weighed.unwrap_or(body.held_bytes() as u64))
             }
         }
     }
@@ -332,6 +333,14 @@ impl Gate {
             };
             Failure::new(ErrorKind::Timeout, what).with_option(OptionName::DeadlineS)
         })
+    }
+
+    /// What a row in flight has cost in the end.
+    pub fn has_cost(&mut self, row: &Row, cost: u64, now: Instant) {
+        let taken = self.rules.cost_of(row);
+        if let Some(meter) = &mut self.cost {
+            meter.correct(taken, cost, now);
+        }
     }
 
     /// When a request may be sent that was started before, which is `now` or later: it is reserved. Whoever sends it does so

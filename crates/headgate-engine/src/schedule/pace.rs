@@ -14,6 +14,8 @@ use crate::model::limits::Rate;
 const DEFAULT_BURST: Duration = Duration::from_millis(10);
 /// It is worth while to wait so much longer, if nothing is lost by it: otherwise each of 50,000 a second is a wake-up.
 const WAKE_EVERY: Duration = Duration::from_millis(1);
+/// What one correction adds is paid off after that at the latest, or after the time that the rate is for.
+const MAX_CORRECTION: Duration = Duration::from_mins(1);
 
 /// Times are counted from `epoch` in parts of a nanosecond, as many as the rate has in its time: so none is rounded.
 #[derive(Debug, Clone)]
@@ -77,6 +79,19 @@ impl Meter {
     /// Takes `cost` at this time, which is not before [`Meter::when`] has said.
     pub fn take_at(&mut self, cost: u64, when: Instant) {
         self.paid_off = self.paid_off.max(self.at(when)) + u128::from(cost) * self.one;
+    }
+
+    /// What was taken as `taken` has cost that in the end: the difference is given back, or paid off before anything else is let
+    /// through. What is given back is of no use where all is paid off already. Others say what it has cost, who may be
+    /// wrong: paying it off takes no longer than the time of the rate, or [`MAX_CORRECTION`].
+    pub fn correct(&mut self, taken: u64, cost: u64, now: Instant) {
+        if cost > taken {
+            let most = MAX_CORRECTION.as_nanos().max(self.one) * self.parts;
+            let parts = (u128::from(cost - taken) * self.one).min(most);
+            self.paid_off = self.paid_off.max(self.at(now)) + parts;
+        } else {
+            self.paid_off = self.paid_off.saturating_sub(u128::from(taken - cost) * self.one);
+        }
     }
 
     /// Whether nothing is known of it any more that a new one would not know.
@@ -165,6 +180,44 @@ mod tests {
         assert_eq!(start, meter.take(50, start));
         assert_eq!(start + Duration::from_millis(4900), meter.when(1, start));
         assert_eq!(start + Duration::from_secs(5), meter.when(50, start));
+    }
+
+    #[test]
+    fn what_was_taken_is_corrected_by_what_it_has_cost() {
+        // At 10 a second, with a burst of 10: taken, what it has cost, when the next 10 may go, in milliseconds.
+        for (expected, taken, cost) in [
+            (1000, 10, 10),
+            (0, 10, 0),
+            (500, 10, 5),
+            (4000, 10, 40),
+            (1000, 0, 10),
+            (59_000 + 1000, 0, 600),
+            (60_000, 0, 601),
+            (60_000, 0, u64::MAX),
+            (0, u64::MAX / 2, 0),
+        ] {
+            let start = Instant::now();
+            let mut meter = Meter::new(rate("10/s"), Some(10), start);
+            meter.take(taken, start);
+            meter.correct(taken, cost, start);
+            assert_eq!(start + Duration::from_millis(expected), meter.when(10, start), "{taken} {cost}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_late_is_no_more_than_a_full_burst() {
+        let start = Instant::now();
+        let mut meter = Meter::new(rate("10/s"), Some(10), start);
+        meter.take(10, start);
+        let later = start + Duration::from_secs(60);
+        meter.correct(10, 0, later);
+        assert_eq!(later, meter.take(10, later));
+        assert_eq!(later + Duration::from_secs(1), meter.when(10, later));
+        // What it has cost beyond that is paid off from now on.
+        let mut meter = Meter::new(rate("10/s"), Some(10), start);
+        meter.take(10, start);
+        meter.correct(10, 20, later);
+        assert_eq!(later + Duration::from_secs(1), meter.when(10, later));
     }
 
     #[test]

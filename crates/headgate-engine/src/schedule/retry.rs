@@ -68,7 +68,7 @@ impl AttemptEnd {
 
     /// A whole answer that says nothing against the host.
     pub fn is_answer(&self) -> bool {
-        self.error.is_none() && self.status.is_some() && !self.is_refusal()
+        matches!(self.error, None | Some(ErrorKind::UnexpectedAnswer)) && self.status.is_some() && !self.is_refusal()
     }
 
     /// Whether the host, and not the request, is the cause: it can't be reached, or says that it can't answer now.

@@ -68,6 +68,7 @@ mod tests {
 
     use super::*;
     use crate::columns::builder::OutcomeBuilder;
+    use crate::columns::result::ResultColumns;
     use crate::columns::schema::schema;
     use crate::model::memory::MemoryBudget;
     use crate::model::outcome::Outcome;
@@ -79,7 +80,8 @@ mod tests {
     }
 
     fn batch() -> OutcomeBatch {
-        let mut builder = OutcomeBuilder::new(&Fields::empty(), MemoryBudget::new(0)).expect("nothing is kept");
+        let mut builder =
+            OutcomeBuilder::new(&ResultColumns::default(), MemoryBudget::new(0)).expect("nothing is kept");
         builder.push(
             Outcome {
                 row: Row::new(0, "http://127.0.0.1/"),
@@ -89,6 +91,7 @@ mod tests {
                 elapsed_us: 0,
                 remote_addr: None,
                 answer: None,
+                selected: None,
                 failure: None,
             }
             .as_ref(),

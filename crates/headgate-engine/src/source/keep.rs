@@ -5,25 +5,19 @@ use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::columns::kept::{KeptCodec, with_leaves};
-use crate::columns::schema::{check_names, schema};
 use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch};
 
 /// The names to keep, each once.
-///
-/// # Errors
-/// `Input`: a name that the result has already.
-pub(super) fn names(options: &SourceOptions) -> Result<Vec<String>, JobError> {
+pub(super) fn names(options: &SourceOptions) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in &options.keep {
         if !names.contains(name) {
             names.push(name.clone());
         }
     }
-    let kept: Fields = names.iter().map(|name| Field::new(name, DataType::Null, true)).collect();
-    check_names(&schema(&kept)).map_err(|trouble| JobError::input(format!("{}: {trouble}", options.input)))?;
-    Ok(names)
+    names
 }
 
 /// The codec of kept columns, or none where there are no columns.

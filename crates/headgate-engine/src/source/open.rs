@@ -59,7 +59,7 @@ pub fn fingerprint(options: &SourceOptions) -> Result<Option<Fingerprint>, JobEr
 /// What is asked of columns, where there are none.
 fn refuse_columns(options: &SourceOptions, there_are: bool) -> Result<(), JobError> {
     let name = options.name();
-    if !keep::names(options)?.is_empty() && !there_are {
+    if !keep::names(options).is_empty() && !there_are {
         return Err(JobError::input(message!(
             "{name}: there are no columns to keep in a list of URLs: ",
             OptionName::Keep,
@@ -86,7 +86,7 @@ fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Box<dyn Sourc
 
 /// The source of an input that is open, from its beginning. `None`: it is no file.
 fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
-    let (keep, head) = (keep::names(options)?, options.head);
+    let (keep, head) = (keep::names(options), options.head);
     let Some(opened) = opened else {
         return Ok(if Form::of(&options.input)? == Form::Stdin {
             Batches::boxed(Text::live("standard input", std::io::stdin()), head, None)

@@ -56,7 +56,7 @@ impl Surveyed {
     /// `Input`: a file that can't be read, that lacks a column, or that is there twice. `Usage`: an option does not go with them.
     pub(super) fn new(options: &SourceOptions) -> Result<Self, JobError> {
         let listed = Listed::of(options)?;
-        let keep = keep::names(options)?;
+        let keep = keep::names(options);
         let mut survey = Survey { options, keep, listed: &listed, known: Vec::new(), seen: HashMap::new() };
         let mut first = survey.first()?;
         let mut hash = XxHash3_128::new();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::{Fields, SchemaRef};
 use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
+use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::columns::schema::schema;
 use headgate_engine::job::MonotonicClock;
 use headgate_engine::job::storage::Storage;
@@ -75,6 +76,7 @@ fn outcome(ordinal: u64, edition: &str) -> Outcome {
             body_bytes: 0,
             body: body.map(|bytes| Body { bytes, ..Body::default() }),
         }),
+        selected: None,
         failure: error.map(|_| Failure::new(ErrorKind::Connect, "connection refused")),
     }
 }
@@ -127,7 +129,7 @@ impl Bench {
 
     pub fn batch(&self, rows: &[u64]) -> OutcomeBatch {
         let schedule = Schedule::new(1, self.options.request.fail_on.clone());
-        let mut builder = OutcomeBuilder::new(&Fields::empty(), MemoryBudget::new(0)).unwrap();
+        let mut builder = OutcomeBuilder::new(&ResultColumns::default(), MemoryBudget::new(0)).unwrap();
         for row in rows {
             let outcome = outcome(*row, self.edition);
             let failed = schedule.ended(AttemptEnd::of(outcome.as_ref())) == Verdict::Failed;

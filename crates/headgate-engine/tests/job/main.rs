@@ -35,4 +35,5 @@ mod slow_output;
 mod stopping;
 mod tls;
 mod tls_options;
+mod uploads;
 mod window;

@@ -9,6 +9,7 @@ use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, Timesta
 use arrow_schema::{DataType, Field, Fields};
 use headgate_engine::columns::builder::OutcomeBuilder;
 use headgate_engine::columns::kept::KeptCodec;
+use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::columns::schema::schema;
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::memory::MemoryBudget;
@@ -114,7 +115,7 @@ fn kept_columns_stand_last_and_keep_their_types() {
     let encoded = KeptCodec::new(&kept).unwrap().encode(&columns).unwrap().remove(0);
 
     for (format, name) in [(Format::Parquet, "part-00000001.parquet"), (Format::Ndjson, "part-00000001.ndjson")] {
-        let mut builder = OutcomeBuilder::new(&kept, MemoryBudget::new(0)).unwrap();
+        let mut builder = OutcomeBuilder::new(&ResultColumns::of_kept(kept.clone()), MemoryBudget::new(0)).unwrap();
         let mut with_kept = answered(0, b"");
         with_kept.row.extra = Some(Box::new(RowExtra { kept: Some(encoded.clone()), ..RowExtra::default() }));
         builder.push(with_kept.as_ref(), false);

@@ -3,8 +3,8 @@
 use std::env;
 use std::process::Command;
 
-use arrow_schema::Fields;
 use headgate_engine::columns::builder::OutcomeBuilder;
+use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::model::memory::MemoryBudget;
 use headgate_engine::model::options::Format;
 
@@ -32,7 +32,7 @@ fn a_process_that_writes_a_large_body() {
     let (format, copies) =
         if env::var(FORMAT).unwrap() == "parquet" { (Format::Parquet, 1) } else { (Format::Ndjson, 0) };
     let directory = tempfile::tempdir().unwrap();
-    let mut builder = OutcomeBuilder::new(&Fields::empty(), MemoryBudget::new(0)).unwrap();
+    let mut builder = OutcomeBuilder::new(&ResultColumns::default(), MemoryBudget::new(0)).unwrap();
     builder.push_owned(answered(0, &noise(0, BODY_BYTES)), false);
     let batch = builder.take().unwrap();
     let before = resident("VmRSS:");

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use arrow_schema::{Fields, SchemaRef};
 use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
+use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::columns::schema::schema;
 use headgate_engine::job::MonotonicClock;
 use headgate_engine::job::OpenJob;
@@ -64,7 +65,7 @@ pub fn plain_schema() -> SchemaRef {
 }
 
 pub fn batch(outcomes: impl IntoIterator<Item = Outcome>) -> OutcomeBatch {
-    let mut builder = OutcomeBuilder::new(&Fields::empty(), MemoryBudget::new(0)).unwrap();
+    let mut builder = OutcomeBuilder::new(&ResultColumns::default(), MemoryBudget::new(0)).unwrap();
     outcomes.into_iter().for_each(|outcome| {
         let failed = outcome.failure.is_some();
         builder.push(outcome.as_ref(), failed);

@@ -196,6 +196,7 @@ impl Exchange {
     ) -> Result<(), Failure> {
         if self.outgoing.is_pending() {
             let has_moved = self.outgoing.poll(connection, cx);
+            self.outgoing.excuse(deadline);
             if has_moved && !self.received && patience.is_bounded() {
                 let progress = if self.outgoing.is_pending() { Progress::Sending } else { Progress::Waiting };
                 deadline.expect(patience.limit(progress, Instant::now()));
@@ -227,7 +228,7 @@ impl Exchange {
             connection.poll_readable(cx).map(|()| Ok(None))
         };
         if read.is_pending() {
-            if deadline.poll_passed(cx) {
+            if !self.outgoing.is_reading() && deadline.poll_passed(cx) {
                 return Poll::Ready(Err(self.timed_out(deadline)));
             }
             // Nothing is set aside for a server that takes its time.

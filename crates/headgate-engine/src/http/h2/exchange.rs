@@ -25,6 +25,7 @@ use crate::http::h2::trouble;
 use crate::http::patience::{Patience, Progress, timed_out};
 use crate::http::received::{Kept, Received};
 use crate::http::reply::{NoReply, Reply};
+use crate::http::upload::Upload;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 use crate::model::memory::Reservation;
@@ -46,7 +47,7 @@ pub enum NoAnswer {
 
 /// A request that is on its way, and what comes back.
 pub struct Sending {
-    upload: Upload,
+    outgoing: Outgoing,
     response: ResponseFuture,
     awaited: Awaited,
     to_head: bool,
@@ -55,28 +56,59 @@ pub struct Sending {
 }
 
 /// A request's body on its way.
-struct Upload {
+struct Outgoing {
     stream: SendStream<Bytes>,
     rest: Bytes,
+    /// What of the body is read when `rest` has gone.
+    files: Option<Box<Upload>>,
+    /// Why that can't be read.
+    failure: Option<Failure>,
 }
 
-impl Upload {
+impl Outgoing {
     /// Sends on, as far as the server takes it. One that wants no more is heard when it answers. Whether some of it went.
-    fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let before = self.rest.len();
-        while !self.rest.is_empty() {
+    fn poll(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
+        let mut has_moved = false;
+        while self.is_pending() && self.failure.is_none() {
+            if self.rest.is_empty() && !self.poll_files(deadline, cx) {
+                break;
+            }
             let Poll::Ready(Some(Ok(room))) = self.stream.poll_capacity(cx) else { break };
             let piece = self.rest.split_to(room.min(self.rest.len()));
-            if self.stream.send_data(piece, self.rest.is_empty()).is_err() {
+            has_moved = true;
+            if self.stream.send_data(piece, !self.is_pending()).is_err() {
                 self.rest.clear();
+                self.files = None;
             }
             self.stream.reserve_capacity(self.rest.len());
         }
-        self.rest.len() < before
+        has_moved
+    }
+
+    /// Reads on. Whether there is something to be sent.
+    fn poll_files(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
+        let Some(files) = &mut self.files else { return false };
+        let Poll::Ready(read) = files.poll_next(cx) else { return false };
+        files.excuse(deadline);
+        match read {
+            Ok(read) => self.rest = read,
+            Err(failure) => self.failure = Some(failure),
+        }
+        self.stream.reserve_capacity(self.rest.len());
+        self.failure.is_none()
+    }
+
+    fn is_pending(&self) -> bool {
+        !self.rest.is_empty() || self.files.as_ref().is_some_and(|files| !files.is_done())
+    }
+
+    /// Whether the server waits for us.
+    fn is_reading(&self) -> bool {
+        self.files.as_ref().is_some_and(|files| files.is_reading())
     }
 
     fn progress(&self) -> Progress {
-        if self.rest.is_empty() { Progress::Waiting } else { Progress::Sending }
+        if self.is_pending() { Progress::Sending } else { Progress::Waiting }
     }
 }
 
@@ -85,15 +117,21 @@ impl Sending {
     ///
     /// # Errors
     /// The connection takes no more.
-    pub fn begin(stream: &Stream, request: Request<()>, body: Bytes) -> Result<Self, NoAnswer> {
+    pub fn begin(
+        stream: &Stream,
+        request: Request<()>,
+        body: Bytes,
+        files: Option<Box<Upload>>,
+    ) -> Result<Self, NoAnswer> {
+        let files = files.filter(|files| !files.is_done());
         let to_head = *request.method() == Method::HEAD;
         let heard = stream.connection.heard();
-        let sent = stream.connection.send(request, body.is_empty());
+        let sent = stream.connection.send(request, body.is_empty() && files.is_none());
         let (response, outgoing, awaited) =
             sent.map_err(|failure| NoAnswer::Other(NoReply { failure, unsent: true, silent: true }))?;
-        let mut upload = Upload { stream: outgoing, rest: body };
-        upload.stream.reserve_capacity(upload.rest.len());
-        Ok(Self { upload, response, awaited, to_head, heard })
+        let mut outgoing = Outgoing { stream: outgoing, rest: body, files, failure: None };
+        outgoing.stream.reserve_capacity(outgoing.rest.len());
+        Ok(Self { outgoing, response, awaited, to_head, heard })
     }
 
     /// Goes on until the response is whole, and decodes it.
@@ -111,30 +149,34 @@ impl Sending {
         match self.head(&means.limits.patience, deadline).await {
             Some(Ok(response)) => self.reply(response, stream, means, deadline).await,
             Some(Err(error)) => Err(no_answer(stream, &error)),
+            None if let Some(failure) = self.outgoing.failure.take() => {
+                Err(NoAnswer::Other(NoReply { failure, unsent: false, silent: false }))
+            }
             None => {
                 stream.connection.doubt(self.heard);
-                let failure = timed_out(deadline.due().option, !self.upload.rest.is_empty(), false);
+                let failure = timed_out(deadline.due().option, self.outgoing.is_pending(), false);
                 Err(NoAnswer::Other(NoReply { failure, unsent: false, silent: false }))
             }
         }
     }
 
-    /// Waits for the head of the response; `None`: it did not come in time.
+    /// Waits for the head of the response; `None`: it did not come in time, or the request can't be sent whole.
     async fn head(
         &mut self,
         patience: &Patience,
         deadline: &mut Deadline,
     ) -> Option<Result<http::Response<RecvStream>, Error>> {
         if patience.is_bounded() {
-            deadline.expect(patience.limit(self.upload.progress(), Instant::now()));
+            deadline.expect(patience.limit(self.outgoing.progress(), Instant::now()));
         }
         poll_fn(|cx| {
-            if self.upload.poll(cx) && patience.is_bounded() {
-                deadline.expect(patience.limit(self.upload.progress(), Instant::now()));
+            if self.outgoing.poll(deadline, cx) && patience.is_bounded() {
+                deadline.expect(patience.limit(self.outgoing.progress(), Instant::now()));
             }
             match Pin::new(&mut self.response).poll(cx) {
                 Poll::Ready(response) => Poll::Ready(Some(response)),
-                Poll::Pending if deadline.poll_passed(cx) => Poll::Ready(None),
+                Poll::Pending if self.outgoing.failure.is_some() => Poll::Ready(None),
+                Poll::Pending if !self.outgoing.is_reading() && deadline.poll_passed(cx) => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             }
         })
@@ -285,9 +327,14 @@ impl BodyReader {
         deadline: &mut Deadline,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, Failure>> {
-        sending.upload.poll(cx);
+        sending.outgoing.poll(deadline, cx);
         let polled = self.incoming.poll_data(cx);
-        if polled.is_pending() && deadline.poll_passed(cx) {
+        if polled.is_pending()
+            && let Some(failure) = sending.outgoing.failure.take()
+        {
+            return Poll::Ready(Err(failure));
+        }
+        if polled.is_pending() && !sending.outgoing.is_reading() && deadline.poll_passed(cx) {
             return Poll::Ready(Err(timed_out(deadline.due().option, false, true)));
         }
         Poll::Ready(match ready!(polled) {

@@ -204,8 +204,8 @@ mod tests {
 
     /// A part with these bodies.
     fn part(bodies: &[Option<Vec<u8>>]) -> File {
-        let mut builder =
-            OutcomeBuilder::new(&arrow_schema::Fields::empty(), MemoryBudget::new(0)).expect("nothing is kept");
+        let mut builder = OutcomeBuilder::new(&crate::columns::result::ResultColumns::default(), MemoryBudget::new(0))
+            .expect("nothing is kept");
         let file = tempfile::tempfile().expect("a file");
         let schema = crate::columns::schema::schema(&arrow_schema::Fields::empty());
         let mut part = ParquetPart::new(file.try_clone().expect("the same file"), &schema).expect("a part");

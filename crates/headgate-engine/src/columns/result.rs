@@ -1,0 +1,119 @@
+//! Which columns a result has: its own, those made of answers, and those of the input.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
+
+use super::kept::hydrated;
+use super::schema::own_fields;
+use super::select::Selection;
+use crate::message;
+use crate::model::error::JobError;
+use crate::model::message::OptionName;
+use crate::model::options::AnswerOptions;
+
+/// Without these, nobody could go on with a job, or ask its failed rows again.
+const NEEDED: [&str; 3] = ["row", "status", "error"];
+
+/// Which columns a result has.
+#[derive(Debug, Clone, Default)]
+pub struct ResultColumns {
+    /// Of its own columns, those that it goes without.
+    pub omitted: Vec<String>,
+    /// Those that are made of answers; `None`: there are none.
+    pub selection: Option<Arc<Selection>>,
+    /// Those of the input, which are the last.
+    pub kept: Fields,
+}
+
+impl ResultColumns {
+    /// Of a job with these options, whose input has these columns to keep.
+    ///
+    /// # Errors
+    /// `Usage`: a selection that can't be, a column that can't be left out, or two of the same name.
+    pub fn new(input: &str, options: &AnswerOptions, kept: Fields) -> Result<Self, JobError> {
+        let selection = Selection::new(options)?.map(Arc::new);
+        let columns = Self { omitted: options.omit.clone(), selection, kept };
+        columns.check_omitted()?;
+        columns.check_names(input)?;
+        Ok(columns)
+    }
+
+    /// Where nothing else is asked for than columns of the input.
+    pub fn of_kept(kept: Fields) -> Self {
+        Self { kept, ..Self::default() }
+    }
+
+    pub fn schema(&self) -> SchemaRef {
+        let own = own_fields().into_iter().filter(|field| self.has(field.name()));
+        let kept = hydrated(&self.kept);
+        let selected = self.selected();
+        let fields = own.chain(selected.iter().cloned()).chain(kept.iter().cloned());
+        SchemaRef::new(Schema::new(fields.collect::<Fields>()))
+    }
+
+    /// Those that are made of answers.
+    pub(super) fn selected(&self) -> Fields {
+        self.selection.as_ref().map_or_else(Fields::empty, |selection| selection.fields())
+    }
+
+    /// Whether it has this column of its own.
+    pub fn has(&self, own: &str) -> bool {
+        self.omitted.iter().all(|name| name != own)
+    }
+
+    fn check_omitted(&self) -> Result<(), JobError> {
+        let own = own_fields();
+        for name in &self.omitted {
+            let trouble = match own.iter().find(|field| field.name() == name) {
+                Some(_) if !NEEDED.contains(&&name[..]) => continue,
+                Some(_) => "without it, a job can't be resumed or retried".to_owned(),
+                None => {
+                    let may_go = own.iter().map(|field| &field.name()[..]).filter(|name| !NEEDED.contains(name));
+                    let may_go: Vec<&str> = may_go.collect();
+                    format!("the results have no such column of their own; those are {}", may_go.join(", "))
+                }
+            };
+            return Err(JobError::usage(message!(OptionName::Omit, ": {name:?}: {trouble}")));
+        }
+        Ok(())
+    }
+
+    /// Two columns of the same name would make files that no reader takes.
+    fn check_names(&self, input: &str) -> Result<(), JobError> {
+        let own: Vec<FieldRef> = own_fields().into_iter().filter(|field| self.has(field.name())).collect();
+        let own: Vec<&str> = own.iter().map(|field| &field.name()[..]).collect();
+        let taken = own.join(", ");
+        let mut names: HashSet<&str> = own.iter().copied().collect();
+        let selected = self.selected();
+        if let Some(name) = selected.iter().map(|field| field.name()).find(|name| !names.insert(name)) {
+            let trouble = if own.contains(&&name[..]) {
+                message!(
+                    "is a column that the results have of their own (taken are {taken}): choose another name, or leave that column out with ",
+                    OptionName::Omit
+                )
+            } else {
+                message!("is the name of two columns")
+            };
+            return Err(JobError::usage(message!(OptionName::Select, ": {name:?} ", trouble)));
+        }
+        let Some(name) = self.kept.iter().map(|field| field.name()).find(|name| !names.insert(name)) else {
+            return Ok(());
+        };
+        let what = if own.contains(&&name[..]) {
+            message!(
+                "the result has one of its own by that name (taken are {taken}); leave that out with ",
+                OptionName::Omit
+            )
+        } else {
+            message!("it is the name of a selected column; give that another name in ", OptionName::Select)
+        };
+        Err(JobError::input(message!(
+            "{input}: the column {name:?} can't be kept: ",
+            what,
+            ", or list the columns of the input to keep in ",
+            OptionName::Keep
+        )))
+    }
+}

@@ -1,0 +1,30 @@
+//! Why a selected column has no value.
+
+use std::fmt;
+
+/// Why a selected column has no value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Absent {
+    /// There is no body to look into.
+    NoBody(&'static str),
+    /// The body is something else; at this byte at the latest.
+    NotJson(usize),
+    /// It can't be looked into within bounds.
+    TooLarge(&'static str),
+    NotThere,
+    Null,
+    /// What there is, and what it is not.
+    Unfit(Box<str>),
+}
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoBody(why) | Self::TooLarge(why) => f.write_str(why),
+            Self::NotJson(byte) => write!(f, "the body is not JSON: byte {byte}"),
+            Self::NotThere => f.write_str("there is no such value"),
+            Self::Null => f.write_str("it is null"),
+            Self::Unfit(what) => f.write_str(what),
+        }
+    }
+}

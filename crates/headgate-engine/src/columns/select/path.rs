@@ -1,0 +1,153 @@
+//! A JSONPath (RFC 9535), understood once.
+
+use serde_json_path::JsonPath;
+
+use super::walk::Step;
+
+/// A longer path, or one whose brackets or filters lie deeper within one another, is refused: understanding it would take a deep
+/// stack, or a time that doubles with each filter.
+const MAX_PATH_BYTES: usize = 4096;
+const MAX_DEPTH: usize = 32;
+const MAX_FILTER_DEPTH: usize = 6;
+
+#[derive(Debug)]
+pub(super) enum Path {
+    /// It leads to one value at the most, and all places on the way are known.
+    Quick(Vec<Step>),
+    Long(Query),
+}
+
+/// A path that is looked up in a tree.
+#[derive(Debug)]
+pub(super) struct Query {
+    pub(super) path: JsonPath,
+    /// It can lead to several values.
+    pub(super) is_plural: bool,
+    /// How often it may look at all values of a document, at the most: as often as it has values, to one less than this power.
+    pub(super) power: i32,
+}
+
+impl Path {
+    /// # Errors
+    /// Where it is wrong, for a person.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let outline = Outline::of(text);
+        if text.len() > MAX_PATH_BYTES {
+            return Err(format!("the JSONPath is longer than {MAX_PATH_BYTES} bytes"));
+        }
+        if outline.depth > MAX_DEPTH || outline.filter_depth > MAX_FILTER_DEPTH {
+            return Err("the JSONPath is nested too deeply".into());
+        }
+        let path = JsonPath::parse(text).map_err(|error| {
+            let (before, rest) = text.split_at_checked(error.position()).unwrap_or((text, ""));
+            let character = before.chars().count() + 1;
+            let what = if rest.is_empty() { "it ends".to_owned() } else { format!("{rest:?}") };
+            format!("not a JSONPath (RFC 9535): wrong from character {character} on, where {what}")
+        })?;
+        if let Some(steps) = quick_steps(text) {
+            return Ok(Self::Quick(steps));
+        }
+        // Comparisons are of singular paths only.
+        let is_plural = JsonPath::parse(&format!("$[?{text}==1]")).is_err();
+        Ok(Self::Long(Query { path, is_plural, power: outline.power() }))
+    }
+}
+
+/// The steps of a valid path, if there is nothing special about any of them.
+fn quick_steps(text: &str) -> Option<Vec<Step>> {
+    let mut rest = text.strip_prefix('$')?;
+    let mut steps = Vec::new();
+    while !rest.is_empty() {
+        let step;
+        if let Some(after) = rest.strip_prefix('.') {
+            let length = after.find(['.', '[']).unwrap_or(after.len());
+            let name;
+            (name, rest) = after.split_at(length);
+            if name.is_empty() || name.contains(|character: char| character == '*' || character.is_whitespace()) {
+                return None;
+            }
+            step = Step::Name(name.into());
+        } else {
+            let after = rest.strip_prefix('[')?;
+            let inner;
+            if let Some(quote) = after.chars().next().filter(|first| matches!(first, '\'' | '"')) {
+                let length = after[1..].find(quote)?;
+                let name = &after[1..=length];
+                if name.contains('\\') {
+                    return None;
+                }
+                (inner, rest) = (Step::Name(name.into()), after[length + 2..].strip_prefix(']')?);
+            } else {
+                let (index, behind) = after.split_once(']')?;
+                let is_index = index.bytes().all(|byte| byte.is_ascii_digit());
+                (inner, rest) = (Step::Index(index.parse().ok().filter(|_| is_index)?), behind);
+            }
+            step = inner;
+        }
+        steps.push(step);
+    }
+    Some(steps)
+}
+
+/// What a path is like, without what stands in quotes.
+#[derive(Default)]
+struct Outline {
+    depth: usize,
+    filter_depth: usize,
+    descents: i32,
+    /// Looks at the whole document within filters, and at the same values more than once.
+    again: i32,
+    /// Functions that compile an expression for each value.
+    expressions: i32,
+}
+
+impl Outline {
+    fn of(text: &str) -> Self {
+        let mut outline = Self::default();
+        // Of each bracket, whether it holds a filter, and how many selectors of several values.
+        let (mut open, mut open_filters) = (Vec::<(bool, u32)>::new(), 0);
+        let (mut quote, mut is_escaped, mut before) = (None, false, ' ');
+        for character in text.chars() {
+            if let Some(end) = quote {
+                if is_escaped || character == '\\' {
+                    is_escaped = !is_escaped;
+                } else if character == end {
+                    quote = None;
+                }
+                continue;
+            }
+            match character {
+                '\'' | '"' => quote = Some(character),
+                '[' | '(' => open.push((false, 0)),
+                ']' | ')' => open_filters -= usize::from(open.pop().is_some_and(|(is_filter, _)| is_filter)),
+                '?' => {
+                    if let Some((is_filter @ false, _)) = open.last_mut() {
+                        *is_filter = true;
+                        open_filters += 1;
+                    }
+                }
+                '.' if before == '.' => outline.descents += 1,
+                '$' if !open.is_empty() => outline.again += 1,
+                '*' | ':' => {
+                    if let Some((_, plural)) = open.last_mut() {
+                        *plural += 1;
+                        // A slice has two at the most.
+                        outline.again += i32::from(*plural == if character == '*' { 2 } else { 3 });
+                    }
+                }
+                _ => {}
+            }
+            outline.depth = outline.depth.max(open.len());
+            outline.filter_depth = outline.filter_depth.max(open_filters);
+            before = character;
+        }
+        outline.expressions = (text.matches("match").count() + text.matches("search").count()) as i32;
+        outline
+    }
+
+    /// Each value is looked at once by one `..` or by filters that look at what lies next to it.
+    fn power(&self) -> i32 {
+        let descents_beyond_one = (self.descents - 1).max(0);
+        1 + descents_beyond_one + self.again + self.expressions.min(1)
+    }
+}

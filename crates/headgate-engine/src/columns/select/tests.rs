@@ -1,0 +1,354 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use serde_json_path::JsonPath;
+
+use super::*;
+
+fn selection(select: &[&str], require: &[&str]) -> Selection {
+    let options = AnswerOptions {
+        select: select.iter().map(ToString::to_string).collect(),
+        require: require.iter().map(ToString::to_string).collect(),
+        ..AnswerOptions::default()
+    };
+    Selection::new(&options).expect("good selections").expect("some")
+}
+
+fn refusal(select: &[&str], change: fn(&mut AnswerOptions)) -> String {
+    let mut options =
+        AnswerOptions { select: select.iter().map(ToString::to_string).collect(), ..AnswerOptions::default() };
+    change(&mut options);
+    Selection::new(&options).expect_err("a mistake").to_string()
+}
+
+fn take(selection: &Selection, body: &[u8]) -> Selected {
+    selection.take_from(HeadersRef::Parsed(&[]), Ok(body))
+}
+
+/// What one selection finds in a body.
+fn one(select: &str, body: &str) -> SelectedValue {
+    take(&selection(&[select], &[]), body.as_bytes()).values.remove(0)
+}
+
+fn text(text: &str) -> SelectedValue {
+    SelectedValue::Text(text.into())
+}
+
+const STORE: &str = r#"{ "store": { "book": [
+    { "category": "reference", "author": "Nigel Rees", "title": "Sayings of the Century", "price": 8.95 },
+    { "category": "fiction", "author": "Evelyn Waugh", "title": "Sword of Honour", "price": 12.99 },
+    { "category": "fiction", "author": "Herman Melville", "title": "Moby Dick", "isbn": "0-553-21311-3", "price": 8.99 },
+    { "category": "fiction", "author": "J. R. R. Tolkien", "title": "The Lord of the Rings", "isbn": "0-395-19395-8",
+      "price": 22.99 } ], "bicycle": { "color": "red", "price": 399 } } }"#;
+
+#[test]
+fn the_examples_of_rfc_9535_find_what_it_says() {
+    let authors = r#"["Nigel Rees","Evelyn Waugh","Herman Melville","J. R. R. Tolkien"]"#;
+    for (expected, path) in [
+        (authors, "$.store.book[*].author"),
+        (authors, "$..author"),
+        (r#"["Herman Melville"]"#, "$..book[2].author"),
+        ("[8.95,12.99]", "$..book[:2].price"),
+        (r#"["The Lord of the Rings"]"#, "$..book[-1].title"),
+        (r#"["0-553-21311-3","0-395-19395-8"]"#, "$..book[?@.isbn].isbn"),
+        (r#"["Sayings of the Century","Moby Dick"]"#, "$..book[?@.price<10].title"),
+        (r#"["Evelyn Waugh"]"#, "$.store.book[?match(@.title, 'Sword.*')].author"),
+        (r#""red""#, "$.store.bicycle['color']"),
+        ("399", "$.store.bicycle.price"),
+        (r#""Moby Dick""#, "$['store']['book'][2][\"title\"]"),
+        (r#""Moby Dick""#, "$.store.book[-2].title"),
+        (r#""red""#, "$.store.bicycle['c\\u006flor']"),
+        (r#"{ "color": "red", "price": 399 }"#, "$.store.bicycle"),
+    ] {
+        assert_eq!(text(expected), one(&format!("x:json={path}"), STORE), "{path}");
+    }
+    for path in ["$.store.book[4].title", "$.store.book.title", "$.store.bicycle[0]", "$.nothing", "$..nothing"] {
+        assert_eq!(SelectedValue::Null, one(&format!("x:json={path}"), STORE), "{path}");
+    }
+}
+
+#[test]
+fn of_several_nodes_a_column_that_is_no_json_has_the_first() {
+    assert_eq!(text("Nigel Rees"), one("x=$..author", STORE));
+    assert_eq!(SelectedValue::Float64(8.95), one("x:float64=$..price", r#"{"a":[{"price":8.95},{"price":1}]}"#));
+}
+
+#[test]
+fn values_are_as_they_were_written_and_the_last_of_a_name_counts() {
+    let body = r#"{"n":1.10,"o":{"z":1, "a":123456789012345678901234567890},"n":[{"b":2,"b":3.0}]}"#;
+    for (expected, path) in [
+        (r#"{"z":1, "a":123456789012345678901234567890}"#, "$.o"),
+        ("123456789012345678901234567890", "$.o.a"),
+        (r#"[{"b":2,"b":3.0}]"#, "$.n"),
+        ("3.0", "$.n[0].b"),
+    ] {
+        assert_eq!(text(expected), one(&format!("x={path}"), body), "{path}");
+        // The same, the long way.
+        let plural =
+            path.rsplit_once(['.']).map_or_else(|| path.to_owned(), |(way, name)| format!("{way}['{name}','?']"));
+        assert_eq!(text(&format!("[{expected}]")), one(&format!("x:json={plural}"), body), "{plural}");
+    }
+    assert_eq!(SelectedValue::Null, one("x=$.a.b", r#"{"a":{"b":1},"a":{"c":2}}"#));
+    assert_eq!(SelectedValue::Null, one("x=$.a.b", r#"{"a":{"b":1},"a":7}"#));
+}
+
+#[test]
+fn what_lies_within_something_selected_is_found_beside_it() {
+    let selection = selection(&["all=$", "a=$.a", "b:int64=$.a.b", "c:bool=$.a['c'][1]", "again=$.a"], &[]);
+    let body = r#"{"a":{"b":1,"c":[0,true]}}"#;
+    let a = text(r#"{"b":1,"c":[0,true]}"#);
+    let expected = vec![text(body), a.clone(), SelectedValue::Int64(1), SelectedValue::Bool(true), a];
+    assert_eq!(expected, take(&selection, body.as_bytes()).values);
+}
+
+#[test]
+fn what_is_no_json_has_no_values_and_the_place_is_told() {
+    for (detail, body) in [
+        ("the body is not JSON: byte 0", &b""[..]),
+        ("the body is not JSON: byte 0", b"<html>"),
+        ("the body is not JSON: byte 9", b"{\"a\": 1,\n}"),
+        ("the body is not JSON: byte 12", b"\xEF\xBB\xBF{\"a\": 1,\n}"),
+        ("the body is not JSON: byte 7", b"{\"a\":1}}"),
+        ("the body is not JSON: byte 6", b"{\"a\":\"\xFF\"}"),
+        ("the body is not JSON: byte 5", b"{\"a\":NaN}"),
+        ("it is null", b"{\"a\":null}"),
+        ("there is no such value", b"[]"),
+        ("not int64: `x`", b"{\"a\":\"x\"}"),
+    ] {
+        for path in ["$.a", "$['a','b']"] {
+            let selected = take(&selection(&[&format!("x:int64={path}")], &["x"]), body);
+            let failure = selected.failure.expect("nothing to select");
+            assert_eq!((ErrorKind::UnexpectedAnswer, "\"x\" is missing"), (failure.kind, &failure.reason.message[..]));
+            assert_eq!(Some(detail), failure.reason.detail.as_deref(), "{path} {}", body.escape_ascii());
+            assert_eq!(vec![SelectedValue::Null], selected.values);
+        }
+    }
+    let none = selection(&["x=$.a"], &["x"]).take_from(HeadersRef::Parsed(&[]), Err("there is no body"));
+    assert_eq!("\"x\" is missing (there is no body)", none.failure.expect("no body").reason.to_string());
+    assert_eq!(text("1"), take(&selection(&["x=$.a"], &[]), b"\xEF\xBB\xBF{\"a\":1}").values[0]);
+}
+
+#[test]
+fn headers_are_found_by_name_and_those_that_repeat_are_joined() {
+    let header = |name, value| httparse::Header { name, value };
+    let headers = [
+        header("ETag", &b"\"a\""[..]),
+        header("X-A", b"1"),
+        header("x-a", b"2"),
+        header("X-Left", b"17"),
+        header("X-Latin", b"caf\xE9"),
+        header("Last-Modified", b"Sun, 06 Nov 1994 08:49:37 GMT"),
+        header("X-Json", b"{\"a\":1}"),
+    ];
+    let select = [
+        "etag=header:etag",
+        "a=header:x-a",
+        "left:int64=header:x-left",
+        "latin=header:x-latin",
+        "at:timestamp=header:last-modified",
+        "none=header:x-none",
+        "json:json=header:x-json",
+        "no_json:json=header:etag2",
+    ];
+    let selected = selection(&select, &[]).take_from(HeadersRef::Parsed(&headers), Err("there is no body"));
+    let expected = vec![
+        text("\"a\""),
+        text("1, 2"),
+        SelectedValue::Int64(17),
+        text("café"),
+        SelectedValue::Timestamp(784_111_777_000_000),
+        SelectedValue::Null,
+        text("{\"a\":1}"),
+        SelectedValue::Null,
+    ];
+    assert_eq!(expected, selected.values);
+}
+
+#[test]
+fn a_selection_that_cannot_be_is_refused_by_name() {
+    let shape = "a selection is name=$.path or name=header:name, and name:type=... gives a type";
+    for (expected, select) in [
+        (shape.to_owned(), "answer"),
+        (shape.to_owned(), "=$.a"),
+        (shape.to_owned(), ":int64=$.a"),
+        ("there is no type \"int\"; the types are string, int64, float64, bool, timestamp, json".into(), "a:int=$.a"),
+        ("\"a.b\" is neither a JSONPath, which begins with $, nor header:name".into(), "a=a.b"),
+        ("\"a b\" is not the name of a header".into(), "a=header:a b"),
+        ("not a JSONPath (RFC 9535): wrong from character 4 on, where \"[\"".into(), "a=$.a["),
+        ("not a JSONPath (RFC 9535): wrong from character 13 on, where \"message\"".into(), "a=$.choices[0]message"),
+        ("not a JSONPath (RFC 9535): wrong from character 4 on, where it ends".into(), "a=$.."),
+    ] {
+        let message = refusal(&[select], |_| {});
+        assert!(message.starts_with(&format!("select: {select:?}: ")), "{message}");
+        assert!(message.ends_with(&expected), "{message}");
+    }
+    let deep = format!("a=$[?{}@.a{}]", "(".repeat(40), ")".repeat(40));
+    assert!(refusal(&[&deep], |_| {}).ends_with("the JSONPath is nested too deeply"));
+    let filters = format!("a=$[?{}@.a{}]", "@[?".repeat(20), "]".repeat(20));
+    assert!(refusal(&[&filters], |_| {}).ends_with("the JSONPath is nested too deeply"));
+    let long = format!("a=$.{}", "a".repeat(4096));
+    assert!(refusal(&[&long], |_| {}).ends_with("the JSONPath is longer than 4096 bytes"));
+    for (expected, select, change) in [
+        (
+            "require: there is no selected column \"b\"; the selected columns are a",
+            &["a=$.a"][..],
+            (|options| options.require = vec!["b".into()]) as fn(&mut AnswerOptions),
+        ),
+        ("require: there is no selected column \"b\"; no columns are selected: see select", &[], |options| {
+            options.require = vec!["b".into()];
+        }),
+        ("cost_from: there is no selected column \"b\"; the selected columns are a", &["a=$.a"], |options| {
+            options.cost_from = Some("b".into());
+        }),
+        (
+            "cost_from: \"a\" is a string, and a cost is a number: select it as a:int64 or a:float64",
+            &["a=$.a"],
+            |options| options.cost_from = Some("a".into()),
+        ),
+    ] {
+        assert_eq!(expected, refusal(select, change));
+    }
+}
+
+#[test]
+fn a_cost_is_a_number_that_is_not_negative() {
+    let options =
+        AnswerOptions { select: vec!["n:float64=$.n".into()], cost_from: Some("n".into()), ..AnswerOptions::default() };
+    let selection = Selection::new(&options).expect("good").expect("one");
+    for (expected, body) in [
+        (Some(18), r#"{"n":17.5}"#),
+        (Some(0), r#"{"n":0}"#),
+        (None, r#"{"n":-1}"#),
+        (None, r#"{"n":null}"#),
+        (None, ""),
+    ] {
+        assert_eq!(expected, selection.cost(&take(&selection, body.as_bytes())), "{body}");
+    }
+}
+
+#[test]
+fn hostile_bodies_take_neither_the_stack_nor_the_memory_nor_the_time() {
+    let why = |select: &str, body: &str| {
+        let failure = take(&selection(&[select], &["x"]), body.as_bytes()).failure;
+        failure.map(|failure| failure.reason.detail.unwrap_or_default().into_string())
+    };
+    let deep = "[".repeat(1 << 20);
+    assert_eq!(
+        Some("the body is not JSON: byte 1048576".into()),
+        why("x=$[0][0]", &deep).map(|why| why.replace("1048575", "1048576"))
+    );
+    assert_eq!(Some("the body is nested too deeply".into()), why("x=$..a", &deep));
+    let deep = format!("{}{}", deep, "]".repeat(1 << 20));
+    assert_eq!(None, why("x=$[0]", &deep));
+    assert_eq!(Some("the body is nested too deeply".into()), why("x=$[*][0]", &deep));
+
+    let many_objects = format!("[{}1]", "{\"\":0},".repeat(1 << 20));
+    assert_eq!(Some("the body has too many values to be searched".into()), why("x=$[*].a", &many_objects));
+    assert_eq!(None, why("x=$[1048576]", &many_objects));
+    let many = format!("[{}1]", "1,".repeat(20_000));
+    let again = "the body has too many values for a path that looks at them again and again";
+    for path in ["$[?count($[*])>1]", "$..*..*", "$[?match(@,'a')]", "$[*,*][*,*]"] {
+        assert_eq!(Some(again.into()), why(&format!("x={path}"), &many), "{path}");
+    }
+    assert_eq!(None, why("x=$..*", &many));
+    // Each value again with all that is in it: far longer than the body.
+    let nested = format!("{}{}{}", "[".repeat(120), "1,".repeat(200_000) + "1", "]".repeat(120));
+    assert_eq!(Some("the selected values are too long".into()), why("x:json=$..*", &nested));
+}
+
+#[test]
+fn odd_texts_within_json_are_no_values_but_do_no_harm() {
+    assert_eq!(SelectedValue::Null, one("x=$.a", r#"{"a":"\ud800"}"#));
+    assert_eq!(text("7"), one("x=$.b", r#"{"a":"\ud800","b":7}"#));
+    assert_eq!(text("1e999"), one("x=$.a", r#"{"a":1e999}"#));
+    assert_eq!(SelectedValue::Null, one("x:float64=$.a", r#"{"a":1e999}"#));
+    assert_eq!(text("1"), one("x=$['é']", "{\"\\u00e9\":1}"));
+    assert_eq!(text("1"), one("x=$.é", "{\"é\":1}"));
+}
+
+/// Names that are short, so that paths lead somewhere.
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![4 => "[abc]", 1 => "[a-z_é]{1,3}", 1 => "[ '.\\[\\]*$]{0,3}"]
+}
+
+fn document() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 60, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::vec((name(), inner), 0..4)
+                .prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
+        ]
+    })
+}
+
+fn singular_path() -> impl Strategy<Value = String> {
+    let step = prop_oneof![
+        3 => "\\.[abc]",
+        1 => (0..4_usize).prop_map(|index| format!("[{index}]")),
+        1 => (-2..0_i32).prop_map(|index| format!("[{index}]")),
+        1 => name().prop_map(|name| format!("['{}']", name.replace('\'', "\\'"))),
+        1 => name().prop_map(|name| format!("[{}]", json!(name))),
+    ];
+    proptest::collection::vec(step, 0..5).prop_map(|steps| format!("${}", steps.concat()))
+}
+
+proptest! {
+    #[test]
+    fn the_quick_way_finds_what_the_library_finds(document in document(), path in singular_path(), is_pretty in any::<bool>()) {
+        let body = if is_pretty { format!("{document:#}") } else { document.to_string() };
+        let expected = JsonPath::parse(&path).expect("a path").query(&document).all();
+        let found = match one(&format!("x:json={path}"), &body) {
+            SelectedValue::Null => vec![],
+            SelectedValue::Text(text) => vec![serde_json::from_str::<Value>(&text).expect("JSON")],
+            other => panic!("{other:?}"),
+        };
+        prop_assert_eq!(expected, found.iter().collect::<Vec<_>>(), "{} {}", path, body);
+    }
+
+    #[test]
+    fn the_long_way_finds_what_the_library_finds(
+        document in document(),
+        path in "\\$(\\.\\.[abc]|\\.\\*|\\[[0-2],'a'\\]|\\[\\?@\\.a\\]|\\[::-1\\]|\\.[ab]){1,4}",
+    ) {
+        let expected = JsonPath::parse(&path).expect("a path").query(&document).all();
+        let found = match one(&format!("x:json={path}"), &document.to_string()) {
+            SelectedValue::Null => vec![],
+            SelectedValue::Text(text) => match serde_json::from_str::<Value>(&text).expect("JSON") {
+                Value::Array(nodes) if !matches!(Path::parse(&path), Ok(Path::Quick(_))) => nodes,
+                one => vec![one],
+            },
+            other => panic!("{other:?}"),
+        };
+        prop_assert_eq!(expected, found.iter().collect::<Vec<_>>(), "{} {}", path, document);
+    }
+
+    #[test]
+    fn whatever_a_body_is_it_has_values_or_none(
+        body in proptest::collection::vec(any::<u8>(), 0..60),
+        json in "[\\[\\]{}\",:0-9a-ce\\\\u. -]{0,60}",
+    ) {
+        let select = ["a=$.a", "b:int64=$[0].a", "c:json=$..*", "d:timestamp=$[*]", "e=$"];
+        let selection = selection(&select, &["a"]);
+        for body in [&body, json.as_bytes()] {
+            let selected = take(&selection, body);
+            prop_assert_eq!(5, selected.values.len());
+            prop_assert_eq!(selected.values[0] == SelectedValue::Null, selected.failure.is_some());
+        }
+    }
+
+    #[test]
+    fn whatever_is_asked_for_is_understood_or_refused(
+        any in "\\PC{0,40}",
+        path in "[a-c$@.*\\[\\]()?!&|=<>:, '\"0-9\\\\é-]{0,40}",
+    ) {
+        for path in [any, path] {
+            let options = AnswerOptions { select: vec![format!("x=${path}"), path], ..AnswerOptions::default() };
+            let _ = Selection::new(&options);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The columns that are made of answers.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
+use arrow_schema::{DataType, Fields};
+
+use super::room::{take_bytes, take_numbers};
+use crate::model::selected::{Selected, SelectedValue};
+
+pub(super) struct SelectedColumns(Vec<SelectedColumn>);
+
+enum SelectedColumn {
+    Text(StringBuilder),
+    Int64(Int64Builder),
+    Float64(Float64Builder),
+    Bool(BooleanBuilder),
+    Timestamp(TimestampMicrosecondBuilder),
+}
+
+impl SelectedColumns {
+    /// For fields of a selection.
+    pub(super) fn new(fields: &Fields) -> Self {
+        let columns = fields.iter().map(|field| match field.data_type() {
+            DataType::Int64 => SelectedColumn::Int64(Int64Builder::new()),
+            DataType::Float64 => SelectedColumn::Float64(Float64Builder::new()),
+            DataType::Boolean => SelectedColumn::Bool(BooleanBuilder::new()),
+            DataType::Timestamp(..) => {
+                SelectedColumn::Timestamp(TimestampMicrosecondBuilder::new().with_data_type(field.data_type().clone()))
+            }
+            _ => SelectedColumn::Text(StringBuilder::new()),
+        });
+        Self(columns.collect())
+    }
+
+    /// The next row's; `None`: it has no answer.
+    pub(super) fn push(&mut self, selected: Option<&Selected>) {
+        let values = selected.map_or(&[][..], |selected| &selected.values);
+        for (index, column) in self.0.iter_mut().enumerate() {
+            column.push(values.get(index).unwrap_or(&SelectedValue::Null));
+        }
+    }
+
+    /// The rows so far; the columns are empty afterwards.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = ArrayRef> {
+        self.0.iter_mut().map(SelectedColumn::take)
+    }
+}
+
+impl SelectedColumn {
+    fn push(&mut self, value: &SelectedValue) {
+        match (self, value) {
+            (Self::Text(column), SelectedValue::Text(text)) => column.append_value(text),
+            (Self::Text(column), _) => column.append_null(),
+            (Self::Int64(column), SelectedValue::Int64(number)) => column.append_value(*number),
+            (Self::Int64(column), _) => column.append_null(),
+            (Self::Float64(column), SelectedValue::Float64(number)) => column.append_value(*number),
+            (Self::Float64(column), _) => column.append_null(),
+            (Self::Bool(column), SelectedValue::Bool(value)) => column.append_value(*value),
+            (Self::Bool(column), _) => column.append_null(),
+            (Self::Timestamp(column), SelectedValue::Timestamp(time)) => column.append_value(*time),
+            (Self::Timestamp(column), _) => column.append_null(),
+        }
+    }
+
+    fn take(&mut self) -> ArrayRef {
+        match self {
+            Self::Text(column) => take_bytes(column),
+            Self::Int64(column) => take_numbers(column),
+            Self::Float64(column) => take_numbers(column),
+            Self::Bool(column) => Arc::new(column.finish()),
+            Self::Timestamp(column) => take_numbers(column),
+        }
+    }
+}
