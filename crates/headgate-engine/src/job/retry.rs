@@ -111,7 +111,7 @@ impl OpenRetry {
             // All rows that are asked again were read then.
             first = Box::new(Compared::new(first, &job.source, then, Beyond::Anything));
         }
-        let columns = ResultColumns::new(&job.source.input, &job.answer, first.kept_fields())?;
+        let columns = ResultColumns::new(&job.source.name(), &job.answer, first.kept_fields())?;
         let schema = manifest.columns(&columns.schema());
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
