@@ -117,9 +117,7 @@ class Parser:
         """Begins a group of the help."""
         self._group = self._argparse.add_argument_group(title)
 
-    def argument(
-        self, dest: str, metavar: str, text: str, *, choices: Choices = None, repeats: bool = False
-    ) -> None:
+    def argument(self, dest: str, metavar: str, text: str, *, choices: Choices = None, repeats: bool = False) -> None:
         """Adds the one argument without a flag, which can be several values."""
         self.argument_repeats = repeats
         self.argument_choices = _choices(metavar, choices)
