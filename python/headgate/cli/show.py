@@ -88,7 +88,7 @@ def show(path: str, rows: int, columns: Sequence[str] | None = None, *, only_fai
         print("no row has failed")
         return
     if only_failed and columns is None:
-        columns = OF_FAILED
+        columns = [column for column in OF_FAILED if column in names]
     if total is None and len(cells) <= rows:
         total = len(cells)
     print_table(Console(file=sys.stdout), names, cells[:rows], total, columns)

@@ -14,9 +14,9 @@ use bytes::Bytes;
 use http::Method;
 use tokio::time::sleep_until;
 
+use crate::columns::select::NO_BODY;
 use crate::engine::conclude::{Ended, Finished};
 use crate::engine::lanes::{PlaceIndex, Span};
-use crate::engine::select::NO_BODY;
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, Translated};
 use crate::http::deadline::OwnWait;
@@ -26,6 +26,7 @@ use crate::http::h1::response::{Wanted, WholeAnswer, whole};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::keeping::May;
 use crate::http::method;
+use crate::http::save::saving::Saving;
 use crate::http::sent_body::{Rest, end_head};
 use crate::http::site::Site;
 use crate::http::upload::Upload;
@@ -275,7 +276,8 @@ impl Share {
         let room_needed = length + self.lanes.look(place, Row::bytes);
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
         let is_plain = |answer: &WholeAnswer<'_>| {
-            self.gathered.has_room(room_needed)
+            self.shared.limits.response.saver.is_none()
+                && self.gathered.has_room(room_needed)
                 && state.deadline.excused().is_zero()
                 && !state.is_refused_by_proxy(answer.head.status)
                 && !self.shared.limits.response.redirects.may_lead_on(answer.head.status)
@@ -325,6 +327,7 @@ impl Share {
             body_encoding: None,
             body_truncated: false,
             body_bytes: body.map_or(0, <[u8]>::len) as u64,
+            saved: None,
         };
         self.record_ref(OutcomeRef {
             row,
@@ -351,7 +354,15 @@ impl Share {
     }
 
     fn exchange(&self, place: PlaceIndex, outgoing: Outgoing) -> Box<Exchange> {
-        Box::new(Exchange::new(outgoing, self.asks_for_head(place), &self.means()))
+        let mut exchange = Box::new(Exchange::new(outgoing, self.asks_for_head(place), &self.means()));
+        exchange.save(self.saving(place));
+        exchange
+    }
+
+    /// Where the body of its answer goes, if it is saved.
+    pub(super) fn saving(&self, place: PlaceIndex) -> Option<Box<Saving>> {
+        let saver = self.shared.limits.response.saver.as_ref()?;
+        if self.asks_for_head(place) { None } else { self.lanes.look(place, |row| saver.saving(row)) }
     }
 
     pub(super) fn means(&self) -> Means<'_> {

@@ -146,6 +146,7 @@ fn limits_of_robots(limits: &AttemptLimits) -> AttemptLimits {
         no_body: false,
         raw: false,
         redirects: Redirects::of_robots(),
+        saver: None,
         ..limits.response.clone()
     };
     AttemptLimits { response, ..limits.clone() }

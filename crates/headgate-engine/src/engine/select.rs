@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::columns::select::NO_BODY;
 use crate::engine::lanes::PlaceIndex;
 use crate::engine::share::Share;
 use crate::http::reply::Reply;
@@ -9,8 +10,6 @@ use crate::model::headers::HeadersRef;
 use crate::model::selected::Selected;
 use crate::schedule::Verdict;
 use crate::schedule::retry::AttemptEnd;
-
-pub(super) const NO_BODY: &str = "there is no body";
 
 impl Share {
     /// What is taken from an answer of the row at `place`, if anything is. `body`: whole and decoded, or why there is none.

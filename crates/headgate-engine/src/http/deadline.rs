@@ -24,9 +24,11 @@ pub enum OwnWait {
     Decoder,
     /// Files that are sent to be read.
     Files,
+    /// What is saved to be written.
+    Disk,
 }
 
-const OWN_WAITS: usize = 3;
+const OWN_WAITS: usize = 4;
 
 /// A lane's timer.
 #[derive(Debug)]

@@ -21,6 +21,7 @@ pub mod redirect;
 pub mod reply;
 pub mod request;
 pub mod robots;
+pub mod save;
 pub mod sent_body;
 pub mod site;
 pub mod target;

@@ -36,6 +36,9 @@ pub struct Manifest {
     pub key_salt: Option<String>,
     /// What an earlier job left is being removed: that goes on before all else.
     pub clearing: bool,
+    /// Its bodies were saved: their files go with its parts.
+    #[serde(default)]
+    pub clearing_saved: bool,
     pub input: InputRecord,
     #[serde(rename = "asked")]
     pub spec: JobSpec,
@@ -206,11 +209,17 @@ impl Manifest {
             headgate_version: env!("CARGO_PKG_VERSION").into(),
             key_salt: Some(key_salt.to_string()),
             clearing: false,
+            clearing_saved: false,
             input: InputRecord::new(&options.source, fingerprint, rows),
             spec: JobSpec::new(options, &started_at),
             schema: schema.clone(),
             started_at,
         }
+    }
+
+    /// Whether bodies are saved.
+    pub(super) fn saves(&self) -> bool {
+        self.spec.source.save_to.is_some()
     }
 
     /// The same job, whose input may have been moved.

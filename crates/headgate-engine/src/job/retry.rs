@@ -111,7 +111,7 @@ impl OpenRetry {
             // All rows that are asked again were read then.
             first = Box::new(Compared::new(first, &job.source, then, Beyond::Anything));
         }
-        let columns = ResultColumns::new(&job.source.name(), &job.answer, first.kept_fields())?;
+        let columns = ResultColumns::new(&job.source, &job.answer, first.kept_fields())?;
         let schema = manifest.columns(&columns.schema());
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
@@ -152,7 +152,11 @@ impl OpenRetry {
     }
 
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
-        let writer = JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "retry", clock)?;
+        let mut writer =
+            JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "retry", clock)?;
+        if options.source.save_to.is_some() {
+            writer.save_bodies();
+        }
         let watched = writer.watched();
         let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds);
         Ok(RunningJob { sink: Box::new(sink), watched })

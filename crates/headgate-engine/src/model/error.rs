@@ -52,6 +52,8 @@ error_kinds! {
     TooManyRedirects = "too_many_redirects": "there were more redirects than are followed, or they led in a circle",
     Blocked = "blocked": "the host's robots.txt asks for it not to be fetched: nothing was sent",
     UnexpectedAnswer = "unexpected_answer": "the answer does not have what it must have",
+    ChecksumMismatch = "checksum_mismatch": "the body does not have the checksum that the row says",
+    DuplicateName = "duplicate_name": "the body can't be saved: another row has the name of its file, or the file was there before",
     Cancelled = "cancelled": "it was cancelled before it had an answer",
 }
 

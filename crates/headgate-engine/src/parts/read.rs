@@ -1,24 +1,31 @@
 //! Parts read back: the same columns, of the same types, as were written. A batch is as large as those of the engine,
 //! or one row where a row is larger.
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::vec;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Fields, SchemaRef};
+use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 use memchr::memchr_iter;
+use serde_json::value::RawValue;
 
 use super::checksum::{open_summed, open_verified};
 use super::name::UNPLACED;
 use super::ndjson::decode::LineDecoder;
+use super::ndjson::keys::base64_name;
 use super::ndjson::read::NdjsonBatches;
 use super::parquet::read::{self as parquet, ParquetBatches};
 use crate::columns::schema::schema;
 use crate::message;
 use crate::model::error::{JobError, cause};
 use crate::model::message::{Message, OptionName};
+
+/// No line of a result is longer.
+const MAX_FIRST_LINE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// What to do about results that were damaged from outside.
 pub(crate) fn ways_on() -> Message {
@@ -83,15 +90,29 @@ pub(crate) fn part_schema(path: &Path) -> Result<SchemaRef, JobError> {
 }
 
 /// The columns of parts of one job: as the first Parquet part has them. Lines do not say of what types they were made:
-/// where there are only such, the columns are those that every result has.
+/// where there are only such, the columns are those that every result has, but for what the first line goes without.
 ///
 /// # Errors
 /// As [`part_schema`].
 pub fn schema_of_parts(paths: &[PathBuf]) -> Result<SchemaRef, JobError> {
     match paths.iter().find(|path| is_parquet(path)) {
         Some(path) => part_schema(path),
-        None => Ok(schema(&Fields::empty())),
+        None => Ok(without_omitted(schema(&Fields::empty()), paths)),
     }
+}
+
+/// The columns that the first line has.
+fn without_omitted(columns: SchemaRef, lines: &[PathBuf]) -> SchemaRef {
+    let first = |path: &PathBuf| -> io::Result<Option<Vec<String>>> {
+        let mut line = String::new();
+        BufReader::new(File::open(path)?).take(MAX_FIRST_LINE_BYTES).read_line(&mut line)?;
+        let object: Option<HashMap<String, &RawValue>> = serde_json::from_str(&line).ok();
+        Ok(object.map(|object| object.into_keys().collect()))
+    };
+    // Who reads on is told of what can't be read.
+    let Some(line) = lines.iter().find_map(|path| first(path).ok().flatten()) else { return columns };
+    let is_there = |field: &&FieldRef| line.contains(field.name()) || line.contains(&base64_name(field));
+    Arc::new(Schema::new(columns.fields().iter().filter(is_there).cloned().collect::<Fields>()))
 }
 
 /// As [`read_part`], from a file that is open.

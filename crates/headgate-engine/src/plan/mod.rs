@@ -113,7 +113,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     asked.inputs().try_for_each(refuse_pipe)?;
     // The first rows alone would hide how many there are.
     let mut source = source::open::open(&SourceOptions { head: None, ..asked.clone() })?;
-    let schema = ResultColumns::new(&asked.name(), &options.answer, source.kept_fields())?.schema();
+    let schema = ResultColumns::new(asked, &options.answer, source.kept_fields())?.schema();
     let found = match &sink.output {
         Output::Directory(path) if sink.format != Format::None => {
             look(path, options, &schema, source.fingerprint().as_ref())?

@@ -21,6 +21,8 @@ use crate::http::client::AttemptLimits;
 use crate::http::idempotency_key::KeySalt;
 use crate::http::request::Defaults;
 use crate::http::robots::RobotsTable;
+use crate::http::save::places::SavePlaces;
+use crate::http::save::saver::Saver;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
 use crate::model::error::JobError;
@@ -59,6 +61,8 @@ pub(super) struct Launch {
     /// As it was asked for, without what was set before.
     pub(super) asked: Live,
     pub(super) set_before: SetBefore,
+    /// Where bodies are saved, if they are.
+    pub(super) save_places: Option<SavePlaces>,
     /// What keys of rows follow from, if each is to have one.
     pub(super) key_salt: KeySalt,
     /// The engine is there for this run alone, and ends with it.
@@ -129,7 +133,10 @@ impl Launch {
             }
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
-                let limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency);
+                let mut limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency);
+                limits.response.saver = self.save_places.map(|places| {
+                    Arc::new(Saver::new(Arc::new(places), engine.savers(), self.request.fail_on.clone()))
+                });
                 let repeats = repeats(&rows, state.as_ref());
                 let gate = Arc::new(SharedGate::of(&self.run, self.request.body_bytes(), repeats, started));
                 held = Some(gate.clone());

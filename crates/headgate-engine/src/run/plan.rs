@@ -107,7 +107,7 @@ impl Plan {
 }
 
 fn result_columns(options: &JobOptions, source: &dyn Source) -> Result<ResultColumns, JobError> {
-    ResultColumns::new(&options.source.name(), &options.answer, source.kept_fields())
+    ResultColumns::new(&options.source, &options.answer, source.kept_fields())
 }
 
 impl PlannedOutput {

@@ -32,7 +32,7 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     if is_several(options) {
         let files = Arc::new(Surveyed::new(options)?);
         refuse_columns(options, files.has_columns())?;
-        return Ok(begin_several(options, files));
+        return begin_several(options, files);
     }
     let form = Form::of(&options.input)?;
     refuse_columns(options, form.has_columns())?;
@@ -77,21 +77,21 @@ fn refuse_columns(options: &SourceOptions, there_are: bool) -> Result<(), JobErr
 }
 
 /// The source of files that were looked at, from the first row of the first one.
-fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Box<dyn Source> {
-    let (name, head, again) = (options.name().into_owned(), options.head, files.clone());
+fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Result<Box<dyn Source>, JobError> {
+    let (name, again) = (options.name().into_owned(), files.clone());
     let again_options = options.clone();
-    let open = Arc::new(move || Ok(begin_several(&again_options, again.clone())));
-    Batches::boxed(Several::new(files), head, Some(Again { name, open }))
+    let open = Arc::new(move || begin_several(&again_options, again.clone()));
+    Batches::boxed(Several::new(files), options, Some(Again { name, open }))
 }
 
 /// The source of an input that is open, from its beginning. `None`: it is no file.
 fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
-    let (keep, head) = (keep::names(options), options.head);
+    let keep = keep::names(options);
     let Some(opened) = opened else {
         return Ok(if Form::of(&options.input)? == Form::Stdin {
-            Batches::boxed(Text::live("standard input", std::io::stdin()), head, None)
+            Batches::boxed(Text::live("standard input", std::io::stdin()), options, None)?
         } else {
-            Batches::boxed(Pattern::parse(&options.input)?, head, Some(again(options, None)))
+            Batches::boxed(Pattern::parse(&options.input)?, options, Some(again(options, None)))?
         });
     };
     let again = opened.ends().is_some().then(|| again(options, Some(opened.clone())));
@@ -99,11 +99,11 @@ fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn
     Ok(match opened.form {
         Form::Delimited(delimiter, _) => {
             let input = Input::open(opened)?;
-            Batches::boxed(Delimited::new(input, options, &keep, delimiter, none)?, head, again)
+            Batches::boxed(Delimited::new(input, options, &keep, delimiter, none)?, options, again)?
         }
-        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &keep, &none)?, head, again),
-        Form::Parquet => Batches::boxed(Parquet::open(opened, options, &keep, none)?, head, again),
-        Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), head, again),
+        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &keep, &none)?, options, again)?,
+        Form::Parquet => Batches::boxed(Parquet::open(opened, options, &keep, none)?, options, again)?,
+        Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), options, again)?,
     })
 }
 

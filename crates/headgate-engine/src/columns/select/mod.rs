@@ -1,4 +1,4 @@
-//! Columns that are made of answers: values of JSON bodies, by JSONPath (RFC 9535), and headers.
+//! Columns that are made of answers: values of JSON bodies, by `JSONPath` (RFC 9535), and headers.
 //!
 //! What is asked is understood once ([`Selection::new`]). Most paths name each step on the way to one value: these are found in one
 //! pass over the text ([`walk`]) that builds nothing. Others need the document as a tree ([`tree`]). Either way a value is what
@@ -30,6 +30,8 @@ use crate::model::selected::{Selected, SelectedValue};
 
 /// The values of one answer are no longer than this together, or than its body.
 const MAX_SELECTED_BYTES: usize = 16 << 20;
+/// Why there are no values of a body that is empty, or not there.
+pub const NO_BODY: &str = "there is no body";
 /// Some servers write it before JSON; RFC 8259 lets us ignore it.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
@@ -174,7 +176,8 @@ impl Selection {
     }
 
     fn look_into(&self, body: Result<&[u8], &'static str>, values: &mut [Value]) -> Result<(), Absent> {
-        let body = body.map_err(Absent::NoBody)?;
+        let body =
+            body.and_then(|body| if body.is_empty() { Err(NO_BODY) } else { Ok(body) }).map_err(Absent::NoBody)?;
         let text = str::from_utf8(body).map_err(|error| Absent::NotJson(error.valid_up_to()))?;
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         let not_json = |error: &serde_json::Error| not_json(body, text, error);

@@ -1,4 +1,4 @@
-//! A JSONPath (RFC 9535), understood once.
+//! A `JSONPath` (RFC 9535), understood once.
 
 use serde_json_path::JsonPath;
 

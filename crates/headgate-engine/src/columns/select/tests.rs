@@ -103,7 +103,7 @@ fn what_lies_within_something_selected_is_found_beside_it() {
 #[test]
 fn what_is_no_json_has_no_values_and_the_place_is_told() {
     for (detail, body) in [
-        ("the body is not JSON: byte 0", &b""[..]),
+        ("there is no body", &b""[..]),
         ("the body is not JSON: byte 0", b"<html>"),
         ("the body is not JSON: byte 9", b"{\"a\": 1,\n}"),
         ("the body is not JSON: byte 12", b"\xEF\xBB\xBF{\"a\": 1,\n}"),

@@ -1,4 +1,4 @@
-//! The long way to values: the whole document as a tree, in which any JSONPath finds its nodes. A tree takes many times the memory
+//! The long way to values: the whole document as a tree, in which any `JSONPath` finds its nodes. A tree takes many times the memory
 //! of its text, and some paths take more than linear time; both are bounded. Nodes are given as they were written: the text
 //! is walked once more, in step with the tree.
 

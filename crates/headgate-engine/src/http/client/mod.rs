@@ -32,6 +32,7 @@ use crate::http::h2::exchange::{NoAnswer, Sending};
 use crate::http::h2::request::Translator;
 use crate::http::pool::{Lease, Pool, Route};
 use crate::http::reply::{NoReply, Reply};
+use crate::http::save::saving::Saving;
 use crate::http::site::Site;
 use crate::http::upload::Upload;
 use crate::model::error::Failure;
@@ -145,7 +146,7 @@ impl Client {
             if site.route.is_http2() {
                 if self.hold_stream(&site.route, lane) {
                     let sent = self.translate(wire, Bytes::new(), site)?;
-                    return Ok(self.exchange(Box::new(sent), means, lane).await);
+                    return Ok(self.exchange(Box::new(sent), None, means, lane).await);
                 }
             } else {
                 let sent = poll_fn(|cx| {
@@ -217,12 +218,13 @@ impl Client {
     pub async fn exchange(
         &self,
         sent: Box<Translated>,
+        saving: Option<Box<Saving>>,
         means: &Means<'_>,
         lane: &mut LaneState,
     ) -> Result<(Reply, Arc<str>), NoReply> {
         let stream = lane.stream.take().ok_or_else(NoReply::unsent)?;
         let Translated { site, request, body, files } = *sent;
-        let sending = Sending::begin(&stream, request, body, files);
+        let sending = Sending::begin(&stream, request, body, files, saving);
         let reply = match sending {
             Ok(sending) => sending.finish(&stream, means, &mut lane.deadline).await,
             Err(none) => Err(none),

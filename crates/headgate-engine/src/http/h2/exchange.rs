@@ -25,6 +25,7 @@ use crate::http::h2::trouble;
 use crate::http::patience::{Patience, Progress, timed_out};
 use crate::http::received::{Kept, Received};
 use crate::http::reply::{NoReply, Reply};
+use crate::http::save::saving::{PIECE_BYTES, Saving};
 use crate::http::upload::Upload;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
@@ -53,6 +54,8 @@ pub struct Sending {
     to_head: bool,
     /// What had come over the connection when it was sent.
     heard: u32,
+    /// Where the body goes, if it is saved.
+    saving: Option<Box<Saving>>,
 }
 
 /// A request's body on its way.
@@ -122,6 +125,7 @@ impl Sending {
         request: Request<()>,
         body: Bytes,
         files: Option<Box<Upload>>,
+        saving: Option<Box<Saving>>,
     ) -> Result<Self, NoAnswer> {
         let files = files.filter(|files| !files.is_done());
         let to_head = *request.method() == Method::HEAD;
@@ -131,7 +135,7 @@ impl Sending {
             sent.map_err(|failure| NoAnswer::Other(NoReply { failure, unsent: true, silent: true }))?;
         let mut outgoing = Outgoing { stream: outgoing, rest: body, files, failure: None };
         outgoing.stream.reserve_capacity(outgoing.rest.len());
-        Ok(Self { outgoing, response, awaited, to_head, heard })
+        Ok(Self { outgoing, response, awaited, to_head, heard, saving })
     }
 
     /// Goes on until the response is whole, and decodes it.
@@ -211,6 +215,7 @@ impl Sending {
             length: length.filter(|_| !self.to_head),
             bytes: Vec::new(),
             reservation: means.limits.memory.reservation(),
+            saving: self.saving.take().filter(|saving| saving.takes(&head, means.limits)),
             cut: false,
         };
         let failure = match Wanted::of(means.limits) {
@@ -223,13 +228,17 @@ impl Sending {
             wanted => reader.read(wanted, stream, self, means, deadline).await.err(),
         };
         deadline.expect(None);
-        let BodyReader { bytes, reservation, cut, .. } = reader;
-        let body_bytes = bytes.len() as u64;
+        let body_bytes = reader.came();
+        let BodyReader { bytes, reservation, saving, cut, .. } = reader;
         let received = Received { body: Body { bytes, reservation }, cut, failure };
         // Boxed: most bodies have nothing to be undone.
-        let kept = Box::pin(received.kept(&head, means.limits, &means.scratch.decoder, deadline)).await;
-        let Kept { body, body_encoding, truncated, failure } = kept;
-        Ok(Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, failure, reusable: true })
+        let kept = match saving {
+            Some(saving) => Box::pin(saving.end(received, &head, means.limits, deadline)).await,
+            None => Box::pin(received.kept(&head, means.limits, &means.scratch.decoder, deadline)).await,
+        };
+        let Kept { body, body_encoding, truncated, saved, failure } = kept;
+        let reusable = true;
+        Ok(Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, saved, failure, reusable })
     }
 }
 
@@ -270,11 +279,18 @@ struct BodyReader {
     length: Option<u64>,
     bytes: Vec<u8>,
     reservation: Reservation,
+    /// Where it goes, if it is saved.
+    saving: Option<Box<Saving>>,
     /// There is more of it, which is not wanted.
     cut: bool,
 }
 
 impl BodyReader {
+    /// How much of it has come.
+    fn came(&self) -> u64 {
+        self.saving.as_ref().map_or(0, |saving| saving.handed_over()) + self.bytes.len() as u64
+    }
+
     /// Reads until the body is whole, or as much of it as is wanted.
     async fn read(
         &mut self,
@@ -291,7 +307,7 @@ impl BodyReader {
         }
         let patience = &means.limits.patience;
         loop {
-            if told.is_some() && self.bytes.len() as u64 == max_bytes {
+            if told.is_some() && self.came() == max_bytes {
                 self.cut = true;
                 return Ok(());
             }
@@ -301,7 +317,7 @@ impl BodyReader {
             let Some(mut piece) = poll_fn(|cx| self.poll_piece(stream, sending, deadline, cx)).await? else {
                 return Ok(());
             };
-            let (came, room) = (piece.len(), max_bytes - self.bytes.len() as u64);
+            let (came, room) = (piece.len(), max_bytes - self.came());
             if came as u64 > room {
                 piece.truncate(room as usize);
                 self.cut = true;
@@ -310,6 +326,14 @@ impl BodyReader {
             if self.cut {
                 let is_failure = matches!(wanted, Wanted::AtMost(_));
                 return if is_failure { Err(too_large("more", max_bytes)) } else { Ok(()) };
+            }
+            if self.bytes.len() >= PIECE_BYTES
+                && let Some(saving) = &mut self.saving
+            {
+                Box::pin(saving.hand_over(&mut self.bytes, deadline)).await;
+                if saving.has_failed() {
+                    return Err(Failure::new(ErrorKind::Closed, "the body can't be written"));
+                }
             }
             // A stream that has ended in the meantime has no window to give back to.
             let _ = self.incoming.flow_control().release_capacity(came);
@@ -345,7 +369,7 @@ impl BodyReader {
                 if error.is_remote()
                     && error.reason() == Some(Code::NO_ERROR)
                     && error.is_reset()
-                    && self.length.map_or(sending.awaited.has_ended(), |length| length == self.bytes.len() as u64) =>
+                    && self.length.map_or(sending.awaited.has_ended(), |length| length == self.came()) =>
             {
                 Ok(None)
             }

@@ -3,7 +3,7 @@
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 
 /// Where bytes of this column stand that are no text.
-pub(super) fn base64_name(field: &Field) -> String {
+pub(in crate::parts) fn base64_name(field: &Field) -> String {
     format!("{}_base64", field.name())
 }
 

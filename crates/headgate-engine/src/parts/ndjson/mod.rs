@@ -2,6 +2,6 @@
 
 pub(crate) mod decode;
 pub(crate) mod encode;
-mod keys;
+pub(in crate::parts) mod keys;
 pub(crate) mod read;
 pub(crate) mod write;

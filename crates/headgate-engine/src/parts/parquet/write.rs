@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, RecordBatch};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions, compute_leaves};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -50,15 +50,15 @@ pub(crate) struct ParquetPart {
     columns: ArrowRowGroupWriterFactory,
     keeper: Arc<PageKeeper>,
     schema: SchemaRef,
-    /// Where the bodies are among the columns of the file.
-    body: usize,
+    /// Where the bodies are among the columns of the file, if they are there.
+    body: Option<usize>,
     /// The row group that is being gathered.
     group: Option<Group>,
 }
 
 struct Group {
     columns: Vec<ArrowColumnWriter>,
-    bodies: BodyColumn,
+    bodies: Option<BodyColumn>,
     rows: usize,
     plain_bytes: usize,
 }
@@ -74,12 +74,13 @@ impl ParquetPart {
 
     pub(crate) fn new(file: File, schema: &SchemaRef) -> io::Result<Self> {
         let keeper = Arc::<PageKeeper>::default();
-        let options = ArrowWriterOptions::new().with_properties(properties()?).with_page_store_factory(keeper.clone());
+        let options =
+            ArrowWriterOptions::new().with_properties(properties(schema)?).with_page_store_factory(keeper.clone());
         let (writer, columns) = ArrowWriter::try_new_with_options(Checksummed::new(file), schema.clone(), options)
             .and_then(ArrowWriter::into_serialized_writer)
             .map_err(io_error)?;
-        let body = writer.schema_descr().columns().iter().position(|column| column.path().string() == BODY);
-        let body = body.ok_or_else(|| io::Error::other("results have no column of bodies"))?;
+        let has_body = schema.fields().iter().any(is_body);
+        let body = writer.schema_descr().columns().iter().position(|column| has_body && column.path().string() == BODY);
         Ok(Self { writer, columns, keeper, schema: schema.clone(), body, group: None })
     }
 
@@ -88,14 +89,15 @@ impl ParquetPart {
             Some(group) => group,
             none => {
                 let columns = self.columns.create_column_writers(0)?;
-                let body = self.writer.schema_descr().column(self.body);
-                none.insert(Group { columns, bodies: BodyColumn::new(body, zstd()?), rows: 0, plain_bytes: 0 })
+                let body = self.body.map(|body| self.writer.schema_descr().column(body));
+                let bodies = body.map(|body| Ok::<_, ParquetError>(BodyColumn::new(body, zstd()?))).transpose()?;
+                none.insert(Group { columns, bodies, rows: 0, plain_bytes: 0 })
             }
         };
         let mut columns = group.columns.iter_mut();
         for (field, values) in self.schema.fields().iter().zip(records.columns()) {
-            if field.name() == BODY {
-                group.bodies.write(values.as_binary())?;
+            if let Some(bodies) = group.bodies.as_mut().filter(|_| is_body(field)) {
+                bodies.write(values.as_binary())?;
                 columns.next();
                 continue;
             }
@@ -110,11 +112,10 @@ impl ParquetPart {
 
     /// Writes what was gathered.
     fn end_group(&mut self) -> Result<(), ParquetError> {
-        let Some(Group { columns, bodies, .. }) = self.group.take() else { return Ok(()) };
+        let Some(Group { columns, mut bodies, .. }) = self.group.take() else { return Ok(()) };
         let mut group = self.writer.next_row_group()?;
-        let mut bodies = Some(bodies);
         for (index, column) in columns.into_iter().enumerate() {
-            match bodies.take_if(|_| index == self.body) {
+            match bodies.take_if(|_| Some(index) == self.body) {
                 Some(bodies) => {
                     let (pages, close) = bodies.close()?;
                     pages::write(pages, close, &mut group)?;
@@ -145,7 +146,7 @@ impl ParquetPart {
 impl Group {
     fn encoded_bytes(&self) -> usize {
         let others: usize = self.columns.iter().map(ArrowColumnWriter::get_estimated_total_bytes).sum();
-        others + self.bodies.encoded_bytes()
+        others + self.bodies.as_ref().map_or(0, BodyColumn::encoded_bytes)
     }
 
     fn is_full(&self) -> bool {
@@ -205,13 +206,24 @@ fn zstd() -> Result<ZstdLevel, ParquetError> {
     ZstdLevel::try_new(ZSTD_LEVEL)
 }
 
-fn properties() -> io::Result<WriterProperties> {
+/// A column of the input may have the name, where results have no bodies.
+fn is_body(field: &FieldRef) -> bool {
+    field.name() == BODY && field.data_type() == &DataType::Binary
+}
+
+fn properties(schema: &Schema) -> io::Result<WriterProperties> {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("headgate ", env!("CARGO_PKG_VERSION")).into())
         .set_compression(Compression::ZSTD(zstd().map_err(io_error)?))
         .set_statistics_enabled(EnabledStatistics::Chunk);
     // Numbers: a dictionary would be asked for each, and is hardly smaller.
-    for column in ["row", "status", "attempts", "body_bytes", "started_at", "elapsed_us", "ttfb_us"] {
+    let numbers = ["row", "status", "attempts", "body_bytes", "started_at", "elapsed_us", "ttfb_us"];
+    let is_own = |name: &&str| {
+        schema
+            .field_with_name(name)
+            .is_ok_and(|field| matches!(field.data_type(), DataType::Int16 | DataType::Int64 | DataType::Timestamp(..)))
+    };
+    for column in numbers.into_iter().filter(is_own) {
         properties = properties
             .set_column_dictionary_enabled(column.into(), false)
             .set_column_encoding(column.into(), Encoding::DELTA_BINARY_PACKED);

@@ -1,0 +1,313 @@
+//! Columns that are made of answers: what they hold, which rows fail without them, and results that go without others.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
+use headgate_engine::job::retry::RetryOptions;
+use headgate_engine::model::limits::{CostLimit, CostOf};
+use headgate_engine::model::options::{AnswerOptions, Format};
+use headgate_engine::run::Run;
+use headgate_engine::stats::report::Summary;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::{Map, Value, json};
+
+use crate::harness::{PATIENCE, Rig, server, url};
+use crate::scripted::{Scripted, read_head, response};
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(ToString::to_string).collect()
+}
+
+fn selecting(mut rig: Rig, select: &[&str], require: &[&str]) -> Rig {
+    rig.options.answer.select = texts(select);
+    rig.options.answer.require = texts(require);
+    rig
+}
+
+/// All rows of a job as lines, answered and failed, in the order of the input.
+fn lines(out: &Path) -> Vec<Map<String, Value>> {
+    let mut rows = Vec::new();
+    for entry in fs::read_dir(out).expect("the output directory") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|extension| extension == "ndjson") {
+            let text = fs::read_to_string(path).expect("a part");
+            rows.extend(text.lines().map(|line| serde_json::from_str::<Map<String, Value>>(line).expect("a line")));
+        }
+    }
+    rows.sort_by_key(|row| row["row"].as_u64());
+    rows
+}
+
+fn run(rig: &Rig) -> Vec<Map<String, Value>> {
+    let job = rig.start();
+    assert!(job.wait(PATIENCE), "the job does not end");
+    let summary = job.summary();
+    assert!(summary.failure.is_none(), "{:?}", summary.failure);
+    lines(&rig.path("out"))
+}
+
+/// Whether a job ended well, rows that were answered, and rows that failed.
+fn ended(summary: &Summary) -> (bool, u64, u64) {
+    (summary.failure.is_none(), summary.answered, summary.failed)
+}
+
+fn refusal(rig: &Rig) -> String {
+    Run::job(&rig.options).err().expect("a mistake").message.to_string()
+}
+
+/// Answers each connection's requests with what `answer` makes of the path and the number of requests before.
+fn answering(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> Scripted {
+    let asked = AtomicUsize::new(0);
+    Scripted::start(move |mut stream, _| {
+        use std::io::Write as _;
+        while let Some(head) = read_head(&mut stream) {
+            let path = head.split(' ').nth(1).unwrap_or_default();
+            if stream.write_all(answer(path, asked.fetch_add(1, Ordering::SeqCst)).as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+const COMPLETION: &str = r#"{"id":"c1","choices":[{"index":0,"message":{"role":"assistant","content":"Hé"}}],"usage":{"total_tokens":17,"cost":0.25},"created":1778751000,"done":true}"#;
+
+const SELECT: [&str; 7] = [
+    "answer=$.choices[0].message.content",
+    "tokens:int64=$.usage.total_tokens",
+    "cost:float64=$.usage.cost",
+    "at:timestamp=$.created",
+    "done:bool=$.done",
+    "all:json=$.choices[*].message",
+    "etag=header:etag",
+];
+
+#[test]
+fn parts_of_answers_are_columns_of_their_types() {
+    let answer = response(COMPLETION).replace("Content-Length", "ETag: \"v1\"\r\nContent-Length");
+    let server = Scripted::answering(answer);
+    let mut rig = selecting(Rig::new(server.url("/[1-3]")), &SELECT, &["answer", "tokens"]);
+    rig.options.sink.format = Format::Parquet;
+    let job = rig.start();
+    assert!(job.wait(PATIENCE) && job.summary().failure.is_none());
+    let file = File::open(rig.path("out/part-00000001.parquet")).expect("a part");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("Parquet").build().expect("Parquet");
+    let batches: Vec<RecordBatch> = reader.map(|batch| batch.expect("a batch")).collect();
+    let column = |name: &str| batches[0].column_by_name(name).expect("a column").clone();
+    assert_eq!(3, batches[0].num_rows());
+    for row in 0..3 {
+        assert_eq!("Hé", column("answer").as_string::<i32>().value(row));
+        assert_eq!(17, column("tokens").as_primitive::<Int64Type>().value(row));
+        assert!((column("cost").as_primitive::<Float64Type>().value(row) - 0.25).abs() < f64::EPSILON);
+        assert_eq!(1_778_751_000_000_000, column("at").as_primitive::<TimestampMicrosecondType>().value(row));
+        assert!(column("done").as_boolean().value(row));
+        let all = r#"[{"role":"assistant","content":"Hé"}]"#;
+        assert_eq!(all, column("all").as_string::<i32>().value(row));
+        assert_eq!("\"v1\"", column("etag").as_string::<i32>().value(row));
+    }
+    let names: Vec<String> = batches[0].schema().fields().iter().map(|field| field.name().clone()).collect();
+    assert_eq!(["remote_addr", "answer", "tokens", "cost", "at", "done", "all", "etag"], names[names.len() - 8..]);
+}
+
+#[test]
+fn a_row_without_what_is_required_fails_and_says_why() {
+    let server = answering(|path, _| match path {
+        "/good" => response(r#"{"answer":"yes"}"#),
+        "/null" => response(r#"{"answer":null}"#),
+        "/html" => response("<html>"),
+        "/other" => response(r#"{"error":"busy"}"#),
+        "/long" => response(&format!("{}{}", r#"{"answer":"yes"}"#, " ".repeat(300_000))),
+        "/long-html" => response(&"<p>".repeat(100_000)),
+        "/503" => response(r#"{"error":"down"}"#).replace("200 OK", "503 Busy"),
+        "/cut" => {
+            response(r#"{"answer":"yes"}"#).replace("Content-Length: 16", "Content-Length: 17\r\nConnection: close")
+        }
+        _ => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+    });
+    let paths = ["/good", "/null", "/html", "/other", "/long", "/long-html", "/503", "/none"];
+    let rig = Rig::urls(paths.map(|path| server.url(path)));
+    let rig = selecting(rig, &["answer=$.answer", "error_text=$.error"], &["answer"]);
+    let rows = run(&rig);
+    let unexpected = |detail: &str| (json!("unexpected_answer"), json!("\"answer\" is missing"), json!(detail));
+    let fine = || (Value::Null, Value::Null, Value::Null);
+    let expected = [
+        fine(),
+        unexpected("it is null"),
+        unexpected("the body is not JSON: byte 0"),
+        unexpected("there is no such value"),
+        fine(),
+        unexpected("the body is not JSON: byte 0"),
+        fine(),
+        unexpected("there is no body"),
+    ];
+    for ((path, expected), row) in paths.iter().zip(expected).zip(&rows) {
+        let found = (row["error"].clone(), row["error_message"].clone(), row["error_detail"].clone());
+        assert_eq!(expected, found, "{path}");
+    }
+    // What there is stands in its column, whatever became of the row.
+    assert_eq!(
+        (json!("busy"), json!("down"), json!(503)),
+        (rows[3]["error_text"].clone(), rows[6]["error_text"].clone(), rows[6]["status"].clone())
+    );
+    assert_eq!(json!("yes"), rows[4]["answer"]);
+}
+
+#[test]
+fn an_unexpected_answer_is_asked_again_only_if_that_is_wished() {
+    for (attempts, on) in [(1, None), (3, Some("unexpected_answer"))] {
+        let server = answering(|_, before| response(if before < 2 { "{}" } else { r#"{"a":1}"# }));
+        let mut rig = selecting(Rig::new(server.url("/")).one_by_one(), &["a:int64=$.a"], &["a"]);
+        rig.options.run.retrying.retries = 5;
+        rig.options.run.retrying.delay = Duration::from_millis(1);
+        if let Some(on) = on {
+            rig.options.run.retrying.on = on.parse().expect("a kind");
+        }
+        let rows = run(&rig);
+        assert_eq!(json!(attempts), rows[0]["attempts"]);
+        assert_eq!(if attempts == 1 { Value::Null } else { json!(1) }, rows[0]["a"]);
+    }
+}
+
+#[test]
+fn columns_that_are_left_out_are_not_there_and_rows_end_as_before() {
+    let server = answering(|path, _| match path {
+        "/long" => response(&format!("{}{}", r#"{"a":1}"#, " ".repeat(3_000_000))),
+        _ => response(r#"{"a":1}"#),
+    });
+    let urls = ["/x", "/long", "/y"].map(|path| server.url(path));
+    let mut rig = selecting(
+        Rig::file("rows.csv", format!("body,url\n1,{}\n2,{}\n3,{}\n", urls[0], urls[1], urls[2])),
+        &["a:int64=$.a"],
+        &[],
+    );
+    rig.options.answer.omit = texts(&["body", "headers", "started_at", "url"]);
+    rig.options.source.keep = texts(&["body"]);
+    rig.options.source.body_column = "none".into();
+    assert!(refusal(&rig).contains("no column \"none\" for body_column"), "{}", refusal(&rig));
+    rig.options.source.body_column = "body".into();
+    for format in [Format::Ndjson, Format::Parquet] {
+        rig.options.sink.format = format;
+        rig.options.sink.fresh = true;
+        let job = rig.start();
+        assert!(job.wait(PATIENCE));
+        assert_eq!((true, 3, 0), ended(&job.summary()));
+    }
+    rig.options.sink.format = Format::Ndjson;
+    let rows = run(&rig);
+    for (row, body) in rows.iter().zip(["1", "2", "3"]) {
+        assert_eq!((Some(&json!(body)), Some(&json!(1))), (row.get("body"), row.get("a")));
+        assert!(!row.contains_key("headers") && !row.contains_key("url") && row.contains_key("method"), "{row:?}");
+    }
+}
+
+#[test]
+fn what_is_needed_stays_and_names_are_given_once() {
+    let server = server();
+    let rig = Rig::file("rows.csv", format!("url,id,a\n{},7,8\n", url(server.address(), "/")));
+    let cases: [(&str, fn(&mut AnswerOptions), &[&str]); 6] = [
+        ("omit: \"row\": without it, a job can't be resumed or retried", |answer| answer.omit = texts(&["row"]), &[]),
+        (
+            "omit: \"id\": the results have no such column of their own; those are url, method, error_message, ",
+            |answer| answer.omit = texts(&["id"]),
+            &["id"],
+        ),
+        (
+            "select: \"url\" is a column that the results have of their own (taken are row, url, ",
+            |answer| answer.select = texts(&["url=$.a"]),
+            &[],
+        ),
+        ("select: \"x\" is the name of two columns", |answer| answer.select = texts(&["x=$.a", "x=$.b"]), &[]),
+        (
+            "rows.csv: the column \"url\" can't be kept: the result has one of its own by that name (taken are row, url, ",
+            |_| {},
+            &["url"],
+        ),
+        (
+            "rows.csv: the column \"a\" can't be kept: it is the name of a selected column; give that another name in select, or list the columns of the input to keep in keep",
+            |answer| answer.select = texts(&["a=$.a"]),
+            &["id", "a"],
+        ),
+    ];
+    for (expected, change, keep) in cases {
+        let mut rig = rig_like(&rig);
+        rig.options.source.keep = texts(keep);
+        change(&mut rig.options.answer);
+        let message = refusal(&rig);
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+fn rig_like(rig: &Rig) -> Rig {
+    let mut other = Rig::new("");
+    other.options.source.clone_from(&rig.options.source);
+    other
+}
+
+#[test]
+fn bodies_that_are_not_read_or_not_decoded_are_not_selected_from() {
+    let server = server();
+    let base = url(server.address(), "/");
+    let mut rig = selecting(Rig::new(&base), &["a=$.a"], &[]);
+    rig.options.request.no_body = true;
+    let message = "select: values of bodies can't be selected with no_body=true, as bodies are not read";
+    assert_eq!(message, refusal(&rig));
+    rig.options.request.no_body = false;
+    rig.options.request.raw = true;
+    let message = "select: values of bodies can't be selected with raw=true, as bodies are not decoded";
+    assert_eq!(message, refusal(&rig));
+    rig.options.answer.select = texts(&["type=header:content-type"]);
+    assert!(run(&rig)[0]["type"].is_string());
+}
+
+#[test]
+fn a_job_belongs_to_its_selections_and_a_retry_makes_them_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let server = answering(move |path, _| match path {
+        "/late" if counted.fetch_add(1, Ordering::SeqCst) == 0 => response(r#"{"b":1.5}"#),
+        _ => response(r#"{"a":"now","b":2.5,"t":"2026-05-14T09:30:00Z"}"#),
+    });
+    let urls = ["/late", "/other"].map(|path| server.url(path));
+    let select = ["a=$.a", "b:float64=$.b", "t:timestamp=$.t", "c:bool=$.c"];
+    for format in [Format::Ndjson, Format::Parquet] {
+        asked.store(0, Ordering::SeqCst);
+        let mut rig = selecting(Rig::urls(&urls), &select, &["a"]);
+        rig.options.sink.format = format;
+        rig.options.answer.omit = texts(&["body", "url", "error_message", "error_detail", "final_url"]);
+        let job = rig.start();
+        assert!(job.wait(PATIENCE));
+        assert_eq!((true, 1, 1), ended(&job.summary()));
+
+        let mut other = rig.options.clone();
+        other.answer.select.pop();
+        let message = Run::job(&other).err().expect("another job").message.to_string();
+        assert!(message.contains("select"), "{message}");
+
+        let options = RetryOptions { output: rig.path("out"), job: rig.options.clone(), ..RetryOptions::default() };
+        let retry = Run::retry(options).expect("a retry");
+        assert!(retry.wait(PATIENCE));
+        assert_eq!((true, 1, 0), ended(&retry.summary()));
+        if format == Format::Ndjson {
+            let rows = lines(&rig.path("out"));
+            assert_eq!((json!(2), json!("now")), (rows[0]["attempts"].clone(), rows[0]["a"].clone()));
+            assert_eq!(json!("2026-05-14T09:30:00.000000Z"), rows[1]["t"]);
+        }
+    }
+}
+
+#[test]
+fn what_answers_say_they_cost_is_what_the_limit_takes() {
+    // Each row is estimated at 1, and costs 25: at 1,000 a second, 40 are answered in one.
+    let server = Scripted::answering(response(r#"{"n":25}"#));
+    let mut rig = selecting(Rig::new(server.url("/[1-9]")).one_by_one(), &["n:int64=$.n"], &[]);
+    rig.options.answer.cost_from = Some("n".into());
+    rig.options.run.limits.cost = Some(CostLimit { rate: "1000/s".parse().expect("a rate"), of: CostOf::Row });
+    let started = Instant::now();
+    assert_eq!(9, run(&rig).len());
+    assert!(started.elapsed() >= Duration::from_millis(180), "{:?}", started.elapsed());
+}
