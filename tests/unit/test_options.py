@@ -25,7 +25,10 @@ def test_the_defaults_are_right() -> None:
 @pytest.mark.parametrize(
     ("expected", "changes"),
     [
-        ("input is missing: name a file, a URL with ranges, or - for lines on standard input", {"input": ""}),
+        (
+            "input is missing: name a file, a directory, a URL with ranges, or - for lines on standard input",
+            {"input": ""},
+        ),
         (
             "output is missing: name a directory for the results, or - for NDJSON on standard output",
             {"output": None},

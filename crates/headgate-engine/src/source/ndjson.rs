@@ -61,10 +61,10 @@ impl Used {
             cost: options.cost_column.as_ref().map(&mut index),
             kept: keep.iter().map(index).collect(),
         };
-        let said = names
-            .iter()
-            .enumerate()
-            .filter_map(|(index, name)| Some((index, partition.get(name)?.and_then(|value| to_raw_value(value).ok()))));
+        let said = names.iter().enumerate().filter_map(|(index, name)| {
+            let value = partition.value(partition.find(name)?);
+            Some((index, value.and_then(|value| to_raw_value(value).ok())))
+        });
         Self { said: said.collect(), names, columns }
     }
 }

@@ -208,7 +208,7 @@ impl Survey<'_> {
             first.optional = Some((path.to_owned(), found));
             return Ok(());
         };
-        let Some((name, is_here)) = found.difference(there, self.options) else { return Ok(()) };
+        let Some((name, is_here)) = found.difference(*there, self.options) else { return Ok(()) };
         let (has, lacks) = if is_here { (path, other.as_str()) } else { (other.as_str(), path) };
         Err(JobError::input(format!(
             "{lacks}: there is no column {name:?}, which {has} has: all files must have the columns that are used"
