@@ -12,7 +12,7 @@ use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
 use super::header_json;
 use super::input::{Input, Reader};
-use super::keep::KeptText;
+use super::keep::{self, KeptText};
 use super::records::{Fields, Record, Records};
 use crate::model::error::JobError;
 use crate::model::message::Message;
@@ -39,17 +39,18 @@ impl Delimited {
     pub(super) fn new(
         (input, reader): (Input, Reader),
         options: &SourceOptions,
-        keep: &[String],
         delimiter: u8,
     ) -> Result<Self, JobError> {
         let mut records = Records::new(reader, delimiter, MAX_RECORD_BYTES);
         let mut hash = 0;
         let first = records.next_record(Some(&mut hash)).or_else(|error| input.ended_by(&error, 0).map(|()| None))?;
+        let mut keep = Vec::new();
         let header = match first {
             None => None,
             Some((_, Record::Fields(fields))) => {
                 let names: Vec<String> = fields.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-                let columns = Columns::find(options, keep, names.iter().map(String::as_str))?;
+                keep = keep::names(options, &names.iter().map(String::as_str).collect::<Vec<_>>());
+                let columns = Columns::find(options, &keep, names.iter().map(String::as_str))?;
                 Some(Header { columns, names, hash })
             }
             Some((line, Record::Broken(trouble))) => {
@@ -59,7 +60,7 @@ impl Delimited {
                 )));
             }
         };
-        let kept = KeptText::new(&options.input, keep)?;
+        let kept = KeptText::new(&options.input, &keep)?;
         Ok(Self { input, records, header, kept })
     }
 }

@@ -25,7 +25,7 @@ use crate::model::options::SourceOptions;
 /// option that does not fit the form.
 pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     let form = Form::of(&options.input)?;
-    if !keep::names(options).is_empty() && !form.has_columns() {
+    if !options.keep.is_empty() && !form.has_columns() {
         let name = &options.input;
         return Err(JobError::input(message!(
             "{name}: there are no columns to keep in a list of URLs: ",
@@ -52,7 +52,7 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
 
 /// The source of an input that is open, from its beginning. `None`: it is no file.
 fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
-    let (keep, head) = (keep::names(options), options.head);
+    let head = options.head;
     let Some(opened) = opened else {
         return Ok(if Form::of(&options.input)? == Form::Stdin {
             Batches::boxed(Text::live("standard input", std::io::stdin()), head, None)
@@ -64,10 +64,12 @@ fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn
     Ok(match opened.form {
         Form::Delimited(delimiter, _) => {
             let input = Input::open(opened)?;
-            Batches::boxed(Delimited::new(input, options, &keep, delimiter)?, head, again)
+            Batches::boxed(Delimited::new(input, options, delimiter)?, head, again)
         }
-        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &keep)?, head, again),
-        Form::Parquet => Batches::boxed(Parquet::open(opened, options, &keep)?, head, again),
+        Form::Ndjson(_) => {
+            Batches::boxed(Ndjson::new(Input::open(opened)?, options, &keep::listed(options)?)?, head, again)
+        }
+        Form::Parquet => Batches::boxed(Parquet::open(opened, options)?, head, again),
         Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), head, again),
     })
 }

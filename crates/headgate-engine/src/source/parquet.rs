@@ -63,7 +63,7 @@ pub(super) struct Parquet {
 }
 
 impl Parquet {
-    pub(super) fn open(opened: Arc<Opened>, options: &SourceOptions, keep: &[String]) -> Result<Self, JobError> {
+    pub(super) fn open(opened: Arc<Opened>, options: &SourceOptions) -> Result<Self, JobError> {
         let name = options.input.as_str();
         let error = |trouble: String| JobError::input(format!("{name}: {trouble}"));
         let file = opened.file();
@@ -91,7 +91,8 @@ impl Parquet {
         let with_views = ArrowReaderOptions::new().with_schema(stored::with_views(&fields, stored));
         let metadata = ArrowReaderMetadata::try_new(as_stored.metadata().clone(), with_views).map_err(damaged)?;
 
-        let columns = Columns::find(options, keep, stored.fields().iter().map(|field| field.name().as_str()))?;
+        let names: Vec<&str> = stored.fields().iter().map(|field| field.name().as_str()).collect();
+        let columns = Columns::find(options, &keep::names(options, &names), names.into_iter())?;
         let used = Used::new(columns, &metadata);
         let kept_fields: Fields = used.columns.kept.iter().map(|index| fields[*index].clone()).collect();
         let kept_fields = stored::kept(&kept_fields);

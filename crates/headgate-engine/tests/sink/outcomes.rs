@@ -47,6 +47,7 @@ pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
             body_bytes: body.len() as u64,
             body: Some(Body { bytes: body.to_vec(), ..Body::default() }),
         }),
+        selected: None,
         failure: None,
     }
 }
