@@ -85,8 +85,8 @@ class ColumnOptions(TypedDict, total=False):
         Selection,
         JobOption(
             help=(
-                "Columns to make of answers: `name=$.path` takes a value of a JSON body (RFC 9535), `name=header:name` a"
-                " header. `name:type=...` gives the column a type: `string`, `int64`, `float64`, `bool`, `timestamp` or"
+                "Columns to make of answers: `name=$.path` takes a value of a JSON body (RFC 9535), `name=header:name`"
+                " a header. `name:type=...` gives the column a type: `string`, `int64`, `float64`, `bool`, `timestamp` or"
                 " `json`. What is not there is null."
             ),
             default=(),
