@@ -236,7 +236,7 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("--burst must be at least 1, not 0", ["--burst", "0"]),
         ("--limit-by must be one of name, origin, address, not 'host'", ["--limit-by", "host"]),
         (
-            "--rate-cost needs the cost of each row: give --cost-column or --cost-of body-bytes",
+            "--rate-cost needs the cost of each row: give --cost-column, --cost-of body-bytes or --cost-from",
             ["--rate-cost", "1000/m"],
         ),
         ("--cost-column limits nothing without --rate-cost 150000/m", ["--cost-column", "tokens"]),

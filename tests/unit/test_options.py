@@ -87,7 +87,10 @@ def test_the_defaults_are_right() -> None:
             {"rate": "1/0s"},
         ),
         ("burst must be at most 4294967295, not 4294967296", {"burst": 2**32}),
-        ("rate_cost needs the cost of each row: give cost_column or cost_of='body-bytes'", {"rate_cost": "9/s"}),
+        (
+            "rate_cost needs the cost of each row: give cost_column, cost_of='body-bytes' or cost_from",
+            {"rate_cost": "9/s"},
+        ),
         ("deadline_s must be a number of seconds, not str", {"deadline_s": "9"}),
         ("retry_delay_s must be 0 seconds or more and at most 31536000, not -1", {"retry_delay_s": -1}),
         ("headers x-a holds a control character", {"headers": [("x-a", "b\r\nx-c: d")]}),

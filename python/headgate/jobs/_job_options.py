@@ -102,13 +102,15 @@ class WorkOptions(JobOptions):
 
     def _cost_refused(self) -> Iterator[tuple[str, Message]]:
         """A limit of costs where nothing says what a row costs, and the reverse."""
-        column, of = Mention("cost_column"), Mention("cost_of")
+        column, of, found = Mention("cost_column"), Mention("cost_of"), Mention("cost_from")
         told = [mention for mention in (column, of) if getattr(self, mention.option) is not None]
+        is_found = self.cost_from is not None
         if self.rate_cost is None:
-            for mention in told:
+            for mention in [*told, *([found] if is_found else [])]:
                 yield mention.option, ("limits nothing without ", Mention("rate_cost", "150000/m"))
-        elif not told:
-            yield "rate_cost", ("needs the cost of each row: give ", column, " or ", Mention("cost_of", "body-bytes"))
+        elif not told and not is_found:
+            known = (column, ", ", Mention("cost_of", "body-bytes"), " or ", found)
+            yield "rate_cost", ("needs the cost of each row: give ", *known)
         if len(told) > 1:
             yield "cost_of", ("can't be combined with ", column, ": a row has one cost")
 

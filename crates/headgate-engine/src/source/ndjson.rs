@@ -19,7 +19,7 @@ use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
 use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
-use super::keep::KeptText;
+use super::keep::{self, KeptText};
 use super::lines::{Line, Lines};
 use super::partition::Partition;
 use crate::model::error::JobError;
@@ -73,11 +73,11 @@ impl Ndjson {
     pub(super) fn new(
         (input, reader): (Input, Reader),
         options: &SourceOptions,
-        keep: &[String],
         partition: &Partition,
     ) -> Result<Self, JobError> {
-        let kept = KeptText::new(&options.input, keep)?;
-        let used = Used::new(options, keep, partition);
+        let keep = keep::listed(options)?;
+        let kept = KeptText::new(&options.input, &keep)?;
+        let used = Used::new(options, &keep, partition);
         Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used, kept })
     }
 }
