@@ -104,7 +104,7 @@ fn bytes(length: usize) -> Vec<u8> {
 
 fn hash_of(bytes: &[u8]) -> Value {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
-    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = digest.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     json!({"bytes": bytes.len(), "sha256": hex})
 }
 
