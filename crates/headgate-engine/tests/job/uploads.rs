@@ -471,6 +471,31 @@ fn files_are_sent_also_where_memory_is_taken() {
 }
 
 #[test]
+fn a_server_that_takes_nothing_of_a_file_is_not_waited_for_any_longer_than_one_that_takes_nothing_else() {
+    for is_http2 in [false, true] {
+        let held: Mutex<Vec<TcpStream>> = Mutex::default();
+        let server = if is_http2 {
+            http2::start(100, |peer, _| {
+                loop {
+                    peer.read()?;
+                }
+            })
+        } else {
+            Scripted::start(move |stream, _| held.lock().unwrap().push(stream))
+        };
+        let mut uploads = Uploads::new();
+        uploads.request.http2_prior_knowledge = is_http2;
+        uploads.request.idle_timeout = Some(Duration::from_millis(200));
+        File::create(uploads.path("large")).unwrap().set_len(1 << 30).unwrap();
+        let large = uploads.piece("large");
+        uploads.add(server.url("/"), "PUT", [large]);
+        let ended = &uploads.ended()[0];
+        let expected = (Some("timeout"), "the server took nothing of the request for too long");
+        assert_eq!(expected, (ended.error.as_deref(), &*ended.message));
+    }
+}
+
+#[test]
 fn a_large_file_takes_no_more_memory_than_a_small_one() {
     let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
     let output = alone.args(["--ignored", "--exact", "uploads::a_process_that_sends_a_large_file"]).output().unwrap();
