@@ -77,6 +77,7 @@ class WorkOptions(JobOptions):
         yield from self._hosts_refused()
         yield from self._cost_refused()
         yield from self._together_refused()
+        yield from self._files_refused()
 
     def _together_refused(self) -> Iterator[tuple[str, Message]]:
         """Switches of which each takes back what the other says, and what says nothing by itself."""
@@ -90,6 +91,16 @@ class WorkOptions(JobOptions):
         for of_redirects in ("keep_redirects", "cookies"):
             if getattr(self, of_redirects, False) and self.max_redirects == 0:
                 yield of_redirects, ("has no effect: ", Mention("max_redirects"), " is 0")
+
+    def _files_refused(self) -> Iterator[tuple[str, Message]]:
+        """A body is compressed as a whole, and one with files is never in memory as a whole."""
+        if getattr(self, "compress_body", None) is None:
+            return
+        because = ": files are sent as they are"
+        if getattr(self, "body_file_column", None) is not None:
+            yield "compress_body", ("can't be combined with ", Mention("body_file_column"), because)
+        if any(field.partition("=")[2].startswith("@") for field in getattr(self, "form", ())):
+            yield "compress_body", ("can't be combined with files of ", Mention("form"), because)
 
     def _hosts_refused(self) -> Iterator[tuple[str, Message]]:
         """Names of hosts that are none where hosts are told apart as `limit_by` says."""
