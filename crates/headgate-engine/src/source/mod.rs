@@ -32,6 +32,7 @@ mod records;
 mod refusal;
 pub mod selected;
 mod stored;
+pub mod template;
 mod text;
 mod whole_lines;
 
