@@ -14,6 +14,7 @@ use super::header_json;
 use super::input::{Input, Reader};
 use super::keep::KeptText;
 use super::records::{Fields, Record, Records};
+use super::template::cell::Cell;
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::options::SourceOptions;
@@ -132,7 +133,7 @@ impl Rows for Delimited {
 
 fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut KeptText) -> Row {
     let Header { columns, names, .. } = header;
-    let url = fields.get(columns.url);
+    let url = columns.url.and_then(|column| fields.get(column));
     if fields.len() != names.len() {
         kept.push_nulls();
         let mut row = Row::new(ordinal, String::from_utf8_lossy(url.unwrap_or_default()));
@@ -140,8 +141,15 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
         add_defect(&mut row, place, reason.with(format!("{}, not {}", fields.len(), names.len())));
         return row;
     }
-    let mut row = url_row(ordinal, place, url.unwrap_or_default());
     let cell = |column: Option<usize>| column.and_then(|column| fields.get(column)).unwrap_or_default();
+    let templates = columns.templates.as_ref().map(|templates| {
+        let cells = templates.columns.iter().map(|column| Cell::of_text(cell(Some(*column))));
+        (templates, cells.collect::<Vec<_>>())
+    });
+    let mut row = match &templates {
+        Some((templates, cells)) if templates.make_urls() => templates.row(ordinal, place, cells),
+        _ => url_row(ordinal, place, url.unwrap_or_default()),
+    };
     set_method(&mut row, place, cell(columns.method));
     set_headers(&mut row, place, header_json::parse(cell(columns.headers)));
     let body = cell(columns.body);
@@ -150,6 +158,9 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
     }
     if let Some(column) = columns.cost {
         set_cost(&mut row, place, &names[column], cell(columns.cost));
+    }
+    if let Some((templates, cells)) = &templates {
+        templates.fill(&mut row, place, cells);
     }
     for (index, column) in columns.kept.iter().enumerate() {
         let bytes = cell(Some(*column));

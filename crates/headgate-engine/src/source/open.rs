@@ -11,6 +11,7 @@ use super::ndjson::Ndjson;
 use super::opened::Opened;
 use super::parquet::Parquet;
 use super::pattern::Pattern;
+use super::template::bound::{AnyNames, RequestTemplates};
 use super::text::Text;
 use super::{Again, Source};
 use crate::message;
@@ -24,7 +25,17 @@ use crate::model::options::SourceOptions;
 /// `Input`: no such file, a directory, an unknown extension, no URL column (naming the columns there are), an
 /// option that does not fit the form.
 pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
+    // A mistake in them has nothing to do with the input.
+    RequestTemplates::new(options, &mut AnyNames)?;
     let form = Form::of(&options.input)?;
+    if form == Form::Pattern && options.url.is_some() {
+        let name = &options.input;
+        return Err(JobError::input(message!(
+            "{name}: the input is a URL already, and ",
+            OptionName::Url,
+            " makes URLs of the rows of a file: leave one of them out"
+        )));
+    }
     if !keep::names(options)?.is_empty() && !form.has_columns() {
         let name = &options.input;
         return Err(JobError::input(message!(
@@ -55,9 +66,9 @@ fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn
     let (keep, head) = (keep::names(options)?, options.head);
     let Some(opened) = opened else {
         return Ok(if Form::of(&options.input)? == Form::Stdin {
-            Batches::boxed(Text::live("standard input", std::io::stdin()), head, None)
+            Batches::boxed(Text::live("standard input", std::io::stdin(), options)?, head, None)
         } else {
-            Batches::boxed(Pattern::parse(&options.input)?, head, Some(again(options, None)))
+            Batches::boxed(Pattern::open(options)?, head, Some(again(options, None)))
         });
     };
     let again = opened.ends().is_some().then(|| again(options, Some(opened.clone())));
@@ -68,7 +79,9 @@ fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn
         }
         Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &keep)?, head, again),
         Form::Parquet => Batches::boxed(Parquet::open(opened, options, &keep)?, head, again),
-        Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), head, again),
+        Form::Text(_) | Form::Stdin | Form::Pattern => {
+            Batches::boxed(Text::new(Input::open(opened)?, options)?, head, again)
+        }
     })
 }
 

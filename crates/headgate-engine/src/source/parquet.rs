@@ -102,7 +102,7 @@ impl Parquet {
         // A column of a type that can't be used is told before the first row.
         let empty: Vec<ArrayRef> =
             used.roots.iter().map(|index| new_empty_array(metadata.schema().field(*index).data_type())).collect();
-        Chunk::new(&used, metadata.schema(), &empty).map_err(error)?;
+        Chunk::new(&used, metadata.schema(), &empty, 0).map_err(error)?;
         let ends = opened.ends().cloned();
         let fingerprint = ends.map(|ends| ParquetFile::of(file, ends).map(Fingerprint::Parquet));
         let fingerprint = fingerprint.transpose().map_err(cannot_be_opened)?;
@@ -211,7 +211,8 @@ impl Parquet {
             }
             match batch {
                 Some(batch) if rows > 0 => {
-                    return Chunk::new(&self.used, self.metadata.schema(), batch.columns()).map(Some);
+                    let rows = batch.num_rows();
+                    return Chunk::new(&self.used, self.metadata.schema(), batch.columns(), rows).map(Some);
                 }
                 Some(_) => {}
                 None => self.end_group(),
@@ -273,7 +274,7 @@ impl Rows for Parquet {
         self.pass(u64::from(self.chunk.is_some()), passing)?;
         let Some(chunk) = &self.chunk else { return Ok(None) };
         self.kept_bytes += chunk.kept_bytes(self.at);
-        let row = chunk.row(ordinal, self.at);
+        let row = chunk.row(ordinal, self.at, self.used.columns.templates.as_ref());
         self.at += 1;
         Ok(Some(row))
     }
