@@ -15,3 +15,6 @@ mod path;
 mod percent;
 mod since;
 mod url;
+
+#[cfg(test)]
+mod tests;
