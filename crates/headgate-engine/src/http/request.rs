@@ -34,7 +34,7 @@ use crate::model::reason::Reason;
 use crate::model::row::{Row, RowBody};
 
 /// Headers that are not for others to set.
-const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
+pub(crate) const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
 
 /// A body up to this size is sent in one write with its head.
 const JOINED_BODY_BYTES: usize = 32 * 1024;

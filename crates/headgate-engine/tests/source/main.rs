@@ -15,6 +15,7 @@ mod parquet;
 mod pattern;
 mod selected;
 mod skip;
+mod templates;
 mod text;
 
 use std::path::{Path, PathBuf};
