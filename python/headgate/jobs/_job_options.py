@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import FrozenInstanceError, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from headgate._checks import Check, text
 from headgate._message import Mention, Message, as_keyword, spelled
@@ -11,6 +11,9 @@ from headgate._option import OptionSet
 from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import ANY_HOST, FORMATS, LIMIT_BY, NONE, STANDARD_STREAM
 from headgate.jobs._options import FETCH, PLAN, RETRY, SET
+
+BODIES: Final = ("data", "json", "data_urlencode", "form", "body_file_column")
+"""The options that say what the body of a request is; but for the first, in place of a column with bodies."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,6 +80,7 @@ class WorkOptions(JobOptions):
         yield from self._hosts_refused()
         yield from self._cost_refused()
         yield from self._together_refused()
+        yield from self._bodies_refused()
 
     def _together_refused(self) -> Iterator[tuple[str, Message]]:
         """Switches of which each takes back what the other says, and what says nothing by itself."""
@@ -90,6 +94,12 @@ class WorkOptions(JobOptions):
         for of_redirects in ("keep_redirects", "cookies"):
             if getattr(self, of_redirects, False) and self.max_redirects == 0:
                 yield of_redirects, ("has no effect: ", Mention("max_redirects"), " is 0")
+
+    def _bodies_refused(self) -> Iterator[tuple[str, Message]]:
+        """Several bodies of one request."""
+        given = [name for name in BODIES if getattr(self, name, None) not in (None, ())]
+        for other in given[1:]:
+            yield other, ("can't be combined with ", Mention(given[0]), ": a request has one body")
 
     def _hosts_refused(self) -> Iterator[tuple[str, Message]]:
         """Names of hosts that are none where hosts are told apart as `limit_by` says."""
@@ -141,7 +151,22 @@ class FetchOptions(WorkOptions):
             yield "output", ("is missing: name a directory for the results, or - for NDJSON on standard output",)
         elif self.format == "parquet" and self.output == STANDARD_STREAM:
             yield "format", ("parquet can't go to standard output: use ndjson, or name a directory",)
+        yield from self._columns_refused()
         yield from super()._mistakes()
+
+    def _columns_refused(self) -> Iterator[tuple[str, Message]]:
+        """Columns that were chosen by name and would not be read, as something else says what they would."""
+        chosen = {
+            name: getattr(self, name) != self.options.entries[name].default for name in ("url_column", "body_column")
+        }
+        if self.url is not None and chosen["url_column"]:
+            yield (
+                "url_column",
+                ("can't be combined with ", Mention("url"), ", which makes the URLs: leave one of them out"),
+            )
+        made = [name for name in BODIES[1:] if getattr(self, name) not in (None, ())]
+        if made and chosen["body_column"]:
+            yield "body_column", ("can't be combined with ", Mention(made[0]), ": a request has one body")
 
 
 class PlanOptions(FetchOptions):
