@@ -194,7 +194,7 @@ def test_values_of_parquet_and_ndjson_keep_their_types(tmp_path: Path) -> None:
         "time": [dt.datetime(2026, 5, 14, 9, 30, tzinfo=dt.UTC), None],
     }
     template = json.dumps({name: f"{{{name}}}" for name in values} | {"{row}": "{big:string|none}"})
-    as_json = [
+    as_json: list[dict[str, Any]] = [
         {"text": "x", "big": 2**64 - 1, "real": 0.1, "flag": True, "items": [1, None, 3]}
         | {"nested": {"a": {"b": ['"', "ü"]}, "c": None}, "day": "2026-05-14", "time": "2026-05-14T09:30:00Z"},
         {"text": None, "big": None, "real": None, "flag": None, "items": [], "nested": None, "day": None, "time": None},
@@ -245,13 +245,13 @@ def test_a_job_is_resumed_and_retried_with_the_same_templates_and_no_others(tmp_
     flags = ("--json", '{"secret": "s3cret", "id": "{id}"}', "--header-template", "X-Row: {row}")
     with recording() as server:
         url = ("--url", server.url + "/{id}")
-        headgate("fetch", source, "-o", output, *url, *flags, "--fail-on", "200", check=1)
+        headgate("fetch", source, "-o", output, *url, *flags, "--fail-on", "200")
         stored = "".join(path.read_text() for path in (output / "_headgate").glob("*.json"))
         assert "s3cret" not in stored
         other = headgate("fetch", source, "-o", output, *url, "--json", '["{id}"]', "--fail-on", "200")
         assert "--json has changed" in other.stderr
         server.seen.clear()
-        headgate("retry", output, *flags, check=1)
+        headgate("retry", output, *flags)
         bodies = {row: json.loads(each["body"]) for row, each in numbered(server.seen).items()}
     assert {row: {"secret": "s3cret", "id": text} for row, text in enumerate("abc")} == bodies
 

@@ -157,7 +157,8 @@ class FetchOptions(WorkOptions):
     def _columns_refused(self) -> Iterator[tuple[str, Message]]:
         """Columns that were chosen by name and would not be read, as something else says what they would."""
         chosen = {
-            name: getattr(self, name) != self.options.entries[name].default for name in ("url_column", "body_column")
+            name: getattr(self, name) != self.options.entries[name].option.default
+            for name in ("url_column", "body_column")
         }
         if self.url is not None and chosen["url_column"]:
             yield (
