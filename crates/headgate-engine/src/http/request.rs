@@ -373,7 +373,8 @@ impl Preparer {
         let own_method = own_method.map(method::parse).transpose()?;
         let own = extra.map_or(&[][..], |extra| &extra.headers);
         let mut own = without_ours(checked(own.iter().map(|(name, value)| (&**name, &**value)))?);
-        if let Some(body_type) = extra.and_then(|extra| extra.body_type.as_deref()).filter(|_| self.defaults.is_untyped())
+        if let Some(body_type) =
+            extra.and_then(|extra| extra.body_type.as_deref()).filter(|_| self.defaults.is_untyped())
             && !contains(&own, &CONTENT_TYPE)
             && let Ok(body_type) = HeaderValue::from_str(body_type)
         {

@@ -11,14 +11,13 @@ pub(super) const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// # Errors
 /// Text of the template can't be sent.
 pub(super) fn check_literals(template: &Template) -> Result<(), Message> {
-    match template.literals().any(|text| !text.bytes().all(is_fit)) {
-        true => Err("has a character that can't be sent in a header".into()),
-        false => Ok(()),
+    if template.literals().all(|text| text.bytes().all(is_fit)) {
+        return Ok(());
     }
+    Err("has a character that can't be sent in a header".into())
 }
 
-/// The value of the header with this name. A value that it has at an end keeps its spaces there, or is refused: receivers
-/// would strip them (RFC 9110 section 5.5).
+/// The value of the header with this name.
 ///
 /// # Errors
 /// Why a row with these values has none.
@@ -30,7 +29,8 @@ pub(super) fn render(name: &str, template: &Template, cells: &[Cell<'_>]) -> Res
 }
 
 /// # Errors
-/// The value can't be sent as the header with this name.
+/// The value can't be sent as the header with this name, or would lose white space at an end, which receivers strip
+/// (RFC 9110 section 5.5).
 pub(super) fn check(name: &str, value: &[u8]) -> Result<(), Reason> {
     if value.len() > MAX_HEADER_BYTES {
         return Err(format!("a header is longer than {MAX_HEADER_BYTES} bytes").into());

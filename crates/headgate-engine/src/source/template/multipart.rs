@@ -14,7 +14,7 @@ use crate::model::message::Message;
 use crate::model::reason::Reason;
 use crate::model::row::{BodyPiece, RowBody};
 
-const BOUNDARY_BYTES: usize = 18;
+const BOUNDARY_BYTES: usize = 16;
 
 const TYPE: &str = ";type=";
 const FILE_NAME: &str = ";filename=";
@@ -52,8 +52,8 @@ impl MultipartTemplate {
     pub(super) fn new() -> Result<Self, JobError> {
         let mut random = [0; BOUNDARY_BYTES];
         rand::fill(&mut random).map_err(|_| JobError::internal("the system gives no random numbers"))?;
-        let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { fields: Vec::new(), boundary: format!("headgate-{digits}") })
+        let number = u128::from_be_bytes(random);
+        Ok(Self { fields: Vec::new(), boundary: format!("headgate-{number:032x}") })
     }
 
     pub(super) fn media_type(&self) -> String {
