@@ -110,7 +110,7 @@ impl Parquet {
         // A column of a type that can't be used is told before the first row.
         let empty: Vec<ArrayRef> =
             used.roots.iter().map(|index| new_empty_array(schema.field(*index).data_type())).collect();
-        Chunk::new(&used, &schema, &empty).map_err(error)?;
+        Chunk::new(&used, &schema, &empty, 0).map_err(error)?;
         let ends = opened.ends().cloned();
         let fingerprint = ends.map(|ends| ParquetFile::of(file, ends).map(Fingerprint::Parquet));
         let fingerprint = fingerprint.transpose().map_err(cannot_be_opened)?;
@@ -234,10 +234,10 @@ impl Parquet {
         let said = self.used.roots.iter().filter_map(|root| root.checked_sub(own));
         let mut said = said.map(|at| self.partition.array(at, batch.num_rows())).peekable();
         if said.peek().is_none() {
-            return Chunk::new(&self.used, &self.schema, batch.columns());
+            return Chunk::new(&self.used, &self.schema, batch.columns(), batch.num_rows());
         }
         let columns: Vec<ArrayRef> = batch.columns().iter().cloned().chain(said).collect();
-        Chunk::new(&self.used, &self.schema, &columns)
+        Chunk::new(&self.used, &self.schema, &columns, batch.num_rows())
     }
 
     /// A reader of the current row group from the current row on.
@@ -294,7 +294,7 @@ impl Rows for Parquet {
         self.pass(u64::from(self.chunk.is_some()), passing)?;
         let Some(chunk) = &self.chunk else { return Ok(None) };
         self.kept_bytes += chunk.kept_bytes(self.at);
-        let row = chunk.row(ordinal, self.at);
+        let row = chunk.row(ordinal, self.at, self.used.columns.templates.as_ref());
         self.at += 1;
         Ok(Some(row))
     }

@@ -17,6 +17,7 @@ mod selected;
 mod several;
 mod several_compared;
 mod skip;
+mod templates;
 mod text;
 
 use std::path::{Path, PathBuf};
