@@ -24,7 +24,7 @@ QUICK_TESTS := --test source --test sink
 CHECKED := $(CURDIR)/target/check
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-durability bench-engine bench-floor bench-http2 bench-limits bench-names bench-requests bench-tasks bench-tls bench-tools clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-durability bench-engine bench-files bench-floor bench-http2 bench-limits bench-names bench-requests bench-tasks bench-tls bench-tools clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ bench-durability: build $(STAMPS)/test ## kill jobs a hundred times, go on with 
 
 bench-engine: build ## measure changing hosts and runs on a warm engine; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/engine.py --cargo $(CARGO) $(BENCH_FLAGS)
+
+bench-files: build $(STAMPS)/test ## measure saving files beside aria2c and curl; BENCH_FLAGS=--save keeps it
+	@$(BIN)/python bench/files.py $(BENCH_FLAGS)
 
 bench-http2: build ## measure HTTP/2 beside h2load, and its memory; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/http2.py $(BENCH_FLAGS)

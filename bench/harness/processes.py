@@ -32,17 +32,19 @@ class Ended:
 
 
 @contextmanager
-def pinned(core: int) -> Iterator[None]:
-    """What is started within runs on this core only."""
+def pinned(core: int | None) -> Iterator[None]:
+    """What is started within runs on this core only; `None`: on any."""
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {core})
+    os.sched_setaffinity(0, before if core is None else {core})
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
 
 
-def run(command: Sequence[str], *, core: int, longest_s: float, is_due: Callable[[int], bool] | None = None) -> Ended:
+def run(
+    command: Sequence[str], *, core: int | None, longest_s: float, is_due: Callable[[int], bool] | None = None
+) -> Ended:
     """Runs `command` to its end; after `longest_s` it is killed, or as soon as `is_due` says so of its process.
 
     The kernel starts a child's `ru_maxrss` with the peak of the process that forked it, so that figure is the child's

@@ -48,6 +48,13 @@ impl Answer {
         Self { status: 200, fields, body }
     }
 
+    /// Bytes that are said to be an image.
+    pub fn image(body: impl Into<Bytes>) -> Self {
+        let body = body.into();
+        let fields = format!("Content-Type: image/jpeg\r\nContent-Length: {}\r\n", body.len());
+        Self { status: 200, fields, body }
+    }
+
     /// The fields in their order, as they are written.
     pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
         self.fields.lines().filter_map(|line| line.split_once(": "))

@@ -17,8 +17,10 @@ pub(crate) const HELPERS: &[(&str, &str)] = &[
     ("/stats", "what the server saw, as JSON; not counted itself"),
     ("/capacity/N", "from now on N requests at once, of a server with a capacity; not counted"),
     ("/echo", "the request as JSON: method, path, headers as [name, value] in their order, body or body_base64"),
+    ("/hash", "length and SHA-256 of the request's body, as JSON"),
     ("/status/CODE", "that status, 200 to 599"),
     ("/bytes/N", "N bytes of text, drawn from the seed"),
+    ("/image/N", "the same, called an image/jpeg"),
     ("/delay/SECONDS", "the default answer after so many seconds; fractions are fine"),
     ("/encoded/CODING/N", "the text of /bytes/N as gzip, gzip-members (several in a row), deflate, br or zstd"),
     ("/chunked/N", "the text of /bytes/N in chunks"),
@@ -37,6 +39,7 @@ pub(crate) const HELPERS: &[(&str, &str)] = &[
     ("/gzip", "the JSON of /echo in this coding; so do /deflate, /brotli and /zstd"),
     ("/encoding/utf8", "text in UTF-8 with letters of many languages"),
     ("/base64/VALUE", "the bytes that this is the base64 of, as text"),
+    ("/v1/chat/completions", "POST: the last of the `messages`, said back by an assistant, with `usage` in words"),
     ("/drip?numbytes=N&duration=S&delay=S&code=CODE", "N bytes (10) evenly over S seconds (2), after a delay"),
     ("/robots.txt", "forbids /deny; another path's answer if the server was told so"),
     ("/deny", "what /robots.txt forbids"),
@@ -51,8 +54,11 @@ pub(crate) enum Route {
     Stats,
     Capacity(usize),
     Echo,
+    Hash,
     Status(u16),
     Bytes(u64),
+    Image(usize),
+    Chat,
     Delay(Duration),
     Encoded(Coding, usize),
     Chunked(u64),
@@ -94,6 +100,7 @@ impl Route {
     pub fn reads_request(self) -> bool {
         match self {
             Route::Echo
+            | Route::Hash
             | Route::Redirect(Reference::Absolute, _)
             | Route::RedirectTo
             | Route::Headers
@@ -105,6 +112,7 @@ impl Route {
             | Route::Range(_)
             | Route::Coded(_)
             | Route::Base64
+            | Route::Chat
             | Route::Drip
             | Route::Robots => true,
             Route::Default
@@ -113,6 +121,7 @@ impl Route {
             | Route::Capacity(_)
             | Route::Status(_)
             | Route::Bytes(_)
+            | Route::Image(_)
             | Route::Delay(_)
             | Route::Encoded(..)
             | Route::Chunked(_)
@@ -139,8 +148,11 @@ impl Route {
             ("stats", None) => Some(Route::Stats),
             ("capacity", Some(rest)) => number(rest).filter(|size| CAPACITIES.contains(size)).map(Route::Capacity),
             ("echo", _) => Some(Route::Echo),
+            ("hash", None) => Some(Route::Hash),
             ("status", Some(rest)) => number(rest).filter(|code| STATUSES.contains(code)).map(Route::Status),
             ("bytes", Some(rest)) => number(rest).map(Route::Bytes),
+            ("image", Some(rest)) => number(rest).filter(|bytes| *bytes <= MAX_ENCODED_BYTES).map(Route::Image),
+            ("v1", Some("chat/completions")) => Some(Route::Chat),
             ("delay", Some(rest)) => {
                 let seconds = number(rest).filter(|seconds| (0.0..=MAX_DELAY_S).contains(seconds));
                 seconds.map(|seconds| Route::Delay(Duration::from_secs_f64(seconds)))

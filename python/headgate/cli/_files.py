@@ -36,8 +36,10 @@ class Files:
     def text(self, name: str) -> str | None:
         """The same as text, which is UTF-8."""
         data = self.data(name)
+        if data is None:
+            return None
         try:
-            return None if data is None else data.decode()
+            return data.decode()
         except UnicodeDecodeError as error:
             self._values.wrong(name, f"isn't UTF-8: byte 0x{data[error.start]:02X} after {error.start} valid ones")
             return None

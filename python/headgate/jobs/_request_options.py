@@ -186,7 +186,10 @@ class SendOptions(TypedDict, total=False):
     form: Annotated[
         str | Iterable[str],
         JobOption(
-            help="`name=template` and `name=@path` fields of a multipart form, which is the body; a path names a file to send.",
+            help=(
+                "`name=template` and `name=@path` fields of a multipart form, which is the body; a path names a file to"
+                " send."
+            ),
             default=(),
             check=rules.texts,
             given_as="texts",

@@ -86,8 +86,8 @@ class ColumnOptions(TypedDict, total=False):
         JobOption(
             help=(
                 "Columns to make of answers: `name=$.path` takes a value of a JSON body (RFC 9535), `name=header:name`"
-                " a header. `name:type=...` gives the column a type: `string`, `int64`, `float64`, `bool`, `timestamp` or"
-                " `json`. What is not there is null."
+                " a header. `name:type=...` gives the column a type: `string`, `int64`, `float64`, `bool`, `timestamp`"
+                " or `json`. What is not there is null."
             ),
             default=(),
             check=rules.texts,
@@ -128,9 +128,9 @@ class ColumnOptions(TypedDict, total=False):
         str | None,
         JobOption(
             help=(
-                "Template of file names in the output directory: each body is saved there, and not in the results, which"
-                " have its `path` and `sha256`. Beside columns there are `{row}`, `{sha256}` and `{ext}`, which follows"
-                " from the type of the body."
+                "Template of file names in the output directory: each body is saved there, and not in the results,"
+                " which have its `path` and `sha256`. Beside columns there are `{row}`, `{sha256}` and `{ext}`, which"
+                " follows from the type of the body."
             ),
             default=None,
             default_means="bodies are a column",

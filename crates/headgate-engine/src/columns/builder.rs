@@ -15,6 +15,7 @@ use super::kept::{KeptCodec, KeptRows};
 use super::repeated::RepeatedText;
 use super::result::ResultColumns;
 use super::room::{BATCH_ROWS, take_bytes, take_numbers};
+use super::saved::SavedBuilder;
 use super::schema::own_fields;
 use super::selected::SelectedColumns;
 use crate::model::memory::{MemoryBudget, Reservation};
@@ -74,6 +75,8 @@ struct Columns {
     ttfb_us: Int64Builder,
     http_version: RepeatedText,
     remote_addr: RepeatedText,
+    /// `None`: bodies are not saved.
+    saved: Option<Box<SavedBuilder>>,
     selected: Option<SelectedColumns>,
     kept: KeptRows,
 }
@@ -103,6 +106,7 @@ impl Columns {
             ttfb_us: Int64Builder::new(),
             http_version: RepeatedText::default(),
             remote_addr: RepeatedText::default(),
+            saved: columns.saved.then(Box::default),
             selected: columns.selection.as_ref().map(|selection| SelectedColumns::new(&selection.fields())),
             kept: KeptRows::default(),
         }
@@ -132,6 +136,9 @@ impl Columns {
         self.started_at.append_value(outcome.started_at_us);
         self.elapsed_us.append_value(outcome.elapsed_us as i64);
         self.remote_addr.push(outcome.remote_addr);
+        if let Some(saved) = &mut self.saved {
+            saved.push(outcome.answer.and_then(|answer| answer.saved));
+        }
         if let Some(selected) = &mut self.selected {
             selected.push(outcome.selected);
         }
@@ -269,6 +276,9 @@ impl OutcomeBuilder {
         let mut arrays = self.columns.take(self.large_body.take())?;
         for index in self.omitted.iter().rev() {
             arrays.remove(*index);
+        }
+        if let Some(saved) = &mut self.columns.saved {
+            arrays.extend(saved.take());
         }
         if let Some(selected) = &mut self.columns.selected {
             arrays.extend(selected.take());

@@ -7,6 +7,7 @@ pub mod kept;
 mod repeated;
 pub mod result;
 mod room;
+mod saved;
 pub mod schema;
 pub mod select;
 mod selected;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use arrow_schema::{FieldRef, Fields, Schema, SchemaRef};
 
 use super::kept::hydrated;
-use super::schema::own_fields;
+use super::schema::{own_fields, saved_fields};
 use super::select::Selection;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::OptionName;
-use crate::model::options::AnswerOptions;
+use crate::model::options::{AnswerOptions, SourceOptions};
 
 /// Without these, nobody could go on with a job, or ask its failed rows again: whose attempts add up.
 const NEEDED: [&str; 4] = ["row", "status", "error", "attempts"];
@@ -21,6 +21,8 @@ const NEEDED: [&str; 4] = ["row", "status", "error", "attempts"];
 pub struct ResultColumns {
     /// Of its own columns, those that it goes without.
     pub omitted: Vec<String>,
+    /// Whether bodies are saved, and it says where.
+    pub saved: bool,
     /// Those that are made of answers; `None`: there are none.
     pub selection: Option<Arc<Selection>>,
     /// Those of the input, which are the last.
@@ -32,11 +34,11 @@ impl ResultColumns {
     ///
     /// # Errors
     /// `Usage`: a selection that can't be, a column that can't be left out, or two of the same name.
-    pub fn new(input: &str, options: &AnswerOptions, kept: Fields) -> Result<Self, JobError> {
+    pub fn new(source: &SourceOptions, options: &AnswerOptions, kept: Fields) -> Result<Self, JobError> {
         let selection = Selection::new(options)?.map(Arc::new);
-        let columns = Self { omitted: options.omit.clone(), selection, kept };
+        let columns = Self { omitted: options.omit.clone(), saved: source.save_to.is_some(), selection, kept };
         columns.check_omitted()?;
-        columns.check_names(input)?;
+        columns.check_names(&source.name())?;
         Ok(columns)
     }
 
@@ -46,11 +48,16 @@ impl ResultColumns {
     }
 
     pub fn schema(&self) -> SchemaRef {
-        let own = own_fields().into_iter().filter(|field| self.has(field.name()));
         let kept = hydrated(&self.kept);
         let selected = self.selected();
-        let fields = own.chain(selected.iter().cloned()).chain(kept.iter().cloned());
+        let fields = self.own().chain(selected.iter().cloned()).chain(kept.iter().cloned());
         SchemaRef::new(Schema::new(fields.collect::<Fields>()))
+    }
+
+    /// Those of its own that it has.
+    fn own(&self) -> impl Iterator<Item = FieldRef> {
+        let saved = saved_fields().into_iter().filter(|_| self.saved);
+        own_fields().into_iter().filter(|field| self.has(field.name())).chain(saved)
     }
 
     /// Those that are made of answers.
@@ -82,7 +89,7 @@ impl ResultColumns {
 
     /// Two columns of the same name would make files that no reader takes.
     fn check_names(&self, input: &str) -> Result<(), JobError> {
-        let own: Vec<FieldRef> = own_fields().into_iter().filter(|field| self.has(field.name())).collect();
+        let own: Vec<FieldRef> = self.own().collect();
         let own: Vec<&str> = own.iter().map(|field| &field.name()[..]).collect();
         let taken = own.join(", ");
         let mut names: HashSet<&str> = own.iter().copied().collect();

@@ -66,6 +66,11 @@ pub(super) fn own_fields() -> Vec<FieldRef> {
     ]
 }
 
+/// Those of results whose bodies are saved.
+pub(super) fn saved_fields() -> [FieldRef; 2] {
+    ["path", "sha256"].map(|name| Arc::new(Field::new(name, DataType::Utf8, true)))
+}
+
 /// The columns of a result of which nothing else is asked than to keep these of the input.
 pub fn schema(kept: &Fields) -> SchemaRef {
     Arc::new(Schema::new(own_fields().into_iter().chain(hydrated(kept).iter().cloned()).collect::<Fields>()))

@@ -67,6 +67,7 @@ fn outcome(ordinal: u64, chosen: &Chosen, codec: &KeptCodec) -> Outcome {
         body_truncated: status % 5 == 0,
         ttfb_us: chosen.number as u64 / 2,
         body_bytes: chosen.number as u64 / 3,
+        saved: None,
         body: body.map(|bytes| Body { bytes, ..Body::default() }),
     });
     Outcome {

@@ -6,29 +6,34 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{Method, Request};
+use http::Method;
 use tokio::time::sleep_until;
 
 use crate::columns::select::NO_BODY;
 use crate::engine::conclude::{Ended, Finished};
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
-use crate::http::client::LaneState;
+use crate::http::client::{LaneState, Translated};
+use crate::http::deadline::OwnWait;
 use crate::http::h1::exchange::{Exchange, Means};
 use crate::http::h1::head::header_room;
 use crate::http::h1::response::{Wanted, WholeAnswer, whole};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::keeping::May;
 use crate::http::method;
+use crate::http::save::saving::Saving;
+use crate::http::sent_body::{Rest, end_head};
 use crate::http::site::Site;
+use crate::http::upload::Upload;
 use crate::model::error::Failure;
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{AnswerRef, OutcomeRef};
-use crate::model::row::Row;
+use crate::model::row::{BodyPiece, Row};
 use crate::model::selected::Selected;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
@@ -41,7 +46,9 @@ enum Detour {
     /// It takes more than one write or one read.
     Exchange(Box<Exchange>),
     /// It goes over the stream of HTTP/2 that the lane holds.
-    Http2(Box<(Rc<Site>, Request<()>, Bytes)>),
+    Http2(Box<Translated>),
+    /// Some of its body is in files that were not looked at yet.
+    Files(Arc<[BodyPiece]>),
     /// No request can be made of the row.
     Invalid(Failure),
     /// A rate lets it be sent then.
@@ -65,9 +72,13 @@ impl Share {
         state.deadline.set(started + time, option);
         let mut on_new_connection = false;
         let mut may_send = !self.shared.gate.counts_sends();
+        // Of this sending of the request: the next one looks at its files again.
+        let mut files = None;
         state.begin();
         loop {
-            let begin = poll_fn(|cx| Poll::Ready(self.begin(place, started, on_new_connection, may_send, state, cx)));
+            let begin = poll_fn(|cx| {
+                Poll::Ready(self.begin(place, started, on_new_connection, may_send, (state, &mut files), cx))
+            });
             let ended = match begin.await {
                 Ok(()) => {
                     // Connecting takes its time, in which the timer may have fired.
@@ -85,6 +96,20 @@ impl Share {
                 Err(Detour::Http2(sent)) => Box::pin(self.finish_http2(place, started, state, sent)).await,
                 Err(Detour::Invalid(failure)) => {
                     return Box::pin(self.end_unanswered(place, started, None, failure)).await;
+                }
+                Err(Detour::Files(pieces)) => {
+                    match Box::pin(self.look_at_files(pieces, state)).await {
+                        Ok(found) => files = Some(found),
+                        Err(failure) => {
+                            self.count_own_waits(state);
+                            return Box::pin(self.end_unanswered(place, started, None, failure)).await;
+                        }
+                    }
+                    if self.is_given_back(place) {
+                        state.leave_stream();
+                        return false;
+                    }
+                    continue;
                 }
                 Err(Detour::Unproven(until)) => {
                     Box::pin(sleep_until(until.into())).await;
@@ -144,13 +169,21 @@ impl Share {
         started: Instant,
         on_new_connection: bool,
         may_send: bool,
-        state: &mut LaneState,
+        (state, files): (&mut LaneState, &mut Option<Box<Upload>>),
         cx: &mut Context<'_>,
     ) -> Result<(), Detour> {
         let mut wire = self.client.scratch.write.borrow_mut();
-        let (site, body) = self.write(place, started, &mut wire).map_err(Detour::Invalid)?;
+        let (site, rest) = self.write(place, started, &mut wire).map_err(Detour::Invalid)?;
+        let body = match rest {
+            Rest::Bytes(body) => body,
+            Rest::Files(pieces) => {
+                let Some(found) = files else { return Err(Detour::Files(pieces)) };
+                end_head(found.length(), &mut wire);
+                Bytes::new()
+            }
+        };
         if site.route.is_http2() {
-            return Err(self.begin_http2(place, may_send, state, site, (&wire, body)));
+            return Err(self.begin_http2(place, may_send, (state, files), site, (&wire, body)));
         }
         if !on_new_connection {
             self.client.reuse(&site.route, state, cx);
@@ -167,7 +200,7 @@ impl Share {
         {
             return Err(Detour::Held(until));
         }
-        let sent = state.send(&wire, body, cx);
+        let sent = state.send(&wire, body, files, cx);
         if let Some(outgoing) = &sent {
             state.expect_answer(outgoing, &self.shared.limits.response.patience);
         }
@@ -183,7 +216,7 @@ impl Share {
         &self,
         place: PlaceIndex,
         may_send: bool,
-        state: &mut LaneState,
+        (state, files): (&mut LaneState, &mut Option<Box<Upload>>),
         site: Rc<Site>,
         (wire, body): (&[u8], Bytes),
     ) -> Detour {
@@ -193,10 +226,18 @@ impl Share {
         if !may_send && let Some(until) = self.send_at(place, Instant::now()) {
             return Detour::Held(until);
         }
-        match self.client.translate(wire, body, &site.route) {
-            Ok((request, body)) => Detour::Http2(Box::new((site, request, body))),
+        match self.client.translate(wire, body, &site) {
+            Ok(sent) => Detour::Http2(Box::new(Translated { files: files.take(), ..sent })),
             Err(failure) => Detour::Invalid(failure),
         }
+    }
+
+    /// Looks at the files of a body; that we wait for them is not the server's fault.
+    async fn look_at_files(&self, pieces: Arc<[BodyPiece]>, state: &mut LaneState) -> Result<Box<Upload>, Failure> {
+        let begun = Instant::now();
+        let found = Upload::begin(pieces, self.shared.limits.response.memory.clone()).await;
+        state.deadline.excuse(OwnWait::Files, begun.elapsed());
+        found
     }
 
     pub(super) fn write(
@@ -204,7 +245,7 @@ impl Share {
         place: PlaceIndex,
         started: Instant,
         wire: &mut Vec<u8>,
-    ) -> Result<(Rc<Site>, Bytes), Failure> {
+    ) -> Result<(Rc<Site>, Rest), Failure> {
         self.lanes.begin(place, started, |row| self.preparer.borrow_mut().write(row, wire))
     }
 
@@ -235,7 +276,8 @@ impl Share {
         let room_needed = length + self.lanes.look(place, Row::bytes);
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
         let is_plain = |answer: &WholeAnswer<'_>| {
-            self.gathered.has_room(room_needed)
+            self.shared.limits.response.saver.is_none()
+                && self.gathered.has_room(room_needed)
                 && state.deadline.excused().is_zero()
                 && !state.is_refused_by_proxy(answer.head.status)
                 && !self.shared.limits.response.redirects.may_lead_on(answer.head.status)
@@ -285,6 +327,7 @@ impl Share {
             body_encoding: None,
             body_truncated: false,
             body_bytes: body.map_or(0, <[u8]>::len) as u64,
+            saved: None,
         };
         self.record_ref(OutcomeRef {
             row,
@@ -311,7 +354,15 @@ impl Share {
     }
 
     fn exchange(&self, place: PlaceIndex, outgoing: Outgoing) -> Box<Exchange> {
-        Box::new(Exchange::new(outgoing, self.asks_for_head(place), &self.means()))
+        let mut exchange = Box::new(Exchange::new(outgoing, self.asks_for_head(place), &self.means()));
+        exchange.save(self.saving(place));
+        exchange
+    }
+
+    /// Where the body of its answer goes, if it is saved.
+    pub(super) fn saving(&self, place: PlaceIndex) -> Option<Box<Saving>> {
+        let saver = self.shared.limits.response.saver.as_ref()?;
+        if self.asks_for_head(place) { None } else { self.lanes.look(place, |row| saver.saving(row)) }
     }
 
     pub(super) fn means(&self) -> Means<'_> {

@@ -4,17 +4,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::Bytes;
-use http::Request;
-
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
-use crate::http::client::LaneState;
+use crate::http::client::{LaneState, Translated};
 use crate::http::deadline::OwnWait;
 use crate::http::h1::exchange::Exchange;
 use crate::http::reply::{NoReply, Reply};
 use crate::http::site::Site;
-use crate::model::error::Failure;
+use crate::model::error::{Failure, JobError};
 use crate::model::headers::HeadersRef;
 use crate::model::outcome::{Answer, Outcome, OutcomeRef};
 use crate::model::row::Row;
@@ -77,11 +74,11 @@ impl Share {
         place: PlaceIndex,
         started: Instant,
         state: &mut LaneState,
-        sent: Box<(Rc<Site>, Request<()>, Bytes)>,
+        sent: Box<Translated>,
     ) -> Finished {
         let remote_addr = state.connected_to();
-        let site = sent.0.clone();
-        let finished = self.client.exchange(sent, &self.means(), state).await;
+        let site = sent.site.clone();
+        let finished = self.client.exchange(sent, self.saving(place), &self.means(), state).await;
         let may_repeat = finished.as_ref().err().is_some_and(|none| state.may_be_sent_again(none, &site.route));
         let used = Used { remote_addr, is_new: false, may_repeat };
         self.conclude(place, started, state, finished, used).await
@@ -97,6 +94,10 @@ impl Share {
         used: Used,
     ) -> Finished {
         let is_full = match finished {
+            Ok((Reply { saved: Some(Err(error)), .. }, _)) => {
+                self.give_up_saving(place, error);
+                return Finished::Later;
+            }
             Ok((mut reply, remote_addr)) => {
                 let status = Some(reply.head.status);
                 let trail = self.led_on(place, &mut reply);
@@ -132,6 +133,15 @@ impl Share {
             }
         };
         Finished::Recorded { is_full }
+    }
+
+    /// A body can't be written: the run ends, and the row is left undone.
+    fn give_up_saving(&self, place: PlaceIndex, error: JobError) {
+        drop(self.lanes.take(place));
+        if let Some(host) = self.lanes.take_host(place) {
+            self.shared.gate.change(|gate| gate.abandoned(host, Instant::now()));
+        }
+        self.sent(Err(Some(error)));
     }
 
     /// Where an answer leads, if anywhere; that it leads nowhere where it should is its failure.
@@ -180,10 +190,21 @@ impl Share {
     /// Of an attempt that ends now. What we have waited for ourselves is no part of how long the server took.
     pub(super) fn span(&self, started: Instant, state: &mut LaneState) -> Span {
         let excused = state.deadline.excused();
-        for (wait, own) in [(Wait::Memory, OwnWait::Memory), (Wait::Decoder, OwnWait::Decoder)] {
+        self.count_own_waits(state);
+        Span { started, elapsed: started.elapsed().saturating_sub(excused) }
+    }
+
+    /// Counts what was waited for ourselves; the next attempt begins without it.
+    pub(super) fn count_own_waits(&self, state: &mut LaneState) {
+        let own_waits = [
+            (Wait::Memory, OwnWait::Memory),
+            (Wait::Decoder, OwnWait::Decoder),
+            (Wait::Files, OwnWait::Files),
+            (Wait::Sink, OwnWait::Disk),
+        ];
+        for (wait, own) in own_waits {
             self.count_wait(wait, state.deadline.take_excused(own));
         }
-        Span { started, elapsed: started.elapsed().saturating_sub(excused) }
     }
 
     pub(super) fn count_wait(&self, wait: Wait, time: Duration) {
@@ -233,6 +254,8 @@ impl Share {
             body_encoding: reply.body_encoding,
             body_truncated: reply.truncated,
             body_bytes: reply.body_bytes,
+            // A row that fails has no file: it may be asked again, and then has the name.
+            saved: reply.saved.filter(|_| reply.failure.is_none()).and_then(|saved| saved.ok()?.keep()),
         };
         Outcome {
             method: self.method_of(&row).into(),

@@ -12,8 +12,10 @@ use crate::model::message::{Message, OptionName};
 
 /// Files that are needed beside the connections: input, parts, and some thirty to look names up.
 const SPARE_FILES: u64 = 64;
-/// Files that a worker's event loop takes.
-const WORKER_FILES: u64 = 4;
+/// Threads of a worker that read files to be sent, each of which has one open. Started as they are needed.
+pub(super) const FILE_READERS: usize = 4;
+/// Files that a worker's event loop takes, and those that it sends.
+const WORKER_FILES: u64 = 4 + FILE_READERS as u64;
 
 /// Memory that is taken at once in blocks of this size goes back to the system when it is freed.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -143,16 +145,16 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_what_would() {
         let files = OpenFiles { limit: 1024, open: 10 };
-        assert_eq!(Ok(()), files.check(942, 0, 2));
+        assert_eq!(Ok(()), files.check(934, 0, 2));
         assert_eq!(
-            "concurrency=943: this process may have 1024 files open (the hard limit), which leaves room for 942 connections; \
-             use concurrency=942 or less, or raise the limit to 1025 (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of \
+            "concurrency=935: this process may have 1024 files open (the hard limit), which leaves room for 934 connections; \
+             use concurrency=934 or less, or raise the limit to 1025 (`ulimit -Hn` as root, limits.conf, or LimitNOFILE= of \
              a service)",
-            files.check(943, 0, 2).expect_err("one too many").to_string()
+            files.check(935, 0, 2).expect_err("one too many").to_string()
         );
-        assert_eq!(Ok(()), files.check(442, 500, 2));
-        assert!(files.check(443, 500, 2).is_err(), "another run has its share");
-        assert_eq!((942, 442, 0), (files.fitting(0, 2), files.fitting(500, 2), files.fitting(5000, 2)));
+        assert_eq!(Ok(()), files.check(434, 500, 2));
+        assert!(files.check(435, 500, 2).is_err(), "another run has its share");
+        assert_eq!((934, 434, 0), (files.fitting(0, 2), files.fitting(500, 2), files.fitting(5000, 2)));
         assert_eq!(Ok(()), check_ports(28_232, "127.0.0.1", 28_232));
         assert!(check_ports(28_233, "127.0.0.1", 28_232).is_err());
     }

@@ -50,6 +50,8 @@ pub use self::worker::runtime;
 
 /// Orders that may wait for a worker. It takes them as fast as they come; whoever gives more waits.
 const MAX_WAITING_ORDERS: usize = 64;
+/// A disk takes longer to answer than a core to ask.
+const MIN_SAVERS: usize = 4;
 
 /// A handle of an engine; all clones are of the same one, and each run has one until it ends. With the last one its
 /// threads end, and idle connections are closed.
@@ -70,6 +72,8 @@ struct Inner {
     /// Connections that may be open, over all runs that have not ended.
     connections: Arc<AtomicUsize>,
     runs: AtomicU64,
+    /// Threads that save bodies.
+    savers: Arc<Pool>,
 }
 
 /// What a run asks the workers to do.
@@ -154,10 +158,11 @@ impl Engine {
         let files = machine::raise_open_files()?;
         let (alive, threads) = async_channel::bounded(1);
         let common = Common {
-            decoders: Arc::new(Pool::new(machine::cores(), alive.clone())),
+            decoders: Arc::new(Pool::new("decode", machine::cores(), alive.clone())),
             connector: Arc::new(Connector { resolver: Resolver::new(options.dns) }),
             hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))),
         };
+        let savers = Pool::new("save", machine::cores().max(MIN_SAVERS), alive.clone());
         let mut workers = Vec::new();
         for index in 0..options.threads.unwrap_or_else(machine::cores) {
             let (orders, received) = async_channel::bounded(MAX_WAITING_ORDERS);
@@ -187,6 +192,7 @@ impl Engine {
             threads,
             connections: Arc::default(),
             runs: AtomicU64::new(0),
+            savers: Arc::new(savers),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -199,6 +205,11 @@ impl Engine {
     /// What the bodies of one more run draw on.
     pub fn memory(&self) -> MemoryBudget {
         self.inner.memory.for_another_run()
+    }
+
+    /// Threads that save the bodies of runs.
+    pub fn savers(&self) -> Arc<Pool> {
+        self.inner.savers.clone()
     }
 
     /// How connections are made for requests with these options.

@@ -124,8 +124,9 @@ impl Share {
                 sleep_until(until.into()).await;
             }
             let mut wire = Vec::new();
-            let (site, body) = preparer.borrow_mut().write(row, &mut wire)?;
-            let finished = self.client.ask(&site, &wire, body, limits, &means, state).await?;
+            // There is no body, in files or else.
+            let (site, _) = preparer.borrow_mut().write(row, &mut wire)?;
+            let finished = self.client.ask(&site, &wire, limits, &means, state).await?;
             sent += 1;
             match finished {
                 Ok((reply, _)) => return Ok(reply),
@@ -145,6 +146,7 @@ fn limits_of_robots(limits: &AttemptLimits) -> AttemptLimits {
         no_body: false,
         raw: false,
         redirects: Redirects::of_robots(),
+        saver: None,
         ..limits.response.clone()
     };
     AttemptLimits { response, ..limits.clone() }

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_local;
 use tokio::time::MissedTickBehavior;
 
+use crate::engine::machine;
 use crate::engine::part::Part;
 use crate::engine::share::Share;
 use crate::engine::shared::Shared;
@@ -69,6 +70,7 @@ pub(super) struct Common {
 pub fn runtime() -> Result<LocalRuntime, JobError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(machine::FILE_READERS)
         .build_local(LocalOptions::default())
         .map_err(|error| JobError::internal(format!("an event loop can't be created: {error}")))
 }

@@ -22,7 +22,13 @@ pub enum OwnWait {
     Memory,
     /// A thread to decode it.
     Decoder,
+    /// Files that are sent to be read.
+    Files,
+    /// What is saved to be written.
+    Disk,
 }
+
+const OWN_WAITS: usize = 4;
 
 /// A lane's timer.
 #[derive(Debug)]
@@ -35,7 +41,7 @@ pub struct Deadline {
     /// When the timer will wake the lane; `None`: it will not.
     wakes_at: Option<Instant>,
     /// By how much it was moved on for what was not the server's fault.
-    excused: [Duration; 2],
+    excused: [Duration; OWN_WAITS],
     sleep: Pin<Box<Sleep>>,
 }
 
@@ -46,7 +52,7 @@ impl Deadline {
             option: OptionName::TimeoutS,
             limit: None,
             wakes_at: None,
-            excused: [Duration::ZERO; 2],
+            excused: [Duration::ZERO; OWN_WAITS],
             sleep: Box::pin(tokio::time::sleep_until(at.into())),
         }
     }

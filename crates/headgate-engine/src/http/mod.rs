@@ -21,5 +21,8 @@ pub mod redirect;
 pub mod reply;
 pub mod request;
 pub mod robots;
+pub mod save;
+pub mod sent_body;
 pub mod site;
 pub mod target;
+pub mod upload;

@@ -8,10 +8,11 @@ use crate::http::deadline::Deadline;
 use crate::http::decode::{Codings, Decoder, Undo};
 use crate::http::h1::head::Head;
 use crate::http::reply::ResponseLimits;
+use crate::http::save::saving::Saved;
 use crate::model::error::Failure;
 use crate::model::outcome::Body;
 
-const PARTIAL_CONTENT: u16 = 206;
+pub const PARTIAL_CONTENT: u16 = 206;
 
 /// A body as it came, as far as it came.
 #[derive(Debug)]
@@ -24,13 +25,15 @@ pub struct Received {
 }
 
 /// What is kept of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Kept {
     pub body: Option<Body>,
     /// The content codings that `body` still has, in the order in which they were applied.
     pub body_encoding: Option<Box<str>>,
     /// `body` is the beginning of a longer one.
     pub truncated: bool,
+    /// The file that has it in place of `body`.
+    pub saved: Option<Saved>,
     pub failure: Option<Failure>,
 }
 
@@ -40,7 +43,8 @@ impl Received {
     /// Cancelling it drops the body.
     pub async fn kept(self, head: &Head, limits: &ResponseLimits, decoder: &Decoder, deadline: &mut Deadline) -> Kept {
         let Self { body, cut, failure } = self;
-        let mut kept = Kept { body: Some(body), body_encoding: None, truncated: cut && failure.is_none(), failure };
+        let truncated = cut && failure.is_none();
+        let mut kept = Kept { body: Some(body), truncated, failure, ..Kept::default() };
         // Nobody reads the body of a redirect that is followed.
         if limits.no_body || limits.redirects.lead_on(head.status, &head.headers) {
             return Kept { body: None, truncated: false, ..kept };
@@ -60,6 +64,7 @@ impl Received {
                     body: Some(undone.body),
                     body_encoding: undone.left,
                     truncated: undone.truncated,
+                    saved: None,
                     failure: undone.failure,
                 };
             }

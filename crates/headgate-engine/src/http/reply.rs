@@ -1,5 +1,6 @@
 //! What an exchange came to, over whichever version of HTTP.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::Method;
@@ -7,6 +8,8 @@ use http::Method;
 use crate::http::h1::head::Head;
 use crate::http::patience::Patience;
 use crate::http::redirect::Redirects;
+use crate::http::save::saver::Saver;
+use crate::http::save::saving::Saved;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::options::RequestOptions;
@@ -27,6 +30,8 @@ pub struct ResponseLimits {
     pub patience: Patience,
     pub redirects: Redirects,
     pub memory: MemoryBudget,
+    /// What saves bodies, if they are not kept.
+    pub saver: Option<Arc<Saver>>,
 }
 
 impl ResponseLimits {
@@ -40,6 +45,7 @@ impl ResponseLimits {
             patience: Patience::new(request),
             redirects: Redirects::new(request),
             memory,
+            saver: None,
         }
     }
 }
@@ -59,6 +65,8 @@ pub struct Reply {
     pub truncated: bool,
     /// As received, before decoding.
     pub body_bytes: u64,
+    /// The file that has it in place of `body`.
+    pub saved: Option<Saved>,
     /// Why the response is not whole.
     pub failure: Option<Failure>,
     /// The connection can take another request.

@@ -17,12 +17,12 @@ use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method};
 
 use crate::http::authorization::authorization;
-use crate::http::body_coding;
 use crate::http::cookies;
 use crate::http::dial::way::Way;
 use crate::http::header_lines::{HeaderLine, checked, contains, replaced};
 use crate::http::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::http::method::{self, Methods};
+use crate::http::sent_body::{Rest, SentBody, end_head};
 use crate::http::site::{Found, Site, SiteMaker, Sites};
 use crate::message;
 use crate::model::credentials::credential_names;
@@ -31,7 +31,7 @@ use crate::model::message::OptionName;
 use crate::model::options::{BodyCoding, RequestOptions};
 use crate::model::origin::Origin;
 use crate::model::reason::Reason;
-use crate::model::row::{Row, RowBody};
+use crate::model::row::Row;
 
 /// Headers that are not for others to set.
 const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
@@ -126,56 +126,17 @@ fn write_begin(method: &Method, wire: &mut Vec<u8>) {
 }
 
 fn write_end(method: &Method, body: &SentBody, is_untyped: bool, wire: &mut Vec<u8>) {
-    for (name, value) in body.said(method, is_untyped) {
-        for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            wire.extend_from_slice(piece);
-        }
+    body.said(method, is_untyped).for_each(|line| line.write(wire));
+    if body.files.is_some() {
+        // Who looks at them ends the head.
+        return;
     }
     let body = &body.bytes;
     // The length of no body is told where a body would have a meaning (RFC 9110 section 8.6).
     if !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
-        wire.extend_from_slice(b"content-length: ");
-        wire.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
+        end_head(body.len() as u64, wire);
+    } else {
         wire.extend_from_slice(b"\r\n");
-    }
-    wire.extend_from_slice(b"\r\n");
-}
-
-/// A body as it is sent.
-#[derive(Debug, Clone, Default)]
-struct SentBody {
-    bytes: Bytes,
-    coding: Option<BodyCoding>,
-    /// What it is, where nobody has said so.
-    guessed_type: &'static str,
-}
-
-impl SentBody {
-    /// Compresses a body, if that is asked for.
-    fn new(bytes: Bytes, coding: Option<BodyCoding>) -> Self {
-        let guessed_type = guessed_type(&bytes);
-        match coding.filter(|_| !bytes.is_empty()) {
-            None => Self { bytes, coding: None, guessed_type },
-            Some(coding) => {
-                let bytes = body_coding::compressed(&bytes, coding).into();
-                Self { bytes, coding: Some(coding), guessed_type }
-            }
-        }
-    }
-
-    /// What is said of it; `is_untyped`: nobody else says what it is.
-    fn said(&self, method: &Method, is_untyped: bool) -> impl Iterator<Item = (HeaderName, &'static str)> {
-        let is_guessed = is_untyped && *method == Method::POST && !self.bytes.is_empty();
-        let guessed = is_guessed.then_some((CONTENT_TYPE, self.guessed_type));
-        guessed.into_iter().chain(self.coding.map(|coding| (CONTENT_ENCODING, body_coding::name(coding))))
-    }
-}
-
-/// What a body is that nobody has named: a form, as curl says of all, unless it begins as no form does.
-fn guessed_type(body: &[u8]) -> &'static str {
-    match body.trim_ascii_start().first() {
-        Some(b'{' | b'[') => "application/json",
-        _ => "application/x-www-form-urlencoded",
     }
 }
 
@@ -315,12 +276,12 @@ impl Preparer {
         self.defaults.has_idempotency_key(row)
     }
 
-    /// Puts a row's request together in `wire`, but for a body that is too long for that: where it goes, and that body. Mostly
-    /// copies what lies there, and takes no memory.
+    /// Puts a row's request together in `wire`, but for a body that is too long for that, or in files: where it goes, and that
+    /// body. Mostly copies what lies there, and takes no memory.
     ///
     /// # Errors
     /// `invalid_request`: the row's defect, or what of it can't be sent.
-    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, Bytes), Failure> {
+    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, Rest), Failure> {
         wire.clear();
         let is_plain = row.extra.as_ref().is_none_or(|extra| extra.asks_like_the_run());
         if is_plain
@@ -335,15 +296,18 @@ impl Preparer {
                 salt.write_line(row.ordinal, wire);
             }
             wire.extend_from_slice(end);
-            return Ok((site.clone(), Bytes::new()));
+            return Ok((site.clone(), Rest::Bytes(Bytes::new())));
         }
         let prepared = self.prepare(row)?;
         prepared.write_head(wire);
-        let Prepared { site, body: SentBody { bytes: mut body, .. }, .. } = prepared;
+        let Prepared { site, body: SentBody { bytes: mut body, files, .. }, .. } = prepared;
+        if let Some(files) = files {
+            return Ok((site, Rest::Files(files)));
+        }
         if body.len() <= JOINED_BODY_BYTES {
             wire.extend_from_slice(&std::mem::take(&mut body));
         }
-        Ok((site, body))
+        Ok((site, Rest::Bytes(body)))
     }
 
     /// The name of the host that a row goes to, as limits know it. `None`: it leads to none.
@@ -378,8 +342,7 @@ impl Preparer {
         let coding = self.defaults.coding.filter(|_| !contains(&own, &CONTENT_ENCODING));
         let body = match own_body {
             _ if is_bodiless => SentBody::default(),
-            Some(RowBody::Bytes(body)) => SentBody::new(body, coding),
-            Some(RowBody::Pieces(_)) => return Err("files can't be sent".into()),
+            Some(body) => SentBody::of_row(body, coding, extra.and_then(|extra| extra.body_type.as_deref()))?,
             None => self.defaults.body.clone(),
         };
         let brings_key = contains(&own, &IDEMPOTENCY_KEY);

@@ -6,7 +6,8 @@
 //! OUT/_headgate/job.json         what was asked
 //! OUT/_headgate/log/             the commits
 //! OUT/_headgate/lock             held by the process that writes
-//! OUT/_headgate/tmp/             parts being written
+//! OUT/_headgate/tmp/             parts and saved bodies being written
+//! OUT/_headgate/names/           marks of names of saved bodies that have capitals
 //! ```
 //!
 //! The order of a commit: parts are written in `tmp` and synced; then the commit is, in one step; then what it removes is
@@ -26,6 +27,7 @@ use super::manifest::Manifest;
 use super::place::check_new;
 use super::record;
 use super::results::{OWN_DIRECTORY, Results, part_files, unplaced};
+use super::saved::{place_saved, remove_saved, save_places};
 use super::storage::{Storage, remove_if_there, write_file};
 use crate::message;
 use crate::model::error::{JobError, cause};
@@ -77,18 +79,27 @@ impl JobDirectory {
                 }
                 create_dir(directory)?;
             }
+            // Of a job that can't be read, nobody knows.
+            let then = self.manifest().ok().flatten();
+            let saved = then.is_some_and(|then| if then.clearing { then.clearing_saved } else { then.saves() });
             let mut manifest = manifest.clone();
-            manifest.clearing = true;
+            (manifest.clearing, manifest.clearing_saved) = (true, saved);
             self.write_manifest(&manifest)?;
             for part in parts.keys() {
+                if saved {
+                    remove_saved(&self.root, part, self.storage.as_ref())?;
+                }
                 self.storage.remove(&self.root.join(part))?;
+            }
+            if saved {
+                remove_names(save_places(&self.root).names())?;
             }
             self.storage.sync_directory(&self.root)?;
             for directory in [log, &tmp] {
                 self.clear(directory)?;
                 self.storage.sync_directory(directory)?;
             }
-            manifest.clearing = false;
+            (manifest.clearing, manifest.clearing_saved) = (false, false);
             self.write_manifest(&manifest)
         };
         began().map_err(|error| unusable(&self.root, &error))
@@ -118,7 +129,8 @@ impl JobDirectory {
     pub(super) fn recover(&self) -> Result<Results, JobError> {
         let results = Results::claimed(&self.root)?;
         self.settle(results.newest.number).map_err(|error| unusable(&self.root, &error))?;
-        self.apply(&results.newest)?;
+        let saves = self.manifest()?.is_some_and(|manifest| manifest.saves());
+        self.apply(&results.newest, saves)?;
         if results.since_checkpoint == 0 {
             self.log.remove_before(results.newest.number, self.storage.as_ref())?;
         }
@@ -155,15 +167,22 @@ impl JobDirectory {
 
     /// Makes the parts that the commit adds count, and those that it removes count no more: all of it or nothing, also if the machine
     /// stops in between.
-    pub(super) fn commit(&self, commit: &Commit) -> Result<(), JobError> {
+    pub(super) fn commit(&self, commit: &Commit, saves: bool) -> Result<(), JobError> {
+        if saves {
+            // The files of this commit, and the places of those before: one step for all of them.
+            self.storage.sync_file_system(&self.root).map_err(|error| unusable(&self.root, &error))?;
+        }
         self.storage.sync_directory(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
         self.log.append(commit, self.storage.as_ref(), &self.tmp())?;
-        self.apply(commit)?;
+        self.apply(commit, saves)?;
         if commit.parts.is_some() { self.log.remove_before(commit.number, self.storage.as_ref()) } else { Ok(()) }
     }
 
     /// The steps that follow a commit, as far as they were not taken yet. What is removed goes first, so that no row is there twice.
-    fn apply(&self, commit: &Commit) -> Result<(), JobError> {
+    fn apply(&self, commit: &Commit, saves: bool) -> Result<(), JobError> {
+        if saves {
+            place_saved(&self.root, commit, self.storage.as_ref())?;
+        }
         let applied = || -> io::Result<()> {
             for name in &commit.removes {
                 remove_if_there(self.storage.as_ref(), &self.root.join(name))?;
@@ -309,6 +328,13 @@ fn holds_others(path: &Path, names: &[&str]) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+fn remove_names(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
 }
 
 fn is_whole(path: &Path, part: &PartRecord) -> bool {

@@ -83,7 +83,7 @@ impl OpenJob {
                 check_resume(path, &manifest, options, &now)?;
                 let done_rows = done_rows_of(&results.newest)?;
                 let part_format = PartFormat::new(options.sink.format, &manifest.columns(schema))?;
-                let manifest = manifest.with_input_at(&options.source.input);
+                let manifest = manifest.with_input_at(&options.source, fingerprint.as_ref());
                 directory.renew(&manifest)?;
                 let note = results.note().map(Message::from);
                 let mut standing: Standing = results.into();
@@ -184,7 +184,9 @@ impl OpenJob {
         window: Arc<Window>,
         clock: MonotonicClock,
     ) -> Result<RunningJob, JobError> {
-        let waits = self.replaces && !self.is_resumable();
+        let saves = self.manifest.saves();
+        // Files are written beside what is there before the first outcome comes.
+        let waits = self.replaces && !self.is_resumable() && !saves;
         if self.is_new && !waits {
             self.directory.begin(&self.manifest)?;
         }
@@ -193,6 +195,9 @@ impl OpenJob {
             JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "fetch", clock)?;
         if let Some(input) = self.input {
             writer.track(input);
+        }
+        if saves {
+            writer.save_bodies();
         }
         let watched = writer.watched();
         let sink = DurableSink::new(writer, self.done_rows, window, begins_with, self.then.is_some());

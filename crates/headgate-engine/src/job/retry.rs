@@ -95,7 +95,7 @@ impl OpenRetry {
                 "the job in {shown} was started over meanwhile: see headgate status"
             )));
         }
-        let fingerprint = Fingerprint::of(&job.source).map_err(|error| moved(&error, &output))?;
+        let fingerprint = source::open::fingerprint(&job.source).map_err(|error| moved(&error, &output))?;
         let results = directory.recover()?;
         let then = results.newest.input.clone();
         let now = InputNow { fingerprint: fingerprint.as_ref(), is_to_be_compared: then.is_some() };
@@ -111,7 +111,7 @@ impl OpenRetry {
             // All rows that are asked again were read then.
             first = Box::new(Compared::new(first, &job.source, then, Beyond::Anything));
         }
-        let columns = ResultColumns::new(&job.source.input, &job.answer, first.kept_fields())?;
+        let columns = ResultColumns::new(&job.source, &job.answer, first.kept_fields())?;
         let schema = manifest.columns(&columns.schema());
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
@@ -129,7 +129,7 @@ impl OpenRetry {
             only,
             kept: columns.kept.clone(),
             parts: parts.into_iter(),
-            input: Selected::new(first, &job.source.input, Vec::new()),
+            input: Selected::new(first, &job.source.name(), Vec::new()),
             stage: Stage::BetweenRounds,
             round_bytes: job.sink.part_bytes,
             rounds: rounds.clone(),
@@ -152,7 +152,11 @@ impl OpenRetry {
     }
 
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
-        let writer = JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "retry", clock)?;
+        let mut writer =
+            JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "retry", clock)?;
+        if options.source.save_to.is_some() {
+            writer.save_bodies();
+        }
         let watched = writer.watched();
         let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds);
         Ok(RunningJob { sink: Box::new(sink), watched })
@@ -172,6 +176,7 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     let path = manifest.input.path.as_ref().map(|path| path.display().to_string());
     job.source = SourceOptions {
         input: path.unwrap_or_else(|| manifest.input.name.clone()),
+        more_inputs: manifest.input.more_paths.iter().map(|path| path.display().to_string()).collect(),
         cost_column: job.source.cost_column,
         templates: job.source.templates,
         ..spec.source.clone()
@@ -205,13 +210,13 @@ fn open_input(
     let mut source = source::open::open(options)?;
     if source.fingerprint().as_ref() == fingerprint {
         if content.is_some() {
-            source.track(&options.input, content, Unread::Trusted)?;
+            source.track(&options.name(), content, Unread::Trusted)?;
         }
         return Ok(source);
     }
     Err(JobError::input(format!(
         "{}: it was replaced or changed since the retry began: restore the original file and retry again",
-        options.input
+        options.name()
     )))
 }
 
@@ -280,7 +285,7 @@ impl Source for RetrySource {
                 // Parts are not in the order of the input, and a source goes forward only.
                 self.input = Selected::new(
                     open_input(&self.options, self.fingerprint.as_ref(), self.content.as_ref())?,
-                    &self.options.input,
+                    &self.options.name(),
                     Vec::new(),
                 );
             }

@@ -23,6 +23,17 @@ pub trait Storage: Debug + Send + Sync {
         File::open(path)?.sync_all()
     }
 
+    /// Makes durable all that was written to the file system of this directory, bytes and names.
+    fn sync_file_system(&self, path: &Path) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        return nix::unistd::syncfs(File::open(path)?).map_err(io::Error::from);
+        #[cfg(not(target_os = "linux"))]
+        {
+            nix::unistd::sync();
+            Ok(())
+        }
+    }
+
     /// Moves a file; what was there under the new name is gone.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)

@@ -60,6 +60,8 @@ pub(super) struct JobWriter {
     until_checkpoint: u64,
     watched: Arc<Watched>,
     input: Option<TrackedInput>,
+    /// Bodies are saved beside the parts.
+    saves: bool,
 }
 
 /// An input that is known again by what was read of it.
@@ -149,7 +151,13 @@ impl JobWriter {
             parts,
             until_checkpoint,
             input: None,
+            saves: false,
         })
+    }
+
+    /// Commits have from now on the files of saved bodies.
+    pub(super) fn save_bodies(&mut self) {
+        self.saves = true;
     }
 
     /// Commits say from now on what was read of this input.
@@ -251,7 +259,7 @@ impl JobWriter {
         let is_due = self.until_checkpoint <= 1 || next.finished;
         let is_checkpoint = is_due && self.parts.len() <= MAX_LISTED_PARTS;
         next.parts = is_checkpoint.then(|| self.parts.iter().cloned().collect());
-        self.directory.commit(&next)?;
+        self.directory.commit(&next, self.saves)?;
         next.parts = None;
         self.until_checkpoint = if is_checkpoint { CHECKPOINT_EVERY } else { self.until_checkpoint.saturating_sub(1) };
         self.watched.commit().clone_from(&next);

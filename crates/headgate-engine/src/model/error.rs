@@ -37,7 +37,7 @@ macro_rules! error_kinds {
 }
 
 error_kinds! {
-    InvalidRequest = "invalid_request": "the row does not describe a request that can be sent: nothing was sent",
+    InvalidRequest = "invalid_request": "the row does not describe a request that can be sent: nothing was sent, unless a file of its body changed meanwhile",
     Resolve = "resolve": "the host name has no address, or no name server answered in time",
     Connect = "connect": "no TCP connection could be made to any address of the host",
     Tls = "tls": "the TLS handshake failed: certificate, name, version or cipher",
@@ -52,6 +52,8 @@ error_kinds! {
     TooManyRedirects = "too_many_redirects": "there were more redirects than are followed, or they led in a circle",
     Blocked = "blocked": "the host's robots.txt asks for it not to be fetched: nothing was sent",
     UnexpectedAnswer = "unexpected_answer": "the answer does not have what it must have",
+    ChecksumMismatch = "checksum_mismatch": "the body does not have the checksum that the row says",
+    DuplicateName = "duplicate_name": "the body can't be saved: another row has the name of its file, or the file was there before",
     Cancelled = "cancelled": "it was cancelled before it had an answer",
 }
 

@@ -1,5 +1,6 @@
 //! What a job is asked to do: plain data. Each default is one named constant, used by code, help and docs.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -30,6 +31,8 @@ pub const DEFAULT_COMMIT_EVERY: Duration = Duration::from_secs(10);
 pub const DEFAULT_WINDOW: u64 = 4_000_000;
 /// Statuses that say "not now", after which a row is worth another try (RFC 9110 section 15, RFC 6585, RFC 8470).
 pub const DEFAULT_FAIL_ON: &str = "408,425,429,5xx";
+/// Of several inputs so many are named.
+const SHOWN_INPUTS: usize = 3;
 pub const DEFAULT_USER_AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 
 /// Where name servers listen.
@@ -82,6 +85,25 @@ pub struct SourceOptions {
     /// 1. `None`: there is none. It says how the work is done, and may change from run to run.
     #[serde(skip)]
     pub cost_column: Option<String>,
+}
+
+impl SourceOptions {
+    /// All that is read, in order.
+    pub fn inputs(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.input).chain(&self.more_inputs).map(String::as_str)
+    }
+
+    /// What the input is called in messages.
+    pub fn name(&self) -> Cow<'_, str> {
+        if self.more_inputs.is_empty() {
+            return self.input.as_str().into();
+        }
+        let mut shown: Vec<&str> = self.inputs().take(SHOWN_INPUTS).collect();
+        if self.more_inputs.len() >= SHOWN_INPUTS {
+            shown.push("…");
+        }
+        shown.join(", ").into()
+    }
 }
 
 /// What of a request is made of columns, where `{column}` stands for the value of a row.

@@ -8,6 +8,7 @@ use crate::model::error::Failure;
 use crate::model::headers::{Headers, HeadersRef};
 use crate::model::memory::Reservation;
 use crate::model::row::Row;
+use crate::model::saved::Saved;
 use crate::model::selected::Selected;
 
 /// What became of one row.
@@ -45,6 +46,8 @@ pub struct Answer {
     pub body_truncated: bool,
     /// As received, before decoding.
     pub body_bytes: u64,
+    /// Where `body` is instead.
+    pub saved: Option<Box<Saved>>,
 }
 
 /// An [`Outcome`] to look at. What answered may still lie in the memory that it was read into.
@@ -72,6 +75,7 @@ pub struct AnswerRef<'a> {
     pub body_encoding: Option<&'a str>,
     pub body_truncated: bool,
     pub body_bytes: u64,
+    pub saved: Option<&'a Saved>,
 }
 
 #[cfg(test)]
@@ -87,6 +91,7 @@ impl Outcome {
             body_encoding: None,
             body_truncated: false,
             body_bytes: body.as_ref().map_or(0, |body| body.len() as u64),
+            saved: None,
             body: body.map(|bytes| Body { bytes, ..Body::default() }),
         };
         Self {
@@ -138,6 +143,7 @@ impl Answer {
             body_encoding: self.body_encoding.as_deref(),
             body_truncated: self.body_truncated,
             body_bytes: self.body_bytes,
+            saved: self.saved.as_deref(),
         }
     }
 }

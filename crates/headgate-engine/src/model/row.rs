@@ -7,6 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::model::reason::Reason;
+use crate::model::saved::SaveAs;
 use crate::model::trail::{Hop, Trail};
 
 /// Rows in one [`RowBatch`] at the most.
@@ -54,9 +55,11 @@ pub struct RowExtra {
     pub defect: Option<Reason>,
     /// Whoever asked for it wants it no more: it fails as `cancelled`.
     pub cancelled: bool,
-    /// What it takes of a limit on costs, where a column says so. `None`: the column has no value, and it takes 1; or there is
-    /// no column.
+    /// What it takes of a limit on costs, where a column says so, or the length of a body with files. `None`: the column has no
+    /// value, and it takes 1; or there is no column, and no such body.
     pub cost: Option<u64>,
+    /// Where its body is saved, if it is.
+    pub save_as: Option<Arc<SaveAs>>,
     /// What became of it before, if it was asked before.
     pub before: Option<Before>,
     /// Where its attempt has been redirected to, if it was.
@@ -115,8 +118,19 @@ pub struct Before {
 impl RowExtra {
     /// Whether the request is the run's own, but for the URL.
     pub fn asks_like_the_run(&self) -> bool {
-        let Self { method, headers, body, body_type: _, kept: _, defect, cancelled: _, cost: _, before: _, trail } =
-            self;
+        let Self {
+            method,
+            headers,
+            body,
+            body_type: _,
+            kept: _,
+            defect,
+            cancelled: _,
+            cost: _,
+            save_as: _,
+            before: _,
+            trail,
+        } = self;
         method.is_none() && headers.is_empty() && body.is_none() && defect.is_none() && trail.is_none()
     }
 
@@ -125,7 +139,8 @@ impl RowExtra {
         let body = self.body.as_ref().map_or(0, RowBody::held_bytes);
         let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
         let trail = self.trail.as_ref().map_or(0, |trail| trail.bytes());
-        size_of::<RowExtra>() + headers + body + kept + trail
+        let save_as = self.save_as.as_ref().map_or(0, |save_as| save_as.bytes());
+        size_of::<RowExtra>() + headers + body + kept + trail + save_as
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod checksum;
 pub(crate) mod name;
 pub(crate) mod ndjson;
 pub(crate) mod parquet;
+pub(crate) mod paths;
 pub mod read;
 pub(crate) mod time;
 pub(crate) mod writer;

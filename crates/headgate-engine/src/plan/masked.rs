@@ -2,11 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde::Serialize;
 
 use crate::model::credentials::is_credential;
 use crate::model::options::RequestOptions;
 use crate::model::origin::Origin;
+use crate::model::row::BodyPiece;
 use crate::model::url_user::without_user;
 
 /// What stands for the value of a header that is a credential.
@@ -38,14 +40,38 @@ pub struct Body {
     pub text: Option<String>,
     /// If it is not.
     pub base64: Option<String>,
+    /// In place of both, where some of it is in files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pieces: Option<Vec<Piece>>,
+}
+
+/// A piece of a body, one of these.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Piece {
+    Text(String),
+    Base64(String),
+    /// The contents of this file, which has so many bytes now.
+    File {
+        path: String,
+        bytes: u64,
+    },
+}
+
+/// What of a request is not written with its head.
+#[derive(Debug)]
+pub(super) enum Rest {
+    Bytes(Bytes),
+    /// Each with its length.
+    Pieces(Vec<(BodyPiece, u64)>),
 }
 
 impl PlannedRequest {
-    /// `wire` is what the worker would write, `rest` what of the body would follow.
+    /// `wire` is what the worker would write, `rest` what would follow.
     pub(super) fn of(
         (row, url): (u64, &str),
         origin: &Origin,
-        (wire, rest): (&[u8], &[u8]),
+        (wire, rest): (&[u8], &Rest),
         options: &RequestOptions,
     ) -> Self {
         let end = memchr::memmem::find(wire, HEAD_END).unwrap_or(wire.len());
@@ -61,7 +87,13 @@ impl PlannedRequest {
         }
         let scheme = if origin.https { "https" } else { "http" };
         let path = line.split(' ').nth(1).unwrap_or_default();
-        let body = [wire.get(end + HEAD_END.len()..).unwrap_or_default(), rest].concat();
+        let body = match rest {
+            Rest::Bytes(rest) => {
+                let body = [wire.get(end + HEAD_END.len()..).unwrap_or_default(), rest].concat();
+                (!body.is_empty()).then(|| Body::of(body))
+            }
+            Rest::Pieces(pieces) => Some(Body::of_pieces(pieces)),
+        };
         Self {
             row,
             url: without_user(url).into_owned(),
@@ -69,7 +101,7 @@ impl PlannedRequest {
             line,
             headers,
             secret,
-            body: (!body.is_empty()).then(|| Body::of(body)),
+            body,
         }
     }
 }
@@ -77,15 +109,39 @@ impl PlannedRequest {
 impl Body {
     fn of(body: Vec<u8>) -> Self {
         let bytes = body.len() as u64;
-        match String::from_utf8(body) {
-            Ok(text) => Self { bytes, text: Some(text), base64: None },
-            Err(error) => Self { bytes, text: None, base64: Some(STANDARD.encode(error.as_bytes())) },
+        let (text, base64) = match Piece::of(body) {
+            Piece::Text(text) => (Some(text), None),
+            Piece::Base64(base64) => (None, Some(base64)),
+            Piece::File { .. } => (None, None),
+        };
+        Self { bytes, text, base64, pieces: None }
+    }
+
+    fn of_pieces(pieces: &[(BodyPiece, u64)]) -> Self {
+        let bytes = pieces.iter().map(|(_, bytes)| bytes).sum();
+        let pieces = pieces.iter().map(|(piece, bytes)| match piece {
+            BodyPiece::Bytes(bytes) => Piece::of(bytes.to_vec()),
+            BodyPiece::File(path) => Piece::File { path: path.display().to_string(), bytes: *bytes },
+        });
+        Self { bytes, text: None, base64: None, pieces: Some(pieces.collect()) }
+    }
+}
+
+impl Piece {
+    fn of(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::Text(text),
+            Err(error) => Self::Base64(STANDARD.encode(error.as_bytes())),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
     use super::*;
     use crate::http::target;
 
@@ -93,7 +149,7 @@ mod tests {
         let url = "https://me:secret@host:81/a?b";
         let options = RequestOptions { secret_headers: vec!["X-Key".into()], ..RequestOptions::default() };
         let origin = target::parse(url).expect("a URL").origin;
-        PlannedRequest::of((7, url), &origin, (wire, rest), &options)
+        PlannedRequest::of((7, url), &origin, (wire, &Rest::Bytes(rest.to_vec().into())), &options)
     }
 
     #[test]
@@ -116,7 +172,7 @@ mod tests {
             .map(|(name, value)| (name.into(), value.into()))
             .into(),
             secret: vec!["Authorization".into(), "x-key".into(), "cookie".into()],
-            body: Some(Body { bytes: 9, text: Some("ab\r\n\r\ncde".into()), base64: None }),
+            body: Some(Body { bytes: 9, text: Some("ab\r\n\r\ncde".into()), base64: None, pieces: None }),
         };
         assert_eq!(expected, masked(wire, b"de"));
     }
@@ -125,6 +181,18 @@ mod tests {
     fn a_body_that_is_no_text_is_told_in_base64() {
         let body = |rest| masked(b"GET / HTTP/1.1\r\n\r\n", rest).body;
         assert_eq!(None, body(b""));
-        assert_eq!(Some(Body { bytes: 2, text: None, base64: Some("/wA=".into()) }), body(b"\xff\0"));
+        assert_eq!(Some(Body { bytes: 2, text: None, base64: Some("/wA=".into()), pieces: None }), body(b"\xff\0"));
+    }
+
+    #[test]
+    fn files_are_named_and_what_is_between_them_is_told() {
+        let [text, bytes] = [&b"a=1"[..], b"\xff"].map(|bytes| (BodyPiece::Bytes(bytes.into()), bytes.len() as u64));
+        let rest = Rest::Pieces(vec![text, (BodyPiece::File(Path::new("a/b.png").into()), 1000), bytes]);
+        let origin = target::parse("http://host/").expect("a URL").origin;
+        let wire = b"POST / HTTP/1.1\r\n\r\n";
+        let planned = PlannedRequest::of((0, "http://host/"), &origin, (wire, &rest), &RequestOptions::default());
+        let body = serde_json::to_value(planned.body).expect("JSON");
+        let pieces = json!([{"text": "a=1"}, {"file": {"path": "a/b.png", "bytes": 1000}}, {"base64": "/w=="}]);
+        assert_eq!(json!({"bytes": 1004, "text": null, "base64": null, "pieces": pieces}), body);
     }
 }

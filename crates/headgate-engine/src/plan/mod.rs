@@ -39,7 +39,7 @@ use crate::model::options::{Format, JobOptions, Output, SourceOptions};
 use crate::run::checks::{check, check_ports, local_ports, note_window};
 use crate::run::live::in_force;
 use crate::run::user_in_input::taken_out;
-use crate::source;
+use crate::source::{self, Source};
 
 /// What was found out. Python reads it as JSON, under these names.
 #[derive(Debug, Serialize)]
@@ -110,10 +110,10 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let set_notes = take_what_was_set(&mut options)?;
     let options = &options;
     let JobOptions { source: asked, sink, request, run, .. } = options;
-    refuse_pipe(&asked.input)?;
+    asked.inputs().try_for_each(refuse_pipe)?;
     // The first rows alone would hide how many there are.
     let mut source = source::open::open(&SourceOptions { head: None, ..asked.clone() })?;
-    let schema = ResultColumns::new(&asked.input, &options.answer, source.kept_fields())?.schema();
+    let schema = ResultColumns::new(asked, &options.answer, source.kept_fields())?.schema();
     let found = match &sink.output {
         Output::Directory(path) if sink.format != Format::None => {
             look(path, options, &schema, source.fingerprint().as_ref())?
@@ -136,9 +136,9 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     }
     let preparer = sample::preparer(defaults, Ways::default().get(request)?, run.limits.limit_by);
     let sample = Sample::of(source.as_mut(), preparer, options, done)?;
-    let size = Size::of(source.size(), &sample, asked, done.rows_done());
+    let size = Size::of(source.as_ref(), &sample, asked, done.rows_done());
     if let (Output::Directory(path), Found::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
-        return Err(no_rows_for(&asked.input, path));
+        return Err(no_rows_for(&asked.name(), path));
     }
 
     let left = size.left.unwrap_or(u64::MAX);
@@ -168,7 +168,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         if requests > 0 { seconds.max(latency_s.unwrap_or_default()) } else { seconds }
     });
     Ok(Plan {
-        input: asked.input.clone(),
+        input: shown_input(asked, source.as_ref()),
         output: match &sink.output {
             Output::Directory(path) => Some(path.display().to_string()),
             Output::Stdout => Some("-".into()),
@@ -220,6 +220,11 @@ impl DirectoryUse {
             Found::Resumed { .. } => Self::Resumed,
         }
     }
+}
+
+fn shown_input(asked: &SourceOptions, source: &dyn Source) -> String {
+    let name = asked.name();
+    source.fingerprint().map_or_else(|| name.to_string(), |fingerprint| fingerprint.shown(&name))
 }
 
 /// What is read here would be missing in the job.

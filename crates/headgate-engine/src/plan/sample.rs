@@ -4,20 +4,21 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
 use serde::Serialize;
 
 use super::hosts::HostCounts;
-use super::masked::PlannedRequest;
+use super::masked::{PlannedRequest, Rest};
 use crate::http::dial::way::Way;
 use crate::http::pool::Pool;
 use crate::http::request::{Defaults, Preparer};
+use crate::http::sent_body;
 use crate::http::site::{Site, SiteMaker};
+use crate::http::upload;
 use crate::job::DoneRows;
 use crate::model::error::{Failure, JobError};
 use crate::model::limits::{CostOf, LimitBy};
 use crate::model::options::{JobOptions, RequestOptions};
-use crate::model::row::{Row, RowBody};
+use crate::model::row::Row;
 use crate::model::url_user::without_user;
 use crate::schedule::hosts::{HostTable, MAX_HOSTS};
 use crate::source::Source;
@@ -114,8 +115,8 @@ impl Sample {
     ) -> Option<Prepared> {
         self.read += 1;
         self.bytes += row.bytes();
-        match preparer.write(row, wire) {
-            Ok((site, rest)) => {
+        match prepared(row, preparer, wire) {
+            Ok(Prepared { site, rest }) => {
                 self.hosts.add(&site.route.key.origin);
                 self.cost += cost(row, options);
                 Some(Prepared { site, rest })
@@ -156,7 +157,20 @@ impl Sample {
 /// Where a request goes, and what of its body is not written with its head.
 struct Prepared {
     site: Rc<Site>,
-    rest: Bytes,
+    rest: Rest,
+}
+
+fn prepared(row: &Row, preparer: &mut Preparer, wire: &mut Vec<u8>) -> Result<Prepared, Failure> {
+    let (site, rest) = preparer.write(row, wire)?;
+    let rest = match rest {
+        sent_body::Rest::Bytes(bytes) => Rest::Bytes(bytes),
+        sent_body::Rest::Files(pieces) => {
+            let lengths = upload::lengths(pieces.clone())?;
+            sent_body::end_head(lengths.iter().sum(), wire);
+            Rest::Pieces(pieces.iter().cloned().zip(lengths).collect())
+        }
+    };
+    Ok(Prepared { site, rest })
 }
 
 impl Prepared {
@@ -174,8 +188,8 @@ fn cost(row: &Row, options: &JobOptions) -> u64 {
         Some(CostOf::Row) => 1,
         Some(CostOf::Column(_)) => extra.and_then(|extra| extra.cost).unwrap_or(1),
         Some(CostOf::BodyBytes) => {
-            let own = extra.and_then(|extra| extra.body.as_ref()).map(RowBody::held_bytes);
-            own.or(options.request.body.as_ref().map(Vec::len)).unwrap_or_default() as u64
+            let own = extra.and_then(|extra| extra.body.as_ref()).map(upload::length_now);
+            own.or(options.request.body.as_ref().map(|body| body.len() as u64)).unwrap_or_default()
         }
     }
 }

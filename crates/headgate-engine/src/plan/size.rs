@@ -4,8 +4,7 @@ use serde::Serialize;
 
 use super::sample::Sample;
 use crate::model::options::SourceOptions;
-use crate::model::source_size::SourceSize;
-use crate::source::is_compressed;
+use crate::source::Source;
 
 #[derive(Debug, Serialize)]
 pub struct Size {
@@ -27,8 +26,9 @@ pub struct Size {
 
 impl Size {
     /// Of a source that was opened without regard to `head`.
-    pub(super) fn of(known: SourceSize, sample: &Sample, asked: &SourceOptions, done: u64) -> Self {
-        let is_compressed = is_compressed(&asked.input);
+    pub(super) fn of(source: &dyn Source, sample: &Sample, asked: &SourceOptions, done: u64) -> Self {
+        let known = source.size();
+        let is_compressed = source.fingerprint().is_some_and(|fingerprint| fingerprint.is_compressed());
         let head = asked.head.unwrap_or(u64::MAX);
         let exact = if sample.is_all { Some(sample.read) } else { known.rows.map(|rows| rows.min(head)) };
         let estimate = || match (known.bytes, sample.row_bytes) {

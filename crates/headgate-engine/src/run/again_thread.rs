@@ -10,6 +10,7 @@ use crate::model::message::OptionName;
 use crate::model::row::{MAX_BATCH_ROWS, RowBatch};
 use crate::queue::again::AgainSender;
 use crate::queue::rows::PassingOver;
+use crate::run::weighing::Weighing;
 use crate::source::{Again, Source};
 
 /// Rows skipped before somebody is asked whether to go on.
@@ -18,13 +19,13 @@ const SKIP_STEP: u64 = 1_000_000;
 const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
 
 /// Has rows of this input read again; the thread starts when that is asked for.
-pub(super) fn passing_over(again: Again, window: u64, failure: Arc<FirstFailure>) -> PassingOver {
+pub(super) fn passing_over(again: Again, window: u64, weighing: Weighing, failure: Arc<FirstFailure>) -> PassingOver {
     let start = move |rows: AgainSender| {
         let thread_failure = failure.clone();
         let started = spawn("headgate-again".into(), move || {
             // Dropped before `rows`, whose end would look like that of the run.
             let _guard = thread_failure.on_panic("source");
-            if let Err(error) = (AgainThread { again, rows: &rows, input: None }).run() {
+            if let Err(error) = (AgainThread { again, rows: &rows, weighing, input: None }).run() {
                 thread_failure.set(error);
             }
         });
@@ -38,6 +39,7 @@ pub(super) fn passing_over(again: Again, window: u64, failure: Arc<FirstFailure>
 struct AgainThread<'a> {
     again: Again,
     rows: &'a AgainSender,
+    weighing: Weighing,
     /// Stays open: what is asked for next may lie behind.
     input: Option<Input>,
 }
@@ -60,11 +62,9 @@ impl AgainThread<'_> {
                     None => Input { source: self.again.open()?, read: RowBatch::new(), next: 0 },
                 };
                 let input = self.input.insert(input);
-                from = if input.read_to(wanted, self.rows, &self.again.name)? && self.rows.send(&mut input.read) {
-                    input.next
-                } else {
-                    wanted
-                };
+                let is_there = input.read_to(wanted, self.rows, &self.again.name)?;
+                self.weighing.weigh(&mut input.read);
+                from = if is_there && self.rows.send(&mut input.read) { input.next } else { wanted };
             }
         }
         Ok(())

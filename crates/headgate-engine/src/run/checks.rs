@@ -7,7 +7,8 @@ use crate::http::target;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
-use crate::model::options::{JobOptions, RequestOptions, RunOptions};
+use crate::model::options::{JobOptions, Output, RequestOptions, RunOptions};
+use crate::source::first_that_holds;
 
 /// The largest body that fits a column of a batch, with room for others beside it.
 const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
@@ -15,7 +16,19 @@ const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
 pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
     check_run(&options.run)?;
     check_request(&options.request)?;
+    check_places(options)?;
     check_selection(options)
+}
+
+/// Results are no input.
+fn check_places(options: &JobOptions) -> Result<(), JobError> {
+    let Output::Directory(path) = &options.sink.output else { return Ok(()) };
+    let Some(input) = first_that_holds(&options.source, path) else { return Ok(()) };
+    let shown = path.display();
+    Err(JobError::usage(message!(
+        OptionName::Output,
+        ": {shown} lies within the input {input}: its results would be taken for input when the job is resumed; choose another directory"
+    )))
 }
 
 /// Values are taken from bodies that are read, and decoded.

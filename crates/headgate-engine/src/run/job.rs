@@ -12,6 +12,7 @@ use super::user_in_input;
 use crate::engine::{Engine, machine};
 use crate::job::control::ControlFiles;
 use crate::job::retry::{OpenRetry, Retry, RetryOptions};
+use crate::job::save_places;
 use crate::job::storage::{Disk, Storage};
 use crate::model::error::JobError;
 use crate::model::live::Live;
@@ -131,6 +132,10 @@ fn begin(
         run: options.run.clone(),
         asked,
         set_before,
+        save_places: match &options.sink.output {
+            Output::Directory(path) if options.source.save_to.is_some() => Some(save_places(path)),
+            _ => None,
+        },
         key_salt: output.key_salt()?,
         own_engine,
         notes: notes.into_iter().flatten().chain(output.notes()).chain(set_notes).collect(),

@@ -10,6 +10,7 @@ use super::live::{LiveRun, SetBefore};
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::stop::Stop;
+use super::weighing::Weighing;
 use crate::columns::result::ResultColumns;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared::Shared;
@@ -20,6 +21,8 @@ use crate::http::client::AttemptLimits;
 use crate::http::idempotency_key::KeySalt;
 use crate::http::request::Defaults;
 use crate::http::robots::RobotsTable;
+use crate::http::save::places::SavePlaces;
+use crate::http::save::saver::Saver;
 use crate::job::DoneRows;
 use crate::model::clock::Clock;
 use crate::model::error::JobError;
@@ -58,6 +61,8 @@ pub(super) struct Launch {
     /// As it was asked for, without what was set before.
     pub(super) asked: Live,
     pub(super) set_before: SetBefore,
+    /// Where bodies are saved, if they are.
+    pub(super) save_places: Option<SavePlaces>,
     /// What keys of rows follow from, if each is to have one.
     pub(super) key_salt: KeySalt,
     /// The engine is there for this run alone, and ends with it.
@@ -92,7 +97,9 @@ impl Launch {
 
     fn passing_over(&self, failure: &Arc<FirstFailure>) -> Option<PassingOver> {
         let again = self.source.as_ref().and_then(|source| source.again());
-        again.map(|again| again_thread::passing_over(again, self.run.window, failure.clone()))
+        again.map(|again| {
+            again_thread::passing_over(again, self.run.window, Weighing::new(&self.run.limits), failure.clone())
+        })
     }
 
     fn defaults(&self) -> Result<Defaults, JobError> {
@@ -126,7 +133,10 @@ impl Launch {
             }
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
-                let limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency);
+                let mut limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency);
+                limits.response.saver = self.save_places.map(|places| {
+                    Arc::new(Saver::new(Arc::new(places), engine.savers(), self.request.fail_on.clone()))
+                });
                 let repeats = repeats(&rows, state.as_ref());
                 let gate = Arc::new(SharedGate::of(&self.run, self.request.body_bytes(), repeats, started));
                 held = Some(gate.clone());
@@ -166,6 +176,7 @@ impl Launch {
                         size: size.clone(),
                         input_rows: input_rows.clone(),
                         failure: failure.clone(),
+                        weighing: Weighing::new(&self.run.limits),
                         notes: notes.clone(),
                     })?,
                     None => input_rows.set(self.done.watermark()).unwrap_or_default(),

@@ -14,6 +14,7 @@ mod source_thread;
 mod start;
 mod stop;
 pub(crate) mod user_in_input;
+mod weighing;
 
 pub use self::handle::Run;
 pub use self::start::Passage;

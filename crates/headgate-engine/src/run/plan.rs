@@ -67,7 +67,7 @@ impl Plan {
         let fingerprint = source.fingerprint();
         let mut job = OpenJob::open(path, options, &schema, fingerprint.clone(), size.rows, storage)?;
         let done = job.done_rows().clone();
-        let input = &options.source.input;
+        let input = &*options.source.name();
         if let Some(fingerprint) = fingerprint {
             let then = job.last_commit().input.as_ref().map(|then| &then.content);
             if let Some(read) = source.track(input, then, Unread::Trusted)? {
@@ -107,7 +107,7 @@ impl Plan {
 }
 
 fn result_columns(options: &JobOptions, source: &dyn Source) -> Result<ResultColumns, JobError> {
-    ResultColumns::new(&options.source.input, &options.answer, source.kept_fields())
+    ResultColumns::new(&options.source, &options.answer, source.kept_fields())
 }
 
 impl PlannedOutput {

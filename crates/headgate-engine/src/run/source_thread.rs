@@ -12,6 +12,7 @@ use crate::model::row::RowBatch;
 use crate::model::source_size::SourceSize;
 use crate::queue::rows::RowSender;
 use crate::queue::window::Window;
+use crate::run::weighing::Weighing;
 use crate::source::Source;
 
 /// Rows skipped before somebody is asked whether to go on.
@@ -28,6 +29,7 @@ pub(super) struct SourceThread {
     /// How many rows the input has, once its end was reached.
     pub(super) input_rows: Arc<OnceLock<u64>>,
     pub(super) failure: Arc<FirstFailure>,
+    pub(super) weighing: Weighing,
     /// What the user should know.
     pub(super) notes: Arc<Mutex<Vec<Message>>>,
 }
@@ -67,6 +69,7 @@ impl SourceThread {
             }
             next = batch.last().map_or(next, |row| row.ordinal + 1);
             batch.retain(|row| !self.done.is_done(row.ordinal));
+            self.weighing.weigh(&mut batch);
             if !self.send(batch) {
                 return Ok(());
             }

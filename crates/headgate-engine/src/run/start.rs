@@ -54,6 +54,7 @@ impl Run {
             run,
             asked,
             set_before: SetBefore::default(),
+            save_places: None,
             key_salt: KeySalt::random()?,
             own_engine: false,
             notes: Vec::new(),

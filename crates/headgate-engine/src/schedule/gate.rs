@@ -58,8 +58,8 @@ impl Rules {
             Some(CostOf::Row) => 1,
             Some(CostOf::Column(_)) => extra.and_then(|extra| extra.cost).unwrap_or(1),
             Some(CostOf::BodyBytes) => {
-                let own = extra.and_then(|extra| extra.body.as_ref());
-                own.map_or(self.body_bytes, |body| body.held_bytes() as u64)
+                let own = extra.and_then(|extra| Some((extra.cost, extra.body.as_ref()?)));
+                own.map_or(self.body_bytes, |(weighed, body)| weighed.unwrap_or(body.held_bytes() as u64))
             }
         }
     }

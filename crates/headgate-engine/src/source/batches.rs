@@ -1,15 +1,21 @@
 //! From one row after another to batches: bounds, `head`, and rows before the error that ended them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_schema::Fields;
 
+use super::cells::{Place, add_defect};
+use super::columns::OptionalColumns;
 use super::content::{Content, Passing, Tracked, Unread};
 use super::fingerprint::Fingerprint;
+use super::save_to::SaveTo;
 use super::{Again, Source, refusal};
 use crate::model::error::JobError;
 use crate::model::message::Message;
+use crate::model::options::SourceOptions;
 use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch, RowBody};
+use crate::model::saved::SaveAs;
 use crate::model::source_size::SourceSize;
 
 /// What one form of input implements; [`Batches`] makes a [`Source`] of it.
@@ -48,6 +54,21 @@ pub(super) trait Rows: Send {
         Fields::empty()
     }
 
+    /// Keeps columns in these types, which the first of several files has: they differ in no more than how text is laid out.
+    fn keep_as(&mut self, _fields: &Fields) -> Result<(), JobError> {
+        Ok(())
+    }
+
+    /// Which of the columns that need not be there are. `None`: nobody knows before the last row.
+    fn optional_columns(&self) -> Option<OptionalColumns> {
+        None
+    }
+
+    /// The file that has this row, if there are several.
+    fn file_of(&self, _row: u64) -> Option<String> {
+        None
+    }
+
     /// Bytes of kept columns of the rows since the last [`Rows::attach_kept`].
     fn kept_bytes(&self) -> usize {
         0
@@ -67,6 +88,8 @@ pub(super) struct Batches<R> {
     failed: Option<JobError>,
     again: Option<Again>,
     tracking: Option<Tracking>,
+    /// What the files of bodies are called, if they are saved.
+    save_to: Option<SaveTo>,
 }
 
 /// What is known of the rows that have passed.
@@ -78,8 +101,10 @@ struct Tracking {
 }
 
 impl<R: Rows + 'static> Batches<R> {
-    pub(super) fn boxed(rows: R, head: Option<u64>, again: Option<Again>) -> Box<dyn Source> {
-        Box::new(Self { rows, next_ordinal: 0, end: head, failed: None, again, tracking: None })
+    pub(super) fn boxed(rows: R, options: &SourceOptions, again: Option<Again>) -> Result<Box<dyn Source>, JobError> {
+        let save_to = options.save_to.as_deref().map(SaveTo::new).transpose()?;
+        let end = options.head;
+        Ok(Box::new(Self { rows, next_ordinal: 0, end, failed: None, again, tracking: None, save_to }))
     }
 }
 
@@ -88,7 +113,8 @@ impl<R: Rows> Batches<R> {
     fn track_passed(&mut self) -> Result<(), JobError> {
         let Some(Tracking { name, passing, tracked }) = &self.tracking else { return Ok(()) };
         if let Some(rows) = passing.difference() {
-            return Err(refusal::differs(name, &self.rows.known_together(rows)));
+            let file = self.rows.file_of(rows.start);
+            return Err(refusal::differs(file.as_ref().unwrap_or(name), &self.rows.known_together(rows)));
         }
         if self.end == Some(self.next_ordinal) && passing.missing() > 0 {
             return Err(refusal::cut(name, self.next_ordinal, self.next_ordinal + passing.missing()));
@@ -112,7 +138,10 @@ impl<R: Rows> Source for Batches<R> {
         {
             let passing = self.tracking.as_mut().map(|tracking| &mut tracking.passing);
             match self.rows.next_row(self.next_ordinal, passing) {
-                Ok(Some(row)) => {
+                Ok(Some(mut row)) => {
+                    if let Some(save_to) = &self.save_to {
+                        name(&mut row, save_to);
+                    }
                     bytes += row_bytes(&row);
                     batch.push(row);
                     self.next_ordinal += 1;
@@ -188,6 +217,15 @@ impl<R: Rows> Source for Batches<R> {
 
     fn kept_fields(&self) -> Fields {
         self.rows.kept_fields()
+    }
+}
+
+fn name(row: &mut Row, save_to: &SaveTo) {
+    let ordinal = row.ordinal;
+    let extra = row.extra.get_or_insert_default();
+    match save_to.name(ordinal, |_| Ok(b"x")) {
+        Ok(name) => extra.save_as = Some(Arc::new(SaveAs { name, checksum: None })),
+        Err(reason) => add_defect(row, Place::Row(ordinal), reason),
     }
 }
 

@@ -27,7 +27,12 @@ impl Used {
     pub(super) fn new(columns: Columns, metadata: &ArrowReaderMetadata) -> Self {
         let optional = [columns.method, columns.headers, columns.body].into_iter().flatten();
         let mut roots: Vec<usize> = optional.chain([columns.url]).chain(columns.kept.iter().copied()).collect();
-        let mask = |roots: &[usize]| ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
+        // Columns behind those of the file are none of its own.
+        let own = metadata.schema().fields().len();
+        let mask = |roots: &[usize]| {
+            let roots = roots.iter().copied().filter(|root| *root < own);
+            ProjectionMask::roots(metadata.parquet_schema(), roots)
+        };
         let known_by = mask(&roots);
         roots.extend(columns.cost);
         roots.sort_unstable();

@@ -19,7 +19,31 @@ pub(super) struct Columns {
     pub(super) kept: Vec<usize>,
 }
 
+/// Of columns that are used where they are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OptionalColumns {
+    method: bool,
+    headers: bool,
+    body: bool,
+}
+
+impl OptionalColumns {
+    /// The first of which one has what the other has not: its name, and whether it is this one.
+    pub(super) fn difference(self, other: Self, options: &SourceOptions) -> Option<(&str, bool)> {
+        let pairs = [
+            (&options.method_column, self.method, other.method),
+            (&options.headers_column, self.headers, other.headers),
+            (&options.body_column, self.body, other.body),
+        ];
+        pairs.into_iter().find(|(_, here, there)| here != there).map(|(name, here, _)| (name.as_str(), here))
+    }
+}
+
 impl Columns {
+    pub(super) fn optional(&self) -> OptionalColumns {
+        OptionalColumns { method: self.method.is_some(), headers: self.headers.is_some(), body: self.body.is_some() }
+    }
+
     /// # Errors
     /// `Input`: a column that must be there is not, or one that is used is there twice.
     pub(super) fn find<'a>(

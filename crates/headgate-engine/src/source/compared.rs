@@ -6,10 +6,8 @@
 use arrow_schema::Fields;
 use serde::{Deserialize, Serialize};
 
-use super::compressed::Compression;
 use super::content::{Content, Unread};
 use super::fingerprint::Fingerprint;
-use super::form::Form;
 use super::{Again, Source, open, refusal};
 use crate::model::error::JobError;
 use crate::model::message::Message;
@@ -57,7 +55,7 @@ impl Compared {
         if self.done {
             return Ok(());
         }
-        let name = &self.options.input;
+        let name = &*self.options.name();
         let InputThen { content, rows, .. } = &self.then;
         let mut source = open::open(&self.options)?;
         if source.fingerprint() != self.source.fingerprint() {
@@ -76,7 +74,7 @@ impl Compared {
 
     /// Whether there are so many rows, and not more.
     fn compare_end(&self, source: &mut dyn Source, rows: u64) -> Result<(), JobError> {
-        let name = &self.options.input;
+        let name = &*self.options.name();
         source.skip_to(rows)?;
         let is_grown = source.next_batch()?.is_some();
         match source.size().rows {
@@ -87,14 +85,14 @@ impl Compared {
     }
 
     fn compare_size(&self) -> Result<(), JobError> {
-        let name = &self.options.input;
+        let name = &*self.options.name();
         let (Some(then), Some(now)) =
             (self.then.fingerprint.bytes(), self.source.fingerprint().and_then(|now| now.bytes()))
         else {
             return Ok(());
         };
         let rows = self.then.content.rows();
-        let is_plain = Form::of(name)?.compression() == Compression::None;
+        let is_plain = !self.then.fingerprint.is_compressed();
         if is_plain && now < then {
             return Err(refusal::cut_bytes(name, now, then));
         }

@@ -171,19 +171,27 @@ pub(super) struct Passing {
     differs: Option<Range<u64>>,
     /// Rows passed unseen that nobody knows.
     lost: bool,
+    /// What counts for each row of a file beside what the row has. Of one file alone 0.
+    file: u128,
 }
 
 impl Passing {
     pub(super) fn new(then: Content, unread: Unread) -> Self {
-        Self { content: then, unread, passed: 0, block: 0, is_whole: true, differs: None, lost: false }
+        Self { content: then, unread, passed: 0, block: 0, is_whole: true, differs: None, lost: false, file: 0 }
     }
 
     pub(super) fn add_row(&mut self, bytes: &[u8]) {
         self.add(XxHash3_128::oneshot(bytes));
     }
 
+    /// The rows that follow are of a file of which this is known.
+    pub(super) fn begin_file(&mut self, file: u128) {
+        self.file = file;
+    }
+
     /// A row that has this hash.
     pub(super) fn add(&mut self, row: u128) {
+        let row = row ^ self.file;
         if self.lost {
             return;
         }

@@ -6,13 +6,14 @@ use bytes::Bytes;
 use super::MAX_RECORD_BYTES;
 use super::batches::Rows;
 use super::cells::{Place, add_defect, defect_row, not_utf8, set_headers, set_method, url_row};
-use super::columns::Columns;
+use super::columns::{Columns, OptionalColumns};
 use super::content::Passing;
 use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
 use super::header_json;
 use super::input::{Input, Reader};
 use super::keep::{self, KeptText};
+use super::partition::Partition;
 use super::records::{Fields, Record, Records};
 use crate::model::error::JobError;
 use crate::model::message::Message;
@@ -31,8 +32,21 @@ pub(super) struct Delimited {
 
 struct Header {
     columns: Columns,
+    /// Those of the records, and behind them those that the directories of the file say.
     names: Vec<String>,
+    fields: usize,
+    partition: Partition,
     hash: u128,
+}
+
+impl Header {
+    /// `None`: the record has no such field, or a directory says that it is null.
+    fn cell<'a>(&'a self, fields: &'a Fields, column: usize) -> Option<&'a [u8]> {
+        match column.checked_sub(self.fields) {
+            None => fields.get(column),
+            Some(at) => self.partition.value(at).map(str::as_bytes),
+        }
+    }
 }
 
 impl Delimited {
@@ -40,6 +54,7 @@ impl Delimited {
         (input, reader): (Input, Reader),
         options: &SourceOptions,
         delimiter: u8,
+        partition: Partition,
     ) -> Result<Self, JobError> {
         let mut records = Records::new(reader, delimiter, MAX_RECORD_BYTES);
         let mut hash = 0;
@@ -48,10 +63,11 @@ impl Delimited {
         let header = match first {
             None => None,
             Some((_, Record::Fields(fields))) => {
-                let names: Vec<String> = fields.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+                let own: Vec<_> = fields.iter().map(String::from_utf8_lossy).collect();
+                let names: Vec<String> = partition.columns(own.iter().map(|name| &**name)).map(String::from).collect();
                 keep = keep::names(options, &names.iter().map(String::as_str).collect::<Vec<_>>());
                 let columns = Columns::find(options, &keep, names.iter().map(String::as_str))?;
-                Some(Header { columns, names, hash })
+                Some(Header { columns, names, fields: fields.len(), partition, hash })
             }
             Some((line, Record::Broken(trouble))) => {
                 return Err(JobError::input(format!(
@@ -122,6 +138,10 @@ impl Rows for Delimited {
         self.kept.fields().clone()
     }
 
+    fn optional_columns(&self) -> Option<OptionalColumns> {
+        Some(self.header.as_ref()?.columns.optional())
+    }
+
     fn kept_bytes(&self) -> usize {
         self.kept.bytes()
     }
@@ -133,16 +153,16 @@ impl Rows for Delimited {
 
 fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut KeptText) -> Row {
     let Header { columns, names, .. } = header;
-    let url = fields.get(columns.url);
-    if fields.len() != names.len() {
+    let url = header.cell(fields, columns.url);
+    if fields.len() != header.fields {
         kept.push_nulls();
         let mut row = Row::new(ordinal, String::from_utf8_lossy(url.unwrap_or_default()));
         let reason = Reason::new("the line has more or fewer fields than the first line names columns");
-        add_defect(&mut row, place, reason.with(format!("{}, not {}", fields.len(), names.len())));
+        add_defect(&mut row, place, reason.with(format!("{}, not {}", fields.len(), header.fields)));
         return row;
     }
     let mut row = url_row(ordinal, place, url.unwrap_or_default());
-    let cell = |column: Option<usize>| column.and_then(|column| fields.get(column)).unwrap_or_default();
+    let cell = |column: Option<usize>| column.and_then(|column| header.cell(fields, column)).unwrap_or_default();
     set_method(&mut row, place, cell(columns.method));
     set_headers(&mut row, place, header_json::parse(cell(columns.headers)));
     let body = cell(columns.body);
@@ -153,7 +173,10 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
         set_cost(&mut row, place, &names[column], cell(columns.cost));
     }
     for (index, column) in columns.kept.iter().enumerate() {
-        let bytes = cell(Some(*column));
+        let Some(bytes) = header.cell(fields, *column) else {
+            kept.push(index, None);
+            continue;
+        };
         if let Err(error) = std::str::from_utf8(bytes) {
             add_defect(&mut row, place, not_utf8(&format!("the column {:?} is", names[*column]), bytes, error));
         }

@@ -8,8 +8,10 @@
 //!
 //! The hash is XXH3 of 128 bits. It notices accidents; nobody gains by making two inputs alike on purpose.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io;
+use std::num::ParseIntError;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use arrow_array::temporal_conversions::timestamp_s_to_datetime;
@@ -38,6 +40,21 @@ pub enum Fingerprint {
     /// A file of one of the text forms.
     Text(Ends),
     Parquet(ParquetFile),
+    Several(SeveralFiles),
+}
+
+/// Files that are read one after another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeveralFiles {
+    /// What each of them is read as.
+    pub(super) form: String,
+    /// Some of them are, each as a whole.
+    pub(super) compressed: bool,
+    pub(super) files: u64,
+    /// Of all of them.
+    pub(super) bytes: u64,
+    /// Of the name of each below what was named, what its directories say, and what it is known by itself.
+    pub(super) hash: Hash,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,16 +64,41 @@ pub struct Ends {
     bytes: u64,
     changed: ModifiedAt,
     /// Hash of the first 64 KiB.
-    head: String,
+    head: Hash,
     /// Hash of the last 64 KiB, so far as they are not among the first.
-    tail: String,
+    tail: Hash,
+}
+
+/// Stored in hexadecimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(super) struct Hash(pub(super) u128);
+
+impl TryFrom<String> for Hash {
+    type Error = ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, ParseIntError> {
+        u128::from_str_radix(&text, 16).map(Self)
+    }
+}
+
+impl From<Hash> for String {
+    fn from(hash: Hash) -> Self {
+        hash.to_string()
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParquetFile {
     ends: Ends,
     /// Hash of the footer.
-    footer: String,
+    footer: Hash,
 }
 
 /// When a file was changed last, since 1970 in UTC.
@@ -98,6 +140,7 @@ impl Fingerprint {
             (Self::Pattern { text: then }, Self::Pattern { text: now }) => vec![format!("{then} then, {now} now")],
             (Self::Text(then), Self::Text(now)) => then.differences(now, path),
             (Self::Parquet(then), Self::Parquet(now)) => then.differences(now, path),
+            (Self::Several(then), Self::Several(now)) => then.differences(now),
             _ => vec![form_difference(self.form(), now.form())],
         }
     }
@@ -116,6 +159,25 @@ impl Fingerprint {
         match self {
             Self::Pattern { .. } => None,
             Self::Text(ends) | Self::Parquet(ParquetFile { ends, .. }) => Some(ends.bytes),
+            Self::Several(several) => Some(several.bytes),
+        }
+    }
+
+    /// Whether it is compressed as a whole, so that its size tells nothing of its rows.
+    pub fn is_compressed(&self) -> bool {
+        match self {
+            Self::Pattern { .. } | Self::Parquet(_) => false,
+            Self::Text(ends) => Form::is_compressed(&ends.form),
+            Self::Several(several) => several.compressed,
+        }
+    }
+
+    /// The input under the name it was given, with how many files it is.
+    pub fn shown(&self, name: &str) -> String {
+        match self {
+            Self::Several(SeveralFiles { files: 1, .. }) => format!("1 file: {name}"),
+            Self::Several(SeveralFiles { files, .. }) => format!("{} files: {name}", grouped(*files)),
+            Self::Pattern { .. } | Self::Text(_) | Self::Parquet(_) => name.to_owned(),
         }
     }
 
@@ -124,6 +186,7 @@ impl Fingerprint {
             Self::Pattern { .. } => Form::Pattern.name(),
             Self::Text(file) => &file.form,
             Self::Parquet(_) => Form::Parquet.name(),
+            Self::Several(several) => &several.form,
         }
     }
 }
@@ -151,9 +214,13 @@ impl Ends {
     }
 
     /// Of both ends of the first so many bytes.
-    fn hashes(file: &File, bytes: u64) -> io::Result<[String; 2]> {
+    fn hashes(file: &File, bytes: u64) -> io::Result<[Hash; 2]> {
         let tail = bytes.saturating_sub(END_BYTES).max(END_BYTES);
-        Ok([hash_text(file, 0, bytes.min(END_BYTES))?, hash_text(file, tail, bytes.saturating_sub(tail))?])
+        Ok([hash_at(file, 0, bytes.min(END_BYTES))?, hash_at(file, tail, bytes.saturating_sub(tail))?])
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     pub(super) fn stamp(&self) -> Stamp {
@@ -163,7 +230,7 @@ impl Ends {
     /// In what the content differs of a file that may have grown since.
     pub(super) fn content_differences(&self, now: &File) -> io::Result<Vec<&'static str>> {
         let [head, tail] = Self::hashes(now, self.bytes)?;
-        Ok(content_differences([(&self.head, &head), (&self.tail, &tail)]))
+        Ok(content_differences([(self.head, head), (self.tail, tail)]))
     }
 
     fn differences(&self, now: &Self, path: &str) -> Vec<String> {
@@ -179,7 +246,7 @@ impl Ends {
             let remedy = if only_this { self.changed.remedy(path) } else { String::new() };
             differences.push(self.changed.difference(now.changed) + &remedy);
         }
-        let content = content_differences([(&self.head, &now.head), (&self.tail, &now.tail)]);
+        let content = content_differences([(self.head, now.head), (self.tail, now.tail)]);
         differences.extend(content.into_iter().map(String::from));
         differences
     }
@@ -193,13 +260,32 @@ impl ParquetFile {
         file.read_exact_at(&mut tail, footer_end)?;
         let footer_bytes = FooterTail::try_new(&tail).map_err(|_| no_footer())?.metadata_length() as u64;
         let start = footer_end.checked_sub(footer_bytes).ok_or_else(no_footer)?;
-        Ok(Self { footer: hash_text(file, start, footer_bytes)?, ends })
+        Ok(Self { footer: hash_at(file, start, footer_bytes)?, ends })
     }
 
     fn differences(&self, now: &Self, path: &str) -> Vec<String> {
         let mut differences = self.ends.differences(&now.ends, path);
         if self.footer != now.footer {
             differences.push("footer differs".into());
+        }
+        differences
+    }
+}
+
+impl SeveralFiles {
+    fn differences(&self, now: &Self) -> Vec<String> {
+        let mut differences = Vec::new();
+        if self.form != now.form {
+            differences.push(form_difference(&self.form, &now.form));
+        }
+        if self.files != now.files {
+            differences.push(format!("files: {} then, {} now", grouped(self.files), grouped(now.files)));
+        }
+        if self.bytes != now.bytes {
+            differences.push(size_difference(self.bytes, now.bytes));
+        }
+        if differences.is_empty() && self != now {
+            differences.push("names, times or contents of its files differ".into());
         }
         differences
     }
@@ -234,7 +320,7 @@ impl ModifiedAt {
 }
 
 /// A phrase for each of first and last bytes, where they are not the same.
-fn content_differences(ends: [(&String, &String); 2]) -> Vec<&'static str> {
+fn content_differences(ends: [(Hash, Hash); 2]) -> Vec<&'static str> {
     let phrases = ["first 64 KiB differ", "last 64 KiB differ"];
     ends.into_iter().zip(phrases).filter(|((then, now), _)| then != now).map(|(_, phrase)| phrase).collect()
 }
@@ -257,9 +343,8 @@ fn shell_word(path: &str) -> String {
     format!("'{directory}{}'", path.replace('\'', r"'\''"))
 }
 
-/// [`hash`] in hexadecimal.
-fn hash_text(file: &File, start: u64, length: u64) -> io::Result<String> {
-    Ok(format!("{:032x}", hash(file, start, length)?))
+fn hash_at(file: &File, start: u64, length: u64) -> io::Result<Hash> {
+    hash(file, start, length).map(Hash)
 }
 
 /// Of the bytes that there are of these. Where the file is read on at is left alone.

@@ -16,7 +16,9 @@ pub(super) enum Form {
     Parquet,
 }
 
-const KNOWN: &str = ".txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
+pub(super) const KNOWN: &str = ".txt, .csv, .tsv, .ndjson, .jsonl (each also with .gz or .zst) and .parquet";
+
+const BEFORE_COMPRESSION: &str = ", ";
 
 /// The schemes of URLs that can be asked.
 const ASKED: [&str; 2] = ["http", "https"];
@@ -27,11 +29,6 @@ pub(crate) fn scheme_of(text: &str) -> Option<&str> {
     let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
     is_scheme.then_some(scheme)
-}
-
-/// Whether an input is compressed as a whole, so that its size tells nothing of its rows.
-pub(crate) fn is_compressed(input: &str) -> bool {
-    Form::of(input).is_ok_and(|form| form.compression() != Compression::None)
 }
 
 impl Form {
@@ -50,27 +47,12 @@ impl Form {
         if input.contains("://") {
             return Ok(Self::Pattern);
         }
-        let name = input.to_ascii_lowercase();
-        let (stem, compression) = if let Some(stem) = name.strip_suffix(".gz") {
-            (stem, Compression::Gzip)
-        } else if let Some(stem) = name.strip_suffix(".zst") {
-            (stem, Compression::Zstd)
-        } else {
-            (name.as_str(), Compression::None)
-        };
-        let form = match Path::new(stem).extension().and_then(|extension| extension.to_str()) {
-            Some("txt") => Some(Self::Text(compression)),
-            Some("csv") => Some(Self::Delimited(b',', compression)),
-            Some("tsv") => Some(Self::Delimited(b'\t', compression)),
-            Some("ndjson" | "jsonl") => Some(Self::Ndjson(compression)),
-            Some("parquet") if compression == Compression::None => Some(Self::Parquet),
-            _ => None,
-        };
+        let form = Self::of_name(input);
         let trouble = match std::fs::metadata(input) {
-            Ok(metadata) if metadata.is_dir() => "is a directory: name a file in it".to_owned(),
+            Ok(metadata) if metadata.is_dir() => "is a directory, not a file".to_owned(),
             Ok(_) => match form {
                 Some(form) => return Ok(form),
-                None if stem.ends_with(".parquet") => {
+                None if is_compressed_parquet(input) => {
                     "Parquet is compressed inside and can't be read through a second compression: decompress it first"
                         .to_owned()
                 }
@@ -83,6 +65,20 @@ impl Form {
             Err(error) => format!("can't be opened: {error}"),
         };
         Err(JobError::input(format!("{input}: {trouble}")))
+    }
+
+    /// The form of a file, whether it is there or not. `None`: none that we know.
+    pub(super) fn of_name(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        let (stem, compression) = stem(&name);
+        match Path::new(stem).extension().and_then(|extension| extension.to_str())? {
+            "txt" => Some(Self::Text(compression)),
+            "csv" => Some(Self::Delimited(b',', compression)),
+            "tsv" => Some(Self::Delimited(b'\t', compression)),
+            "ndjson" | "jsonl" => Some(Self::Ndjson(compression)),
+            "parquet" if compression == Compression::None => Some(Self::Parquet),
+            _ => None,
+        }
     }
 
     /// What the input is read as.
@@ -110,8 +106,13 @@ impl Form {
     pub(super) fn name_with_compression(self) -> String {
         match self.compression() {
             Compression::None => self.name().to_owned(),
-            compression => format!("{}, {}", self.name(), compression.name()),
+            compression => format!("{}{BEFORE_COMPRESSION}{}", self.name(), compression.name()),
         }
+    }
+
+    /// Of what [`Form::name_with_compression`] has said.
+    pub(super) fn is_compressed(name: &str) -> bool {
+        name.contains(BEFORE_COMPRESSION)
     }
 
     pub(super) fn has_columns(self) -> bool {
@@ -120,4 +121,19 @@ impl Form {
             Self::Delimited(..) | Self::Ndjson(_) | Self::Parquet => true,
         }
     }
+}
+
+/// A name in lower case, less what says how the file is compressed.
+fn stem(name: &str) -> (&str, Compression) {
+    if let Some(stem) = name.strip_suffix(".gz") {
+        (stem, Compression::Gzip)
+    } else if let Some(stem) = name.strip_suffix(".zst") {
+        (stem, Compression::Zstd)
+    } else {
+        (name, Compression::None)
+    }
+}
+
+fn is_compressed_parquet(name: &str) -> bool {
+    stem(&name.to_ascii_lowercase()).0.ends_with(".parquet")
 }

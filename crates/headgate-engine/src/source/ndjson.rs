@@ -8,7 +8,7 @@ use arrow_schema::Fields;
 use bytes::Bytes;
 use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::MAX_RECORD_BYTES;
 use super::batches::Rows;
@@ -19,8 +19,9 @@ use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
 use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
-use super::keep::KeptText;
+use super::keep::{self, KeptText};
 use super::lines::{Line, Lines};
+use super::partition::Partition;
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::options::SourceOptions;
@@ -39,10 +40,12 @@ pub(super) struct Ndjson {
 struct Used {
     names: Vec<String>,
     columns: Columns,
+    /// What the directories of the file say of some of them, whatever the objects have.
+    said: Vec<(usize, Option<Box<RawValue>>)>,
 }
 
 impl Used {
-    fn new(options: &SourceOptions, keep: &[String]) -> Self {
+    fn new(options: &SourceOptions, keep: &[String], partition: &Partition) -> Self {
         let mut names: Vec<String> = Vec::new();
         let mut index = |name: &String| {
             names.iter().position(|each| each == name).unwrap_or_else(|| {
@@ -58,7 +61,11 @@ impl Used {
             cost: options.cost_column.as_ref().map(&mut index),
             kept: keep.iter().map(index).collect(),
         };
-        Self { names, columns }
+        let said = names.iter().enumerate().filter_map(|(index, name)| {
+            let value = partition.value(partition.find(name)?);
+            Some((index, value.and_then(|value| to_raw_value(value).ok())))
+        });
+        Self { said: said.collect(), names, columns }
     }
 }
 
@@ -66,10 +73,12 @@ impl Ndjson {
     pub(super) fn new(
         (input, reader): (Input, Reader),
         options: &SourceOptions,
-        keep: &[String],
+        partition: &Partition,
     ) -> Result<Self, JobError> {
-        let kept = KeptText::new(&options.input, keep)?;
-        Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used: Used::new(options, keep), kept })
+        let keep = keep::listed(options)?;
+        let kept = KeptText::new(&options.input, &keep)?;
+        let used = Used::new(options, &keep, partition);
+        Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used, kept })
     }
 }
 
@@ -128,7 +137,10 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
     let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line is", line, error))?;
     let mut json = serde_json::Deserializer::from_str(text);
     let values = json.deserialize_map(Object { names: &used.names }).and_then(|values| json.end().map(|()| values));
-    let values = values.map_err(|error| no_object("", &error))?;
+    let mut values: Vec<Option<&RawValue>> = values.map_err(|error| no_object("", &error))?;
+    for (index, value) in &used.said {
+        values[*index] = value.as_deref();
+    }
     let cell = |column: usize| values[column].map(|json| Cell { name: &used.names[column], json });
     let columns = &used.columns;
 

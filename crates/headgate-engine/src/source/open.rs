@@ -4,13 +4,17 @@ use std::sync::Arc;
 
 use super::batches::Batches;
 use super::delimited::Delimited;
+use super::fingerprint::Fingerprint;
 use super::form::Form;
 use super::input::Input;
-use super::keep;
+use super::listed::is_several;
 use super::ndjson::Ndjson;
 use super::opened::Opened;
 use super::parquet::Parquet;
+use super::partition::Partition;
 use super::pattern::Pattern;
+use super::several::Several;
+use super::surveyed::Surveyed;
 use super::text::Text;
 use super::{Again, Source};
 use crate::message;
@@ -21,26 +25,16 @@ use crate::model::options::SourceOptions;
 /// Opens the source that the input's form asks for.
 ///
 /// # Errors
-/// `Input`: no such file, a directory, an unknown extension, no URL column (naming the columns there are), an
-/// option that does not fit the form.
+/// `Input`: no such file, an unknown extension, no URL column (naming the columns there are), an option that does not fit
+/// the form; of several files that they have not one form, or not the same columns. `Usage`: what is no file among several.
 pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
+    if is_several(options) {
+        let files = Arc::new(Surveyed::new(options)?);
+        refuse_columns(options, files.has_columns())?;
+        return begin_several(options, files);
+    }
     let form = Form::of(&options.input)?;
-    if !options.keep.is_empty() && !form.has_columns() {
-        let name = &options.input;
-        return Err(JobError::input(message!(
-            "{name}: there are no columns to keep in a list of URLs: ",
-            OptionName::Keep,
-            " is for .csv, .tsv, .ndjson and .parquet"
-        )));
-    }
-    if options.cost_column.is_some() && !form.has_columns() {
-        let name = &options.input;
-        return Err(JobError::input(message!(
-            "{name}: there are no costs in a list of URLs: ",
-            OptionName::CostColumn,
-            " is for .csv, .tsv, .ndjson and .parquet"
-        )));
-    }
+    refuse_columns(options, form.has_columns())?;
     let opened = match form {
         Form::Pattern | Form::Stdin => None,
         Form::Text(_) | Form::Delimited(..) | Form::Ndjson(_) | Form::Parquet => {
@@ -50,27 +44,64 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     begin(options, opened)
 }
 
+/// What the input is known by. `None`: it can't be read a second time, as standard input or a FIFO.
+///
+/// # Errors
+/// As [`open`].
+pub fn fingerprint(options: &SourceOptions) -> Result<Option<Fingerprint>, JobError> {
+    if is_several(options) {
+        return Surveyed::new(options).map(|files| Some(files.fingerprint()));
+    }
+    Fingerprint::of(options)
+}
+
+/// What is asked of columns, where there are none.
+fn refuse_columns(options: &SourceOptions, there_are: bool) -> Result<(), JobError> {
+    let name = options.name();
+    if !options.keep.is_empty() && !there_are {
+        return Err(JobError::input(message!(
+            "{name}: there are no columns to keep in a list of URLs: ",
+            OptionName::Keep,
+            " is for .csv, .tsv, .ndjson and .parquet"
+        )));
+    }
+    if options.cost_column.is_some() && !there_are {
+        return Err(JobError::input(message!(
+            "{name}: there are no costs in a list of URLs: ",
+            OptionName::CostColumn,
+            " is for .csv, .tsv, .ndjson and .parquet"
+        )));
+    }
+    Ok(())
+}
+
+/// The source of files that were looked at, from the first row of the first one.
+fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Result<Box<dyn Source>, JobError> {
+    let (name, again) = (options.name().into_owned(), files.clone());
+    let again_options = options.clone();
+    let open = Arc::new(move || begin_several(&again_options, again.clone()));
+    Batches::boxed(Several::new(files), options, Some(Again { name, open }))
+}
+
 /// The source of an input that is open, from its beginning. `None`: it is no file.
 fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
-    let head = options.head;
     let Some(opened) = opened else {
         return Ok(if Form::of(&options.input)? == Form::Stdin {
-            Batches::boxed(Text::live("standard input", std::io::stdin()), head, None)
+            Batches::boxed(Text::live("standard input", std::io::stdin()), options, None)?
         } else {
-            Batches::boxed(Pattern::parse(&options.input)?, head, Some(again(options, None)))
+            Batches::boxed(Pattern::parse(&options.input)?, options, Some(again(options, None)))?
         });
     };
     let again = opened.ends().is_some().then(|| again(options, Some(opened.clone())));
+    let none = Partition::default();
     Ok(match opened.form {
         Form::Delimited(delimiter, _) => {
             let input = Input::open(opened)?;
-            Batches::boxed(Delimited::new(input, options, delimiter)?, head, again)
+            Batches::boxed(Delimited::new(input, options, delimiter, none)?, options, again)?
         }
-        Form::Ndjson(_) => {
-            Batches::boxed(Ndjson::new(Input::open(opened)?, options, &keep::listed(options)?)?, head, again)
-        }
-        Form::Parquet => Batches::boxed(Parquet::open(opened, options)?, head, again),
-        Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), head, again),
+        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &none)?, options, again)?,
+        Form::Parquet => Batches::boxed(Parquet::open(opened, options, none)?, options, again)?,
+        Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), options, again)?,
     })
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Opened {
     /// As it was seen last.
     seen: Mutex<Option<Stamp>>,
     /// Whoever comes to its end first says so for all who read it.
-    ends_in_half_line: OnceLock<bool>,
+    ends_in_half_line: Arc<OnceLock<bool>>,
 }
 
 /// The content is not what it was when the file was opened.
@@ -48,9 +48,30 @@ impl Opened {
             let file = File::open(path)?;
             let then = if file.metadata()?.is_file() { Some(Ends::of(&file, form)?) } else { None };
             let seen = Mutex::new(then.as_ref().map(Ends::stamp));
-            Ok(Self { name: path.to_owned(), form, file, then, seen, ends_in_half_line: OnceLock::new() })
+            Ok(Self { name: path.to_owned(), form, file, then, seen, ends_in_half_line: Arc::default() })
         };
         opened().map_err(|error: io::Error| JobError::input(format!("{path}: can't be opened: {error}")))
+    }
+
+    /// The file of that name, which was `then` when it was opened before.
+    ///
+    /// # Errors
+    /// `Input`: it can't be opened, or is no longer what it was.
+    pub(super) fn reopen(
+        path: &str,
+        form: Form,
+        then: Ends,
+        ends_in_half_line: Arc<OnceLock<bool>>,
+    ) -> Result<Self, JobError> {
+        let opened = File::open(path).and_then(|file| {
+            let seen = Mutex::new(None);
+            let opened = Self { name: path.to_owned(), form, file, then: Some(then), seen, ends_in_half_line };
+            opened.look_again(true).map(|()| opened)
+        });
+        opened.map_err(|error| match Changed::of(&error) {
+            Some(changed) => changed.job_error(path, "before its first row"),
+            None => JobError::input(format!("{path}: can't be opened: {error}")),
+        })
     }
 
     pub(super) fn file(&self) -> &File {

@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, new_empty_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::Fields;
+use arrow_schema::{DataType, Fields, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
@@ -20,12 +20,13 @@ use twox_hash::XxHash3_128;
 
 use super::batches::Rows;
 use super::chunk::{Chunk, Used};
-use super::columns::Columns;
+use super::columns::{Columns, OptionalColumns};
 use super::content::Passing;
 use super::encrypted::{ENCRYPTED, ENCRYPTED_MAGIC, has_encryption};
 use super::fingerprint::{self, Fingerprint, ParquetFile};
 use super::keep;
 use super::opened::{Changed, Opened, OpenedFile};
+use super::partition::Partition;
 use super::stored;
 use crate::columns::kept::KeptCodec;
 use crate::message;
@@ -44,6 +45,9 @@ pub(super) struct Parquet {
     fingerprint: Option<Fingerprint>,
     size: SourceSize,
     metadata: ArrowReaderMetadata,
+    partition: Partition,
+    /// The columns of the file, and those that its directories say.
+    schema: SchemaRef,
     used: Used,
     /// The row group to go on in, and its row to go on at: behind the current record batch.
     group: usize,
@@ -63,7 +67,7 @@ pub(super) struct Parquet {
 }
 
 impl Parquet {
-    pub(super) fn open(opened: Arc<Opened>, options: &SourceOptions) -> Result<Self, JobError> {
+    pub(super) fn open(opened: Arc<Opened>, options: &SourceOptions, partition: Partition) -> Result<Self, JobError> {
         let name = options.input.as_str();
         let error = |trouble: String| JobError::input(format!("{name}: {trouble}"));
         let file = opened.file();
@@ -91,9 +95,12 @@ impl Parquet {
         let with_views = ArrowReaderOptions::new().with_schema(stored::with_views(&fields, stored));
         let metadata = ArrowReaderMetadata::try_new(as_stored.metadata().clone(), with_views).map_err(damaged)?;
 
-        let names: Vec<&str> = stored.fields().iter().map(|field| field.name().as_str()).collect();
+        let own = stored.fields().iter().map(|field| field.name().as_str());
+        let names: Vec<&str> = partition.columns(own).collect();
         let columns = Columns::find(options, &keep::names(options, &names), names.into_iter())?;
         let used = Used::new(columns, &metadata);
+        let fields: Vec<_> = fields.iter().cloned().chain(partition.fields(&DataType::Utf8)).collect();
+        let schema = with_partition(metadata.schema(), &partition);
         let kept_fields: Fields = used.columns.kept.iter().map(|index| fields[*index].clone()).collect();
         let kept_fields = stored::kept(&kept_fields);
         let codec = keep::codec(name, &kept_fields)?;
@@ -102,8 +109,8 @@ impl Parquet {
 
         // A column of a type that can't be used is told before the first row.
         let empty: Vec<ArrayRef> =
-            used.roots.iter().map(|index| new_empty_array(metadata.schema().field(*index).data_type())).collect();
-        Chunk::new(&used, metadata.schema(), &empty).map_err(error)?;
+            used.roots.iter().map(|index| new_empty_array(schema.field(*index).data_type())).collect();
+        Chunk::new(&used, &schema, &empty).map_err(error)?;
         let ends = opened.ends().cloned();
         let fingerprint = ends.map(|ends| ParquetFile::of(file, ends).map(Fingerprint::Parquet));
         let fingerprint = fingerprint.transpose().map_err(cannot_be_opened)?;
@@ -112,6 +119,8 @@ impl Parquet {
             fingerprint,
             size,
             metadata,
+            partition,
+            schema,
             used,
             group: 0,
             group_row: 0,
@@ -212,12 +221,23 @@ impl Parquet {
             }
             match batch {
                 Some(batch) if rows > 0 => {
-                    return Chunk::new(&self.used, self.metadata.schema(), batch.columns()).map(Some);
+                    return self.chunk_of(&batch).map(Some);
                 }
                 Some(_) => {}
                 None => self.end_group(),
             }
         }
+    }
+
+    fn chunk_of(&self, batch: &RecordBatch) -> Result<Chunk, String> {
+        let own = self.metadata.schema().fields().len();
+        let said = self.used.roots.iter().filter_map(|root| root.checked_sub(own));
+        let mut said = said.map(|at| self.partition.array(at, batch.num_rows())).peekable();
+        if said.peek().is_none() {
+            return Chunk::new(&self.used, &self.schema, batch.columns());
+        }
+        let columns: Vec<ArrayRef> = batch.columns().iter().cloned().chain(said).collect();
+        Chunk::new(&self.used, &self.schema, &columns)
     }
 
     /// A reader of the current row group from the current row on.
@@ -355,6 +375,16 @@ impl Rows for Parquet {
         self.kept_fields.clone()
     }
 
+    fn keep_as(&mut self, fields: &Fields) -> Result<(), JobError> {
+        self.codec = keep::codec(&self.opened.name, fields)?;
+        self.kept_fields = fields.clone();
+        Ok(())
+    }
+
+    fn optional_columns(&self) -> Option<OptionalColumns> {
+        Some(self.used.columns.optional())
+    }
+
     fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
@@ -378,6 +408,12 @@ impl Rows for Parquet {
         self.kept_bytes = 0;
         keep::attach(codec, &columns, batch)
     }
+}
+
+/// The columns as they are read, and behind them those of the directories.
+fn with_partition(schema: &SchemaRef, partition: &Partition) -> SchemaRef {
+    let own = schema.fields().iter().cloned();
+    Arc::new(Schema::new(own.chain(partition.fields(&DataType::Utf8View)).collect::<Fields>()))
 }
 
 /// Whether all column chunks lie within a file of so many bytes: the reader panics where a place is negative.

@@ -73,6 +73,7 @@ mod tests {
     use std::io;
 
     use super::*;
+    use crate::model::options::SourceOptions;
     use crate::source::batches::Batches;
 
     /// Each piece is what has arrived when somebody reads.
@@ -89,7 +90,9 @@ mod tests {
     #[test]
     fn what_has_arrived_is_handed_on_before_more_is_waited_for() {
         let pieces = vec!["http://a/\n", "http://b/\nhttp://c/\n", "http", "://d/\nhttp:", "//e/"];
-        let mut source = Batches::boxed(Text::live("pieces", Pieces(pieces.into_iter())), None, None);
+        let mut source =
+            Batches::boxed(Text::live("pieces", Pieces(pieces.into_iter())), &SourceOptions::default(), None)
+                .expect("no names of files");
         let mut batches = Vec::new();
         while let Some(batch) = source.next_batch().expect("no error in memory") {
             batches.push(batch.iter().map(|row| row.url.to_string()).collect::<Vec<_>>().join(" "));

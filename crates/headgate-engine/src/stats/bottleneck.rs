@@ -115,6 +115,10 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
         (BoundKind::Names, names(waiting(Wait::Names)))
     } else if waiting(Wait::Stream) >= HELD_BACK {
         (BoundKind::Streams, streams(waiting(Wait::Stream)))
+    } else if waiting(Wait::Files) >= HELD_BACK {
+        let share = percent(waiting(Wait::Files));
+        let text = format!("bound by files to be sent: requests wait {share} of the time for them to be read");
+        (BoundKind::Files, text.into())
     } else if let Some(held) = stretch.held.bound_by(stretch.wall, HELD_BACK) {
         held
     } else if let Some(input) = input(stretch) {
@@ -432,6 +436,11 @@ mod tests {
                 BoundKind::Streams,
                 "bound by HTTP/2 streams: requests wait for a connection with room 40 % of the time; \
                  raise http2_streams if servers allow more, or lower concurrency",
+            ),
+            (
+                Wait::Files,
+                BoundKind::Files,
+                "bound by files to be sent: requests wait 40 % of the time for them to be read",
             ),
         ] {
             let bound_by = bound_by(&stretch(10, Some((wait, 4)), 1.0));

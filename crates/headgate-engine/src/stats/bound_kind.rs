@@ -18,6 +18,8 @@ pub enum BoundKind {
     Names,
     /// Room on connections that speak HTTP/2.
     Streams,
+    /// Reading files that are sent.
+    Files,
     /// The rate of the run.
     Rate,
     /// The limit on costs.

@@ -21,9 +21,11 @@ pub enum Wait {
     Turn,
     /// A connection that speaks HTTP/2 to have room for its request.
     Stream,
+    /// Files that are sent to be read.
+    Files,
 }
 
-const WAITS: usize = 7;
+const WAITS: usize = 8;
 
 /// Lane-time since the start of a job, by what it was spent on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,7 +40,7 @@ impl LaneTime {
         self.waiting[wait as usize]
     }
 
-    /// Time of attempts; waiting for memory, names, decoders and streams is a part of one.
+    /// Time of attempts; waiting for memory, names, decoders, streams and files is a part of one.
     pub fn in_flight(&self) -> Duration {
         self.total.saturating_sub(self.waiting(Wait::Input) + self.waiting(Wait::Sink))
     }

@@ -74,6 +74,7 @@ fn outcome(ordinal: u64, edition: &str) -> Outcome {
             body_truncated: false,
             ttfb_us: 1200,
             body_bytes: 0,
+            saved: None,
             body: body.map(|bytes| Body { bytes, ..Body::default() }),
         }),
         selected: None,

@@ -42,6 +42,8 @@ pub struct ResultRow {
     pub body_bytes: u64,
     pub body_encoding: Option<String>,
     pub body_truncated: bool,
+    pub path: Option<String>,
+    pub sha256: Option<String>,
     pub elapsed_us: u64,
     pub ttfb_us: Option<u64>,
     pub http_version: Option<String>,

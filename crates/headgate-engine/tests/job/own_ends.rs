@@ -47,7 +47,7 @@ impl Source for Channel {
     }
 }
 
-/// A row as it came to the sink: its ordinal, its status, its error, its body.
+/// A row as it came to the sink: its ordinal, its status, its error with words and what of them varies, its body.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ended {
     pub row: i64,
@@ -56,6 +56,8 @@ pub struct Ended {
     pub attempts: i16,
     pub body: Vec<u8>,
     pub elapsed: Duration,
+    pub message: String,
+    pub detail: String,
 }
 
 /// Rows that ended, for a test to look at.
@@ -103,6 +105,9 @@ impl Sink for Collector {
         let (rows, statuses) =
             (column("row").as_primitive::<Int64Type>(), column("status").as_primitive::<Int16Type>());
         let (errors, bodies) = (column("error").as_string::<i32>(), column("body").as_binary::<i32>());
+        let text = |name: &'static str, index| {
+            column(name).as_string::<i32>().iter().nth(index).flatten().unwrap_or_default().to_owned()
+        };
         let elapsed = column("elapsed_us").as_primitive::<Int64Type>();
         let attempts = column("attempts").as_primitive::<Int16Type>();
         let mut seen = self.seen.rows.lock().unwrap();
@@ -113,6 +118,8 @@ impl Sink for Collector {
             attempts: attempts.value(index),
             body: bodies.iter().nth(index).flatten().unwrap_or_default().to_vec(),
             elapsed: Duration::from_micros(elapsed.value(index) as u64),
+            message: text("error_message", index),
+            detail: text("error_detail", index),
         }));
         Ok(ControlFlow::Continue(()))
     }
@@ -141,7 +148,7 @@ pub fn engine(threads: usize) -> Engine {
 }
 
 /// From a source into a sink, so many rows at a time.
-pub fn passage(source: Channel, sink: Collector, concurrency: usize) -> Passage {
+pub fn passage(source: impl Source + 'static, sink: Collector, concurrency: usize) -> Passage {
     Passage {
         source: Box::new(source),
         sink: Box::new(sink),

@@ -45,6 +45,7 @@ pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
             body_truncated: false,
             ttfb_us: 1200,
             body_bytes: body.len() as u64,
+            saved: None,
             body: Some(Body { bytes: body.to_vec(), ..Body::default() }),
         }),
         selected: None,

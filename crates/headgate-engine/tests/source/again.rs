@@ -15,7 +15,7 @@ fn two_who_read_an_input_at_once_have_the_same_rows() {
         // One of them is ahead.
         let ahead = first.next_batch().expect("rows").expect("rows");
         let again = first.again().expect("it can be read again");
-        assert_eq!(whole.options.input, again.name);
+        assert_eq!(whole.options.name(), again.name);
         let rest = thread::scope(|scope| {
             let other = scope.spawn(|| {
                 for _ in 0..8 {

@@ -22,14 +22,14 @@ use crate::{Files, drain, drain_from, open, urls};
 /// A source that compares its rows with those of then.
 fn tracking(options: &SourceOptions, then: Option<&Content>) -> Box<dyn Source> {
     let mut source = open(options);
-    source.track(&options.input, then, Unread::Trusted).expect("the same columns");
+    source.track(&options.name(), then, Unread::Trusted).expect("the same columns");
     source
 }
 
 /// What is known of the first rows of an input, of which all were read.
-fn read(options: &SourceOptions, rows: Option<u64>) -> InputThen {
+pub fn read(options: &SourceOptions, rows: Option<u64>) -> InputThen {
     let mut source = open(options);
-    let tracked = source.track(&options.input, None, Unread::Trusted).expect("columns").expect("a file");
+    let tracked = source.track(&options.name(), None, Unread::Trusted).expect("columns").expect("a file");
     let (all, error) = drain(source.as_mut());
     assert_eq!(None, error);
     let count = all.len() as u64;
@@ -39,7 +39,12 @@ fn read(options: &SourceOptions, rows: Option<u64>) -> InputThen {
 }
 
 /// The URLs of all rows, or why the input is refused.
-fn compared(files: &Files, options: &SourceOptions, then: &InputThen, beyond: Beyond) -> Result<Vec<String>, String> {
+pub fn compared(
+    files: &Files,
+    options: &SourceOptions,
+    then: &InputThen,
+    beyond: Beyond,
+) -> Result<Vec<String>, String> {
     let source = tracking(options, Some(&then.content));
     let mut source = Compared::new(source, options, then.clone(), beyond);
     match drain(&mut source) {
@@ -51,7 +56,7 @@ fn compared(files: &Files, options: &SourceOptions, then: &InputThen, beyond: Be
     }
 }
 
-fn check_refused(expected: &str, files: &Files, options: &SourceOptions, then: &InputThen, beyond: Beyond) {
+pub fn check_refused(expected: &str, files: &Files, options: &SourceOptions, then: &InputThen, beyond: Beyond) {
     let refusal = compared(files, options, then, beyond).expect_err(expected);
     assert!(refusal.starts_with(expected), "{refusal}");
 }
@@ -96,7 +101,7 @@ fn what_was_read_is_the_same_however_much_of_it_was_skipped() {
         assert_eq!(rows.len() as u64, whole.rows());
         proptest!(ProptestConfig::with_cases(16), |(steps in proptest::collection::vec((0..9_u64, 0..3000_u64), 1..4))| {
             let mut source = open(&options);
-            let tracked = source.track(&options.input, Some(&whole), Unread::Trusted).expect("columns").expect("rows");
+            let tracked = source.track(&options.name(), Some(&whole), Unread::Trusted).expect("columns").expect("rows");
             let mut next = 0;
             for (batches, skip) in &steps {
                 for _ in 0..*batches {

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use headgate_engine::model::options::SourceOptions;
+use headgate_engine::source;
 use headgate_engine::source::fingerprint::Fingerprint;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
@@ -16,7 +17,7 @@ use crate::{Files, open, options};
 const THEN: Duration = Duration::from_nanos(1_778_751_000_000_042_007);
 
 fn of(options: &SourceOptions) -> Fingerprint {
-    Fingerprint::of(options).expect("a good input").expect("an input that can be read again")
+    source::open::fingerprint(options).expect("a good input").expect("an input that can be read again")
 }
 
 fn set_changed(path: impl AsRef<Path>, since_1970: Duration) {

@@ -14,6 +14,8 @@ mod ndjson;
 mod parquet;
 mod pattern;
 mod selected;
+mod several;
+mod several_compared;
 mod skip;
 mod text;
 

@@ -39,7 +39,45 @@ fn inputs(files: &Files) -> Vec<SourceOptions> {
         keep(files.write("urls.ndjson", ndjson())),
         SourceOptions { keep: vec!["tags".into(), "id".into()], ..parquet(files) },
         keep(long_parquet(files)),
+        several_texts(files),
+        SourceOptions { keep: vec!["day".into(), "id".into()], ..several_csvs(files) },
+        SourceOptions { keep: vec!["id".into(), "day".into()], ..several_parquets(files) },
     ]
+}
+
+/// A directory of short and long files, some without a row, and one that is compressed.
+fn several_texts(files: &Files) -> SourceOptions {
+    std::fs::create_dir(files.path("texts")).expect("a directory");
+    files.write("texts/0.txt", "\n");
+    for file in 1..300 {
+        let lines: String = (0..file % 7).map(|row| format!("http://host/{file}/{row}\n\n")).collect();
+        files.write(&format!("texts/{file}.txt"), lines);
+    }
+    files.write("texts/a.txt.zst", zstd::encode_all(text().as_bytes(), 1).expect("in memory"));
+    files.write("texts/b.txt", text());
+    options(&files.path("texts"))
+}
+
+/// Files below directories that are a column, each with a header of its own.
+fn several_csvs(files: &Files) -> SourceOptions {
+    for day in ["1", "2", "__HIVE_DEFAULT_PARTITION__"] {
+        std::fs::create_dir_all(files.path(&format!("csvs/day={day}"))).expect("a directory");
+        files.write(&format!("csvs/day={day}/0.csv"), csv());
+        files.write(&format!("csvs/day={day}/1.csv"), "");
+        files.write(&format!("csvs/day={day}/2.csv"), "body,url,id\n,http://a/,5\n,http://b/\n");
+    }
+    options(&files.path("csvs/*/*.csv"))
+}
+
+fn several_parquets(files: &Files) -> SourceOptions {
+    let paths = ["parquets/day=1/0.parquet", "parquets/day=1/1.parquet", "parquets/day=2/0.parquet"].map(|path| {
+        let path = files.path(path);
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        std::fs::copy(parquet(files).input, &path).expect("a file");
+        path.display().to_string()
+    });
+    let [first, more @ ..] = paths;
+    SourceOptions { input: first, more_inputs: more.into(), ..SourceOptions::default() }
 }
 
 /// Blank lines, lines that end in CR LF, and lines that are too long, one of them of nothing but blanks.

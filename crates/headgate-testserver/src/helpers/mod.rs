@@ -1,5 +1,6 @@
 //! The paths that answer as a server should, each in its own way.
 
+mod chat;
 mod cookies;
 mod parts;
 mod redirect;
@@ -7,6 +8,7 @@ mod redirect;
 use std::fmt::Write as _;
 use std::io;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
@@ -45,6 +47,7 @@ pub(crate) fn reply(worker: &Worker, route: Route, asking: &Asking) -> io::Resul
         }
         Route::Capacity(size) => resize(worker, size).into(),
         Route::Echo => Answer::json(&echo(asking)).into(),
+        Route::Hash => Answer::json(&hash(&asking.body)).into(),
         Route::Status(code) => Answer::new(code, format!("{code} {}\n", answer::reason(code))).into(),
         Route::Encoded(coding, bytes) => {
             let encoded = coding.encode(&worker.content().bytes(bytes))?;
@@ -66,6 +69,8 @@ pub(crate) fn reply(worker: &Worker, route: Route, asking: &Asking) -> io::Resul
         Route::SetCookies => cookies::set(asking).into(),
         Route::DeleteCookies => cookies::delete(asking).into(),
         Route::BasicAuth => basic_auth(asking).into(),
+        Route::Chat => chat::completion(asking).into(),
+        Route::Image(bytes) => Answer::image(worker.content().bytes(bytes)).into(),
         Route::Range(bytes) => parts::range(worker, asking, bytes),
         Route::Drip => parts::drip(worker, asking),
         Route::Utf8 => Answer::new(200, MANY_LANGUAGES).into(),
@@ -106,6 +111,12 @@ fn echo(asking: &Asking) -> Value {
         Err(_) => echo["body_base64"] = BASE64.encode(&asking.body).into(),
     }
     echo
+}
+
+fn hash(body: &[u8]) -> Value {
+    let hash = digest(&SHA256, body);
+    let hex = hash.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    json!({ "bytes": body.len(), "sha256": hex })
 }
 
 fn headers(asking: &Asking) -> Value {

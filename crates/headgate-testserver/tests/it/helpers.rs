@@ -42,6 +42,21 @@ fn echo_shows_a_chunked_body_without_its_chunks_and_a_binary_one_in_base64() {
 }
 
 #[test]
+fn hash_tells_the_length_and_the_sha_256_of_the_body() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    // The examples of FIPS 180-2.
+    for (body, hash) in [
+        ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+        ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+    ] {
+        client.send(format!("PUT /hash HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        let told: Value = serde_json::from_str(client.response().text()).expect("JSON");
+        assert_eq!(json!({"bytes": body.len(), "sha256": hash}), told);
+    }
+}
+
+#[test]
 fn a_status_is_answered_as_asked() {
     let server = start();
     let mut client = Client::connect(&server);

@@ -15,6 +15,7 @@ use crate::http::keeping::May;
 use crate::http::patience::{Patience, Progress};
 use crate::http::pool::{Lease, Route};
 use crate::http::reply::NoReply;
+use crate::http::upload::Upload;
 
 /// What a lane keeps from request to request.
 #[derive(Debug)]
@@ -55,10 +56,16 @@ impl LaneState {
         std::mem::take(&mut self.waited_for_stream)
     }
 
-    /// Sends a request on the connection that it holds, if any: what is in `wire`, and then `body`. When it is sent whole,
-    /// `Client::poll_read` tells of the answer.
-    pub fn send(&mut self, wire: &[u8], body: Bytes, cx: &mut Context<'_>) -> Option<Outgoing> {
-        self.held.as_mut().map(|lease| lease.connection().send(wire, body, cx))
+    /// Sends a request on the connection that it holds, if any: what is in `wire`, then `body`, and then `files`, which are
+    /// taken. When it is sent whole, `Client::poll_read` tells of the answer.
+    pub fn send(
+        &mut self,
+        wire: &[u8],
+        body: Bytes,
+        files: &mut Option<Box<Upload>>,
+        cx: &mut Context<'_>,
+    ) -> Option<Outgoing> {
+        self.held.as_mut().map(|lease| lease.connection().send(wire, body, files.take(), cx))
     }
 
     /// A request was sent, or some of it: from now on its answer is waited for, as patiently as that.

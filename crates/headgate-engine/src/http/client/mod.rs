@@ -32,9 +32,21 @@ use crate::http::h2::exchange::{NoAnswer, Sending};
 use crate::http::h2::request::Translator;
 use crate::http::pool::{Lease, Pool, Route};
 use crate::http::reply::{NoReply, Reply};
+use crate::http::save::saving::Saving;
 use crate::http::site::Site;
+use crate::http::upload::Upload;
 use crate::model::error::Failure;
 use crate::schedule::hosts::Speaks;
+
+/// A request as it goes over HTTP/2.
+#[derive(Debug)]
+pub struct Translated {
+    pub site: Rc<Site>,
+    pub request: Request<()>,
+    pub body: Bytes,
+    /// What comes after `body`.
+    pub files: Option<Box<Upload>>,
+}
 
 /// One worker's client, for all runs. Its lanes ask in turn; none holds it while it waits.
 #[derive(Debug)]
@@ -113,7 +125,8 @@ impl Client {
         Ok((reply, remote_addr))
     }
 
-    /// Makes one exchange with a site, on a connection that is there or a new one: what [`Client::finish`] or
+    /// Makes one exchange with a site, all of whose request is in `wire`, on a connection that is there or a new one: what
+    /// [`Client::finish`] or
     /// [`Client::exchange`] give.
     ///
     /// # Errors
@@ -124,7 +137,6 @@ impl Client {
         &self,
         site: &Rc<Site>,
         wire: &[u8],
-        body: Bytes,
         limits: &AttemptLimits,
         means: &Means<'_>,
         lane: &mut LaneState,
@@ -133,8 +145,8 @@ impl Client {
         loop {
             if site.route.is_http2() {
                 if self.hold_stream(&site.route, lane) {
-                    let (request, body) = self.translate(wire, body.clone(), &site.route)?;
-                    return Ok(self.exchange(Box::new((site.clone(), request, body)), means, lane).await);
+                    let sent = self.translate(wire, Bytes::new(), site)?;
+                    return Ok(self.exchange(Box::new(sent), None, means, lane).await);
                 }
             } else {
                 let sent = poll_fn(|cx| {
@@ -142,7 +154,7 @@ impl Client {
                     if !is_new {
                         self.reuse(&site.route, lane, cx);
                     }
-                    Poll::Ready(lane.send(wire, body.clone(), cx))
+                    Poll::Ready(lane.send(wire, Bytes::new(), &mut None, cx))
                 });
                 if let Some(outgoing) = sent.await {
                     lane.expect_answer(&outgoing, &means.limits.patience);
@@ -191,9 +203,10 @@ impl Client {
     ///
     /// # Errors
     /// `invalid_request`: it can't be said in HTTP/2.
-    pub fn translate(&self, wire: &[u8], body: Bytes, route: &Route) -> Result<(Request<()>, Bytes), Failure> {
-        let (request, begin) = self.translator.borrow_mut().translate(wire, route.key.origin.https)?;
-        Ok((request, if body.is_empty() { begin } else { body }))
+    pub fn translate(&self, wire: &[u8], body: Bytes, site: &Rc<Site>) -> Result<Translated, Failure> {
+        let (request, begin) = self.translator.borrow_mut().translate(wire, site.route.key.origin.https)?;
+        let body = if body.is_empty() { begin } else { body };
+        Ok(Translated { site: site.clone(), request, body, files: None })
     }
 
     /// Makes an exchange on the stream that the lane holds. Also tells where the answer came from.
@@ -204,13 +217,14 @@ impl Client {
     /// Cancelling it resets the stream.
     pub async fn exchange(
         &self,
-        sent: Box<(Rc<Site>, Request<()>, Bytes)>,
+        sent: Box<Translated>,
+        saving: Option<Box<Saving>>,
         means: &Means<'_>,
         lane: &mut LaneState,
     ) -> Result<(Reply, Arc<str>), NoReply> {
         let stream = lane.stream.take().ok_or_else(NoReply::unsent)?;
-        let (site, request, body) = *sent;
-        let sending = Sending::begin(&stream, request, body);
+        let Translated { site, request, body, files } = *sent;
+        let sending = Sending::begin(&stream, request, body, files, saving);
         let reply = match sending {
             Ok(sending) => sending.finish(&stream, means, &mut lane.deadline).await,
             Err(none) => Err(none),

@@ -22,18 +22,14 @@ const ZSTD_LAYER_BYTES: u64 = 384 * 1024;
 ///
 /// # Errors
 /// Where the meter has stopped, that is why. If it has not, the body is not in its coding.
-pub(super) fn undo_all(
+pub(super) fn undo_all<'a>(
     codings: &[Coding],
-    encoded: &[u8],
+    encoded: &'a [u8],
     max_bytes: u64,
-    meter: &Rc<Meter<'_>>,
+    meter: &Rc<Meter<'a>>,
     output: &mut Vec<u8>,
 ) -> io::Result<()> {
-    let passing = |inner, window| Passing { inner, left: max_bytes, window, meter: meter.clone() };
-    let mut reader = passing(Box::new(encoded) as Box<dyn Read>, 0);
-    for coding in codings.iter().rev() {
-        reader = passing(undo(*coding, reader, meter)?, coding.window_bytes());
-    }
+    let mut reader = layers(codings, Box::new(encoded), max_bytes, meter)?;
     loop {
         if output.len() == output.capacity() {
             // Exactly what was set aside; large blocks are moved by the system, without a copy.
@@ -48,6 +44,24 @@ pub(super) fn undo_all(
             return Ok(());
         }
     }
+}
+
+/// What becomes of `encoded`, a piece at a time.
+///
+/// # Errors
+/// As [`undo_all`], also of reading it.
+pub(super) fn layers<'a>(
+    codings: &[Coding],
+    encoded: Box<dyn Read + 'a>,
+    max_bytes: u64,
+    meter: &Rc<Meter<'a>>,
+) -> io::Result<impl Read + 'a> {
+    let passing = |inner, window| Passing { inner, left: max_bytes, window, meter: meter.clone() };
+    let mut reader = passing(encoded, 0);
+    for coding in codings.iter().rev() {
+        reader = passing(undo(*coding, reader, meter)?, coding.window_bytes());
+    }
+    Ok(reader)
 }
 
 impl Coding {

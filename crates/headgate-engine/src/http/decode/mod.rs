@@ -16,6 +16,7 @@ mod coding;
 mod layers;
 mod meter;
 pub mod pool;
+pub mod streamed;
 #[cfg(test)]
 mod tests;
 
@@ -118,9 +119,7 @@ impl Decoder {
             Undoing::Known(known) => known.clone(),
             Undoing::Unknown => return Undone { body, left: codings.names(), truncated: undo.is_cut, failure: None },
             Undoing::TooMany => {
-                let message = format!("more than {MAX_CODINGS} layers of content codings");
-                let failure = Some(Failure::new(ErrorKind::Decode, message));
-                return Undone { body, left: codings.names(), truncated: false, failure };
+                return Undone { body, left: codings.names(), truncated: false, failure: Some(too_many()) };
             }
         };
         if body.bytes.is_empty() || known.is_empty() {
@@ -255,10 +254,17 @@ impl Encoded {
     }
 
     /// Whether what comes out is cut off.
-    fn undo_into(&self, meter: &Rc<Meter<'_>>, output: &mut Vec<u8>) -> Result<bool, Stopped> {
-        let Undo { max_bytes, truncates, is_cut } = self.undo;
-        let undone = undo_all(&self.codings, &self.bytes, max_bytes, meter, output);
-        Err(match (meter.stopped(), undone) {
+    fn undo_into<'a>(&'a self, meter: &Rc<Meter<'a>>, output: &mut Vec<u8>) -> Result<bool, Stopped> {
+        let undone = undo_all(&self.codings, &self.bytes, self.undo.max_bytes, meter, output);
+        self.undo.ended(meter.stopped(), undone)
+    }
+}
+
+impl Undo {
+    /// What decoding came to: whether what came out is cut off.
+    fn ended(self, stopped: Option<Stop>, undone: io::Result<()>) -> Result<bool, Stopped> {
+        let Undo { max_bytes, truncates, is_cut } = self;
+        Err(match (stopped, undone) {
             (None, Ok(())) => return Ok(is_cut),
             // Its end is missing because we did not want it.
             (None, Err(error)) if is_cut && error.kind() == io::ErrorKind::UnexpectedEof => return Ok(true),
@@ -278,6 +284,11 @@ impl Encoded {
             (Some(Stop::NoMemory { needed }), _) => Stopped::NoMemory { needed },
         })
     }
+}
+
+/// More layers are not undone.
+fn too_many() -> Failure {
+    Failure::new(ErrorKind::Decode, format!("more than {MAX_CODINGS} layers of content codings"))
 }
 
 fn timed_out() -> Failure {

@@ -1,4 +1,4 @@
-//! Threads for decoding what would keep a worker's lanes from their turns: few, so that few decode at once, and with two
+//! Threads for what would keep a worker's lanes from their turns, decoding bodies and saving them: few, and with two
 //! queues, so that who has little to do does not stand behind those who have much.
 //!
 //! Work that is known to be long never has all threads. Threads wait for nothing but work: whatever the work waits for, it
@@ -17,17 +17,19 @@ use tokio::sync::oneshot;
 
 /// How much there is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Length {
+pub enum Length {
     Short,
     Long,
 }
 
 /// What work came to, or what it panicked with.
-pub(super) type Ended<T> = Result<T, Box<dyn Any + Send>>;
+pub type Ended<T> = Result<T, Box<dyn Any + Send>>;
 
 /// The pool of an engine.
 #[derive(Debug)]
 pub struct Pool {
+    /// What its threads are for.
+    name: &'static str,
     shared: Arc<Shared>,
     alive: async_channel::Sender<Infallible>,
     start: Start,
@@ -69,10 +71,10 @@ impl std::fmt::Debug for State {
 
 /// Work that was brought. Dropping it takes back what is not begun, with all that it holds.
 #[derive(Debug)]
-pub(super) struct Brought<T> {
+pub struct Brought<T> {
     /// When it is begun, that is told.
-    pub(super) begun: oneshot::Receiver<Instant>,
-    pub(super) ended: oneshot::Receiver<Ended<T>>,
+    pub begun: oneshot::Receiver<Instant>,
+    pub ended: oneshot::Receiver<Ended<T>>,
     _place: Place,
 }
 
@@ -95,19 +97,19 @@ impl Drop for Place {
 impl Pool {
     /// So many threads for long work and short, and one more for short work alone. Each holds a clone of `alive` as long as it
     /// runs.
-    pub fn new(threads: usize, alive: async_channel::Sender<Infallible>) -> Self {
-        Self::with(threads, alive, |name, work| thread::Builder::new().name(name).spawn(work).map(drop))
+    pub fn new(name: &'static str, threads: usize, alive: async_channel::Sender<Infallible>) -> Self {
+        Self::with(name, threads, alive, |name, work| thread::Builder::new().name(name).spawn(work).map(drop))
     }
 
-    fn with(threads: usize, alive: async_channel::Sender<Infallible>, start: Start) -> Self {
+    fn with(name: &'static str, threads: usize, alive: async_channel::Sender<Infallible>, start: Start) -> Self {
         let max_threads = threads + 1;
         let shared = Shared { max_threads, state: Mutex::default(), changed: Condvar::new() };
-        Self { shared: Arc::new(shared), alive, start }
+        Self { name, shared: Arc::new(shared), alive, start }
     }
 
     /// Has a thread do this, or does it here and now where the system refuses the first thread. The work is told when it
     /// begins, and a way to find out whether somebody still waits for it.
-    pub(super) fn run<T: Send + 'static>(
+    pub fn run<T: Send + 'static>(
         &self,
         length: Length,
         work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
@@ -126,7 +128,7 @@ impl Pool {
         state.queue(length).insert(number, job);
         if state.short.len() + state.long.len() > state.idle && state.threads < self.shared.max_threads {
             let (shared, alive) = (self.shared.clone(), self.alive.clone());
-            let name = format!("headgate-decode-{}", state.threads);
+            let name = format!("headgate-{}-{}", self.name, state.threads);
             let work = move || {
                 let _alive = alive;
                 shared.work();
@@ -203,7 +205,7 @@ mod tests {
 
     fn pool() -> (Pool, async_channel::Receiver<Infallible>) {
         let (alive, ended) = async_channel::bounded(1);
-        (Pool::new(1, alive), ended)
+        (Pool::new("decode", 1, alive), ended)
     }
 
     /// Work that tells that it has begun and goes on until it is let go.
@@ -288,7 +290,7 @@ mod tests {
 
     #[test]
     fn where_no_thread_can_be_started_work_is_done_by_who_brings_it() {
-        let pool = Pool::with(1, async_channel::bounded(1).0, |_, _| Err(io::ErrorKind::WouldBlock.into()));
+        let pool = Pool::with("decode", 1, async_channel::bounded(1).0, |_, _| Err(io::ErrorKind::WouldBlock.into()));
         for length in [Length::Short, Length::Long] {
             let mut brought = pool.run(length, |_, is_wanted| (thread::current().id(), is_wanted()));
             let done = brought.ended.try_recv().expect("done already").expect("no panic");

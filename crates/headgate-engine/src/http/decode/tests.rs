@@ -24,7 +24,7 @@ fn brotli(data: &[u8]) -> Vec<u8> {
 }
 
 fn decoder() -> Decoder {
-    Decoder::new(Arc::new(Pool::new(1, async_channel::bounded(1).0)))
+    Decoder::new(Arc::new(Pool::new("decode", 1, async_channel::bounded(1).0)))
 }
 
 fn on_event_loop<T>(future: impl Future<Output = T>) -> T {
@@ -349,7 +349,7 @@ fn a_body_that_is_not_decoded_in_time_fails_and_is_given_back_as_it_came() {
     let (alive, ended) = async_channel::bounded(1);
     on_event_loop(async {
         let by = Instant::now() + Duration::from_millis(50);
-        let threads = Arc::new(Pool::new(1, alive));
+        let threads = Arc::new(Pool::new("decode", 1, alive));
         let (undo, mut deadline) = (whole_up_to(u64::MAX), Deadline::new(by));
         let undone = Decoder::new(threads).decode(named("zstd, gzip, gzip"), body, undo, &mut deadline).await;
         assert_eq!(length, undone.body.bytes.len());
@@ -371,7 +371,7 @@ fn a_body_that_waits_for_a_thread_does_so_beyond_its_deadline_and_has_all_its_ti
 /// What a body comes to, here its length, that has this much time and does not get a thread before that is over.
 fn decoded_after_its_deadline(time: Duration) -> Result<usize, ErrorKind> {
     on_event_loop(async {
-        let threads = Arc::new(Pool::new(1, async_channel::bounded(1).0));
+        let threads = Arc::new(Pool::new("decode", 1, async_channel::bounded(1).0));
         let mut stuck = Vec::new();
         for length in [Length::Long, Length::Short] {
             let (let_go, stays) = mpsc::channel::<()>();

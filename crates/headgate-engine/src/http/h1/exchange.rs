@@ -22,6 +22,7 @@ use crate::http::h1::transfer::Outgoing;
 use crate::http::patience::{Limit, Patience, Progress, timed_out};
 use crate::http::received::{Kept, Received};
 use crate::http::reply::{NoReply, Reply, ResponseLimits};
+use crate::http::save::saving::{PIECE_BYTES, Saving};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::Reservation;
 use crate::model::message::OptionName;
@@ -61,6 +62,8 @@ pub struct Exchange {
     /// For what `reader` holds.
     reservation: Reservation,
     first_byte: Option<Instant>,
+    /// Where the body goes, if it is saved.
+    saving: Option<Box<Saving>>,
     /// Why it can't go on.
     failure: Option<Failure>,
 }
@@ -75,8 +78,14 @@ impl Exchange {
             reader: ResponseReader::new(to_head, Wanted::of(means.limits), means.limits.redirects),
             reservation: means.limits.memory.reservation(),
             first_byte: None,
+            saving: None,
             failure,
         }
+    }
+
+    /// Has the body saved, if its answer is one whose body is.
+    pub fn save(&mut self, saving: Option<Box<Saving>>) {
+        self.saving = saving;
     }
 
     /// The connection failed for this reason, if for any.
@@ -116,8 +125,9 @@ impl Exchange {
     ) -> Result<Reply, NoReply> {
         self.read(connection, means, deadline).await;
         deadline.expect(None);
-        let Exchange { outgoing, received, reader, mut reservation, first_byte, failure } = self;
+        let Exchange { outgoing, received, reader, mut reservation, first_byte, saving, failure } = self;
         let reusable = failure.is_none() && reader.is_at_end() && outgoing.is_done();
+        let body_bytes = reader.came();
         let ResponseReader { head, body: bytes, cut, .. } = reader;
         let Some(head) = head else {
             let failure = failure.unwrap_or_else(|| Failure::new(ErrorKind::Closed, "no answer came"));
@@ -128,12 +138,15 @@ impl Exchange {
         let mut memory = means.limits.memory.reservation();
         reservation.give(&mut memory, head.headers.bytes() as u64);
         reservation.shrink_to(bytes.capacity() as u64);
-        let (reusable, body_bytes) = (reusable && head.keep_alive, bytes.len() as u64);
+        let reusable = reusable && head.keep_alive;
         let first_byte = first_byte.unwrap_or_else(Instant::now);
         let received = Received { body: Body { bytes, reservation }, cut, failure };
-        let kept = received.kept(&head, means.limits, &means.scratch.decoder, deadline).await;
-        let Kept { body, body_encoding, truncated, failure } = kept;
-        Ok(Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, failure, reusable })
+        let kept = match saving.filter(|saving| saving.takes(&head, means.limits)) {
+            Some(saving) => Box::pin(saving.end(received, &head, means.limits, deadline)).await,
+            None => received.kept(&head, means.limits, &means.scratch.decoder, deadline).await,
+        };
+        let Kept { body, body_encoding, truncated, saved, failure } = kept;
+        Ok(Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, saved, failure, reusable })
     }
 
     /// Reads until the response is whole, or can't be.
@@ -155,9 +168,13 @@ impl Exchange {
             } else {
                 match poll_fn(|cx| self.poll_fill(connection, means, deadline, cx)).await {
                     Ok(Some(length)) => {
-                        let now = Instant::now();
+                        let mut now = Instant::now();
                         let came = now.checked_sub(deadline.excused()).unwrap_or(now);
                         self.take_in(&means.scratch.read.borrow()[..length], means, came);
+                        if self.saving.is_some() && self.reader.body.len() >= PIECE_BYTES {
+                            Box::pin(self.hand_over(means, deadline)).await;
+                            now = Instant::now();
+                        }
                         deadline.expect(patience.limit(Progress::Receiving, now));
                     }
                     Ok(None) => self.set_aside(deadline).await,
@@ -168,6 +185,19 @@ impl Exchange {
             if drains && self.failure.take().is_some() {
                 self.reader.leave_off();
             }
+        }
+    }
+
+    /// Has written what came of a body that is saved.
+    async fn hand_over(&mut self, means: &Means<'_>, deadline: &mut Deadline) {
+        let (Some(saving), Some(head)) = (&mut self.saving, &self.reader.head) else { return };
+        if !saving.takes(head, means.limits) {
+            return;
+        }
+        saving.hand_over(&mut self.reader.body, deadline).await;
+        self.reader.handed_over = saving.handed_over();
+        if saving.has_failed() {
+            self.failure = Some(Failure::new(ErrorKind::Closed, "the body can't be written"));
         }
     }
 
@@ -196,6 +226,7 @@ impl Exchange {
     ) -> Result<(), Failure> {
         if self.outgoing.is_pending() {
             let has_moved = self.outgoing.poll(connection, cx);
+            self.outgoing.excuse(deadline);
             if has_moved && !self.received && patience.is_bounded() {
                 let progress = if self.outgoing.is_pending() { Progress::Sending } else { Progress::Waiting };
                 deadline.expect(patience.limit(progress, Instant::now()));
@@ -227,7 +258,7 @@ impl Exchange {
             connection.poll_readable(cx).map(|()| Ok(None))
         };
         if read.is_pending() {
-            if deadline.poll_passed(cx) {
+            if !self.outgoing.is_reading() && deadline.poll_passed(cx) {
                 return Poll::Ready(Err(self.timed_out(deadline)));
             }
             // Nothing is set aside for a server that takes its time.

@@ -78,6 +78,8 @@ pub struct ResponseReader {
     /// The final response's head, once it is whole.
     pub head: Option<Head>,
     pub body: Vec<u8>,
+    /// Bytes of the body that came before, and are not in `body` any more.
+    pub handed_over: u64,
     /// There is more of the body than is kept of it.
     pub cut: bool,
     /// Bytes came after the end of the response, which nobody asked for.
@@ -97,6 +99,7 @@ impl ResponseReader {
             interim: 0,
             head: None,
             body: Vec::new(),
+            handed_over: 0,
             cut: false,
             excess: false,
         }
@@ -106,6 +109,11 @@ impl ResponseReader {
     pub fn held_bytes(&self) -> usize {
         let headers = self.head.as_ref().map_or(0, |head| head.headers.bytes());
         self.body.capacity() + self.partial.capacity() + headers
+    }
+
+    /// How much of the body has come that is wanted.
+    pub fn came(&self) -> u64 {
+        self.handed_over + self.body.len() as u64
     }
 
     /// How much more memory it may take for what one read brings, beyond as many bytes again.
@@ -137,7 +145,7 @@ impl ResponseReader {
         let Some(head) = &self.head else { return fed };
         if let (Wanted::FirstBytes(max_bytes), Framing::Length(length)) = (self.wanted, &head.framing) {
             // What more there is need not come to be known of.
-            self.cut |= *length > max_bytes && self.body.len() as u64 == max_bytes;
+            self.cut |= *length > max_bytes && self.came() == max_bytes;
         }
         match self.wanted {
             Wanted::AtMost(max_bytes) => {
@@ -271,7 +279,7 @@ impl ResponseReader {
             return Ok(());
         }
         self.make_room(data.len());
-        let max_bytes = self.wanted.max_bytes();
+        let max_bytes = self.wanted.max_bytes() - self.handed_over;
         let room = usize::try_from(max_bytes - self.body.len() as u64).unwrap_or(usize::MAX);
         match &mut self.state {
             State::Head | State::LeftOff => Ok(()),
@@ -315,7 +323,7 @@ impl ResponseReader {
             State::Chunked(_) | State::UntilClose => u64::MAX,
             State::Head | State::LeftOff | State::Done => return,
         };
-        let left = left.min(self.wanted.max_bytes() - self.body.len() as u64);
+        let left = left.min(self.wanted.max_bytes() - self.came());
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         if self.body.capacity() - self.body.len() < incoming.min(left) {
             self.body.reserve_exact(self.growth_bytes().max(incoming).min(left));

@@ -10,9 +10,11 @@ use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::unconstrained;
 
+use crate::http::deadline::Deadline;
 use crate::http::dial::connect::Connection;
 use crate::http::dial::stream::Stream;
 use crate::http::dial::trouble;
+use crate::http::upload::Upload;
 use crate::model::error::{ErrorKind, Failure, cause};
 
 impl Connection {
@@ -32,8 +34,9 @@ impl Connection {
         }
     }
 
-    /// Writes as much of a request as the socket takes, mostly all. `wire` begins it, and `body` is what `wire` has not.
-    pub fn send(&mut self, wire: &[u8], body: Bytes, cx: &mut Context<'_>) -> Outgoing {
+    /// Writes as much of a request as the socket takes, mostly all. `wire` begins it, `body` is what `wire` has not, and then
+    /// come files.
+    pub fn send(&mut self, wire: &[u8], body: Bytes, files: Option<Box<Upload>>, cx: &mut Context<'_>) -> Outgoing {
         let mut outgoing = Outgoing { unflushed: true, ..Outgoing::default() };
         let wire = match &self.ask_proxy {
             None => Cow::Borrowed(wire),
@@ -52,6 +55,7 @@ impl Connection {
             outgoing.head = Bytes::copy_from_slice(&wire[written..]);
         }
         outgoing.body = body;
+        outgoing.files = files;
         outgoing.poll(self, cx);
         outgoing
     }
@@ -89,6 +93,8 @@ pub struct Outgoing {
     failure: Option<Failure>,
     head: Bytes,
     body: Bytes,
+    /// What of the body is read when `body` is written.
+    files: Option<Box<Upload>>,
     unflushed: bool,
 }
 
@@ -103,34 +109,59 @@ impl Outgoing {
     }
 
     pub fn is_pending(&self) -> bool {
-        self.failure.is_none() && (self.unflushed || !self.head.is_empty() || !self.body.is_empty())
+        self.failure.is_none()
+            && (self.unflushed || !self.head.is_empty() || !self.body.is_empty() || self.has_unread())
+    }
+
+    /// Whether nothing can be written before more of a file was read: the server waits for us.
+    pub fn is_reading(&self) -> bool {
+        self.files.as_ref().is_some_and(|files| files.is_reading())
+    }
+
+    fn has_unread(&self) -> bool {
+        self.files.as_ref().is_some_and(|files| !files.is_done())
     }
 
     /// Writes on, as far as the connection takes it. Whether it took something.
     pub fn poll(&mut self, connection: &mut Connection, cx: &mut Context<'_>) -> bool {
-        let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), outgoing.unflushed);
+        let unread = |outgoing: &Self| outgoing.files.as_ref().map_or(0, |files| files.left());
+        let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), unread(outgoing), outgoing.unflushed);
         let before = left(self);
-        if let Err(error) = self.try_poll(&mut connection.stream, cx) {
-            self.failure = Some(io_failure(&error));
+        if let Err(failure) = self.try_poll(&mut connection.stream, cx) {
+            self.failure = Some(failure);
         }
         left(self) != before
     }
 
-    fn try_poll(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> io::Result<()> {
-        for part in [&mut self.head, &mut self.body] {
-            while !part.is_empty() {
-                match Pin::new(&mut *stream).poll_write(cx, part)? {
-                    Poll::Ready(0) => return Err(io::ErrorKind::WriteZero.into()),
-                    Poll::Ready(written) => {
-                        self.begun = true;
-                        part.advance(written);
+    fn try_poll(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Result<(), Failure> {
+        loop {
+            for part in [&mut self.head, &mut self.body] {
+                while !part.is_empty() {
+                    match Pin::new(&mut *stream).poll_write(cx, part).map_err(|error| io_failure(&error))? {
+                        Poll::Ready(0) => return Err(io_failure(&io::ErrorKind::WriteZero.into())),
+                        Poll::Ready(written) => {
+                            self.begun = true;
+                            part.advance(written);
+                        }
+                        Poll::Pending => return Ok(()),
                     }
-                    Poll::Pending => return Ok(()),
                 }
+                // Its memory goes before more is asked for: for what comes next of a file, or for the answer.
+                *part = Bytes::new();
             }
+            let Some(files) = self.files.as_mut().filter(|files| !files.is_done()) else { break };
+            let Poll::Ready(read) = files.poll_next(cx)? else { return Ok(()) };
+            self.body = read;
         }
-        self.unflushed = Pin::new(stream).poll_flush(cx)?.is_pending();
+        self.unflushed = Pin::new(stream).poll_flush(cx).map_err(|error| io_failure(&error))?.is_pending();
         Ok(())
+    }
+
+    /// Moves the deadline on by what the server has waited for files.
+    pub fn excuse(&mut self, deadline: &mut Deadline) {
+        if let Some(files) = &mut self.files {
+            files.excuse(deadline);
+        }
     }
 
     /// Some of it was written.
@@ -139,9 +170,10 @@ impl Outgoing {
     }
 
     /// Why there will be no answer. A server may answer and close before it has read all (413, say): what it answered is read
-    /// all the same.
+    /// all the same. If it is for us that the rest is missing, it would wait for that.
     pub fn unsent(&self) -> Option<Failure> {
-        self.failure.as_ref().filter(|_| !self.begun).cloned()
+        let is_ours = |failure: &Failure| failure.kind == ErrorKind::InvalidRequest;
+        self.failure.as_ref().filter(|failure| !self.begun || is_ours(failure)).cloned()
     }
 }
 

@@ -25,6 +25,8 @@ use crate::http::h2::trouble;
 use crate::http::patience::{Patience, Progress, timed_out};
 use crate::http::received::{Kept, Received};
 use crate::http::reply::{NoReply, Reply};
+use crate::http::save::saving::{PIECE_BYTES, Saving};
+use crate::http::upload::Upload;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 use crate::model::memory::Reservation;
@@ -46,37 +48,70 @@ pub enum NoAnswer {
 
 /// A request that is on its way, and what comes back.
 pub struct Sending {
-    upload: Upload,
+    outgoing: Outgoing,
     response: ResponseFuture,
     awaited: Awaited,
     to_head: bool,
     /// What had come over the connection when it was sent.
     heard: u32,
+    /// Where the body goes, if it is saved.
+    saving: Option<Box<Saving>>,
 }
 
 /// A request's body on its way.
-struct Upload {
+struct Outgoing {
     stream: SendStream<Bytes>,
     rest: Bytes,
+    /// What of the body is read when `rest` has gone.
+    files: Option<Box<Upload>>,
+    /// Why that can't be read.
+    failure: Option<Failure>,
 }
 
-impl Upload {
+impl Outgoing {
     /// Sends on, as far as the server takes it. One that wants no more is heard when it answers. Whether some of it went.
-    fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let before = self.rest.len();
-        while !self.rest.is_empty() {
+    fn poll(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
+        let mut has_moved = false;
+        while self.is_pending() && self.failure.is_none() {
+            if self.rest.is_empty() && !self.poll_files(deadline, cx) {
+                break;
+            }
             let Poll::Ready(Some(Ok(room))) = self.stream.poll_capacity(cx) else { break };
             let piece = self.rest.split_to(room.min(self.rest.len()));
-            if self.stream.send_data(piece, self.rest.is_empty()).is_err() {
+            has_moved = true;
+            if self.stream.send_data(piece, !self.is_pending()).is_err() {
                 self.rest.clear();
+                self.files = None;
             }
             self.stream.reserve_capacity(self.rest.len());
         }
-        self.rest.len() < before
+        has_moved
+    }
+
+    /// Reads on. Whether there is something to be sent.
+    fn poll_files(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
+        let Some(files) = &mut self.files else { return false };
+        let Poll::Ready(read) = files.poll_next(cx) else { return false };
+        files.excuse(deadline);
+        match read {
+            Ok(read) => self.rest = read,
+            Err(failure) => self.failure = Some(failure),
+        }
+        self.stream.reserve_capacity(self.rest.len());
+        self.failure.is_none()
+    }
+
+    fn is_pending(&self) -> bool {
+        !self.rest.is_empty() || self.files.as_ref().is_some_and(|files| !files.is_done())
+    }
+
+    /// Whether the server waits for us.
+    fn is_reading(&self) -> bool {
+        self.files.as_ref().is_some_and(|files| files.is_reading())
     }
 
     fn progress(&self) -> Progress {
-        if self.rest.is_empty() { Progress::Waiting } else { Progress::Sending }
+        if self.is_pending() { Progress::Sending } else { Progress::Waiting }
     }
 }
 
@@ -85,15 +120,22 @@ impl Sending {
     ///
     /// # Errors
     /// The connection takes no more.
-    pub fn begin(stream: &Stream, request: Request<()>, body: Bytes) -> Result<Self, NoAnswer> {
+    pub fn begin(
+        stream: &Stream,
+        request: Request<()>,
+        body: Bytes,
+        files: Option<Box<Upload>>,
+        saving: Option<Box<Saving>>,
+    ) -> Result<Self, NoAnswer> {
+        let files = files.filter(|files| !files.is_done());
         let to_head = *request.method() == Method::HEAD;
         let heard = stream.connection.heard();
-        let sent = stream.connection.send(request, body.is_empty());
+        let sent = stream.connection.send(request, body.is_empty() && files.is_none());
         let (response, outgoing, awaited) =
             sent.map_err(|failure| NoAnswer::Other(NoReply { failure, unsent: true, silent: true }))?;
-        let mut upload = Upload { stream: outgoing, rest: body };
-        upload.stream.reserve_capacity(upload.rest.len());
-        Ok(Self { upload, response, awaited, to_head, heard })
+        let mut outgoing = Outgoing { stream: outgoing, rest: body, files, failure: None };
+        outgoing.stream.reserve_capacity(outgoing.rest.len());
+        Ok(Self { outgoing, response, awaited, to_head, heard, saving })
     }
 
     /// Goes on until the response is whole, and decodes it.
@@ -111,30 +153,34 @@ impl Sending {
         match self.head(&means.limits.patience, deadline).await {
             Some(Ok(response)) => self.reply(response, stream, means, deadline).await,
             Some(Err(error)) => Err(no_answer(stream, &error)),
+            None if let Some(failure) = self.outgoing.failure.take() => {
+                Err(NoAnswer::Other(NoReply { failure, unsent: false, silent: false }))
+            }
             None => {
                 stream.connection.doubt(self.heard);
-                let failure = timed_out(deadline.due().option, !self.upload.rest.is_empty(), false);
+                let failure = timed_out(deadline.due().option, self.outgoing.is_pending(), false);
                 Err(NoAnswer::Other(NoReply { failure, unsent: false, silent: false }))
             }
         }
     }
 
-    /// Waits for the head of the response; `None`: it did not come in time.
+    /// Waits for the head of the response; `None`: it did not come in time, or the request can't be sent whole.
     async fn head(
         &mut self,
         patience: &Patience,
         deadline: &mut Deadline,
     ) -> Option<Result<http::Response<RecvStream>, Error>> {
         if patience.is_bounded() {
-            deadline.expect(patience.limit(self.upload.progress(), Instant::now()));
+            deadline.expect(patience.limit(self.outgoing.progress(), Instant::now()));
         }
         poll_fn(|cx| {
-            if self.upload.poll(cx) && patience.is_bounded() {
-                deadline.expect(patience.limit(self.upload.progress(), Instant::now()));
+            if self.outgoing.poll(deadline, cx) && patience.is_bounded() {
+                deadline.expect(patience.limit(self.outgoing.progress(), Instant::now()));
             }
             match Pin::new(&mut self.response).poll(cx) {
                 Poll::Ready(response) => Poll::Ready(Some(response)),
-                Poll::Pending if deadline.poll_passed(cx) => Poll::Ready(None),
+                Poll::Pending if self.outgoing.failure.is_some() => Poll::Ready(None),
+                Poll::Pending if !self.outgoing.is_reading() && deadline.poll_passed(cx) => Poll::Ready(None),
                 Poll::Pending => Poll::Pending,
             }
         })
@@ -169,6 +215,7 @@ impl Sending {
             length: length.filter(|_| !self.to_head),
             bytes: Vec::new(),
             reservation: means.limits.memory.reservation(),
+            saving: self.saving.take().filter(|saving| saving.takes(&head, means.limits)),
             cut: false,
         };
         let failure = match Wanted::of(means.limits) {
@@ -181,13 +228,17 @@ impl Sending {
             wanted => reader.read(wanted, stream, self, means, deadline).await.err(),
         };
         deadline.expect(None);
-        let BodyReader { bytes, reservation, cut, .. } = reader;
-        let body_bytes = bytes.len() as u64;
+        let body_bytes = reader.came();
+        let BodyReader { bytes, reservation, saving, cut, .. } = reader;
         let received = Received { body: Body { bytes, reservation }, cut, failure };
         // Boxed: most bodies have nothing to be undone.
-        let kept = Box::pin(received.kept(&head, means.limits, &means.scratch.decoder, deadline)).await;
-        let Kept { body, body_encoding, truncated, failure } = kept;
-        Ok(Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, failure, reusable: true })
+        let kept = match saving {
+            Some(saving) => Box::pin(saving.end(received, &head, means.limits, deadline)).await,
+            None => Box::pin(received.kept(&head, means.limits, &means.scratch.decoder, deadline)).await,
+        };
+        let Kept { body, body_encoding, truncated, saved, failure } = kept;
+        let reusable = true;
+        Ok(Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, saved, failure, reusable })
     }
 }
 
@@ -228,11 +279,18 @@ struct BodyReader {
     length: Option<u64>,
     bytes: Vec<u8>,
     reservation: Reservation,
+    /// Where it goes, if it is saved.
+    saving: Option<Box<Saving>>,
     /// There is more of it, which is not wanted.
     cut: bool,
 }
 
 impl BodyReader {
+    /// How much of it has come.
+    fn came(&self) -> u64 {
+        self.saving.as_ref().map_or(0, |saving| saving.handed_over()) + self.bytes.len() as u64
+    }
+
     /// Reads until the body is whole, or as much of it as is wanted.
     async fn read(
         &mut self,
@@ -249,7 +307,7 @@ impl BodyReader {
         }
         let patience = &means.limits.patience;
         loop {
-            if told.is_some() && self.bytes.len() as u64 == max_bytes {
+            if told.is_some() && self.came() == max_bytes {
                 self.cut = true;
                 return Ok(());
             }
@@ -259,7 +317,7 @@ impl BodyReader {
             let Some(mut piece) = poll_fn(|cx| self.poll_piece(stream, sending, deadline, cx)).await? else {
                 return Ok(());
             };
-            let (came, room) = (piece.len(), max_bytes - self.bytes.len() as u64);
+            let (came, room) = (piece.len(), max_bytes - self.came());
             if came as u64 > room {
                 piece.truncate(room as usize);
                 self.cut = true;
@@ -268,6 +326,14 @@ impl BodyReader {
             if self.cut {
                 let is_failure = matches!(wanted, Wanted::AtMost(_));
                 return if is_failure { Err(too_large("more", max_bytes)) } else { Ok(()) };
+            }
+            if self.bytes.len() >= PIECE_BYTES
+                && let Some(saving) = &mut self.saving
+            {
+                Box::pin(saving.hand_over(&mut self.bytes, deadline)).await;
+                if saving.has_failed() {
+                    return Err(Failure::new(ErrorKind::Closed, "the body can't be written"));
+                }
             }
             // A stream that has ended in the meantime has no window to give back to.
             let _ = self.incoming.flow_control().release_capacity(came);
@@ -285,9 +351,14 @@ impl BodyReader {
         deadline: &mut Deadline,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, Failure>> {
-        sending.upload.poll(cx);
+        sending.outgoing.poll(deadline, cx);
         let polled = self.incoming.poll_data(cx);
-        if polled.is_pending() && deadline.poll_passed(cx) {
+        if polled.is_pending()
+            && let Some(failure) = sending.outgoing.failure.take()
+        {
+            return Poll::Ready(Err(failure));
+        }
+        if polled.is_pending() && !sending.outgoing.is_reading() && deadline.poll_passed(cx) {
             return Poll::Ready(Err(timed_out(deadline.due().option, false, true)));
         }
         Poll::Ready(match ready!(polled) {
@@ -298,7 +369,7 @@ impl BodyReader {
                 if error.is_remote()
                     && error.reason() == Some(Code::NO_ERROR)
                     && error.is_reset()
-                    && self.length.map_or(sending.awaited.has_ended(), |length| length == self.bytes.len() as u64) =>
+                    && self.length.map_or(sending.awaited.has_ended(), |length| length == self.came()) =>
             {
                 Ok(None)
             }

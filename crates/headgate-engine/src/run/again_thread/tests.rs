@@ -13,11 +13,13 @@ use super::passing_over;
 use crate::engine::failure::FirstFailure;
 use crate::engine::runtime;
 use crate::job::DoneRows;
+use crate::model::limits::Limits;
 use crate::model::options::SourceOptions;
 use crate::model::row::{MAX_BATCH_ROWS, Row};
 use crate::queue::rows::{NoRows, RowReceiver, row_queue};
 use crate::queue::window::Window;
 use crate::run::source_thread::{self, SourceThread};
+use crate::run::weighing::Weighing;
 use crate::source;
 
 /// Rows that may wait in the queue.
@@ -37,10 +39,12 @@ fn read(input: &str, window: u64, sink_has_window: bool) -> Reading {
     let source = source::open::open(&options).expect("an input");
     let failure = Arc::<FirstFailure>::default();
     let again = source.again().expect("it can be read again");
-    let (sender, rows) = row_queue(Some(passing_over(again, window, failure.clone())));
+    let (sender, rows) =
+        row_queue(Some(passing_over(again, window, Weighing::new(&Limits::default()), failure.clone())));
     let window = Arc::new(Window::new(if sink_has_window { window } else { u64::MAX }, 0));
     let input_rows = Arc::<OnceLock<u64>>::default();
     let thread = SourceThread {
+        weighing: Weighing::new(&Limits::default()),
         size: Arc::new(Mutex::new(source.size())),
         source,
         done: DoneRows::default(),

@@ -1,0 +1,95 @@
+//! A name for a file, which no other row of the job gets. The file system keeps the account: no list of names is in memory.
+//!
+//! Each step that takes a name comes before the look whether it was taken. So of two rows with one name, one at the most finds
+//! it free, however their steps interleave, and whatever is committed meanwhile.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::places::SavePlaces;
+use super::writing::{NotSaved, cannot_write};
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::reason::Reason;
+use crate::model::saved::{Checksum, Saved};
+
+/// A file that is whole, under a name that is its own. It goes unless it is kept.
+#[derive(Debug)]
+pub struct Claim {
+    claimed: PathBuf,
+    /// `None`: it was kept.
+    saved: Option<Box<Saved>>,
+}
+
+impl Claim {
+    /// What was written to `from` is to be at `path`.
+    ///
+    /// # Errors
+    /// `duplicate_name`: that is taken. The file is left where it is, or gone.
+    pub(super) fn new(
+        places: &Arc<SavePlaces>,
+        from: &Path,
+        path: String,
+        checksum: Checksum,
+    ) -> Result<Self, NotSaved> {
+        let claimed = places.claimed(&path);
+        match rename_new(from, &claimed) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(taken(path)),
+            renamed => renamed.map_err(|error| cannot_write(&claimed, &error))?,
+        }
+        let claim = Self { claimed, saved: Some(Box::new(Saved { path: path.as_str().into(), checksum })) };
+        let looks = [Some(places.placed(&path)), places.placed_in_small(&path), Some(places.mark_of_any(&path))];
+        for look in looks.into_iter().flatten() {
+            match fs::symlink_metadata(&look) {
+                Ok(_) => return Err(taken(path)),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::NotFound => {}
+                    // A file stands where a directory would have to be.
+                    io::ErrorKind::NotADirectory => return Err(taken(path)),
+                    io::ErrorKind::InvalidFilename => {
+                        let reason = Reason::new("the file system can't have the name of its file").with(path);
+                        return Err(NotSaved::Failed(Failure::new(ErrorKind::InvalidRequest, reason).lasting()));
+                    }
+                    _ => return Err(cannot_write(&look, &error)),
+                },
+            }
+        }
+        Ok(claim)
+    }
+
+    /// It is for the job now.
+    pub fn keep(mut self) -> Option<Box<Saved>> {
+        self.saved.take()
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.saved.is_some() {
+            // What stays behind is swept when the job is opened again.
+            let _ = fs::remove_file(&self.claimed);
+        }
+    }
+}
+
+fn taken(path: String) -> NotSaved {
+    let reason = Reason::new("another row has this file name").with(path);
+    NotSaved::Failed(Failure::new(ErrorKind::DuplicateName, reason).lasting())
+}
+
+/// Gives a file a new name, only if nothing has that.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        use nix::errno::Errno;
+        use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+        match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
+            // Not every file system can.
+            Err(Errno::EINVAL | Errno::ENOSYS) => {}
+            renamed => return renamed.map_err(io::Error::from),
+        }
+    }
+    fs::hard_link(from, to)?;
+    fs::remove_file(from)
+}

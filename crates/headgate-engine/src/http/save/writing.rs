@@ -1,0 +1,195 @@
+//! A body on its way into a file, in the thread that writes it.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use aws_lc_rs::digest::{Context, SHA256};
+
+use super::claim::Claim;
+use super::places::SavePlaces;
+use crate::http::decode::streamed::{NotDecoded, undo_streamed};
+use crate::http::decode::{Codings, Undo};
+use crate::model::error::{ErrorKind, Failure, JobError, cause};
+use crate::model::file_name::hex;
+use crate::model::reason::Reason;
+use crate::model::saved::{Checksum, SaveAs};
+
+/// What is read of a file at a time, and written to one.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// A body, as far as it was written.
+#[derive(Debug)]
+pub(super) struct Writing {
+    places: Arc<SavePlaces>,
+    ordinal: u64,
+    /// `None`: nothing came yet.
+    received: Option<Summed>,
+}
+
+/// What is known of it when it has come.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) save_as: Arc<SaveAs>,
+    pub(super) extension: String,
+    /// Those to undo.
+    pub(super) codings: Option<(Codings, Undo)>,
+}
+
+/// Why there is no file.
+#[derive(Debug)]
+pub(super) enum NotSaved {
+    /// The row fails.
+    Failed(Failure),
+    /// The job can't go on.
+    Disk(JobError),
+}
+
+impl Writing {
+    pub(super) fn new(places: Arc<SavePlaces>, ordinal: u64) -> Self {
+        Self { places, ordinal, received: None }
+    }
+
+    /// # Errors
+    /// The disk does not take it.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), JobError> {
+        let file = match &mut self.received {
+            Some(file) => file,
+            none => none.insert(Summed::create(self.places.received(self.ordinal))?),
+        };
+        file.write(bytes).map_err(|error| file.cannot_write(&error))
+    }
+
+    /// Writes the end of it, compares the checksum and claims the name. Whether it was cut off when it was decoded.
+    pub(super) fn finish(
+        mut self,
+        rest: &[u8],
+        end: &End,
+        while_wanted: (Instant, &dyn Fn() -> bool),
+    ) -> Result<(Claim, bool), NotSaved> {
+        let (file, is_cut) = match &end.codings {
+            None => {
+                self.write(rest)?;
+                (self.received.take(), false)
+            }
+            Some((codings, undo)) => {
+                let (file, is_cut) = self.decoded(rest, codings, *undo, while_wanted)?;
+                (Some(file), is_cut)
+            }
+        };
+        let Some(file) = file else { return Err(JobError::internal("a body was not written").into()) };
+        let checksum = file.checksum();
+        if let Some(expected) = end.save_as.checksum.filter(|expected| *expected != checksum) {
+            let reason = Reason::new("the body does not have the checksum of its row");
+            let detail = format!("{}, not {}", hex(&checksum), hex(&expected));
+            return Err(NotSaved::Failed(Failure::new(ErrorKind::ChecksumMismatch, reason.with(detail))));
+        }
+        let path = end.save_as.name.path(&end.extension, &hex(&checksum));
+        let claim = Claim::new(&self.places, &file.path, path, checksum)?;
+        file.leave();
+        Ok((claim, is_cut))
+    }
+
+    /// A body that is all in memory is decoded from there, a longer one from its file.
+    fn decoded(
+        &mut self,
+        rest: &[u8],
+        codings: &Codings,
+        undo: Undo,
+        while_wanted: (Instant, &dyn Fn() -> bool),
+    ) -> Result<(Summed, bool), NotSaved> {
+        let mut decoded = Summed::create(self.places.decoded(self.ordinal))?;
+        let mut unwritten = None;
+        let mut pass_on =
+            |piece: &[u8]| decoded.write(piece).inspect_err(|error| unwritten = Some(decoded.cannot_write(error)));
+        let undone = if self.received.is_none() {
+            undo_streamed(codings, rest, undo, while_wanted, &mut pass_on)
+        } else {
+            self.write(rest)?;
+            let Some(received) = &mut self.received else { return Err(JobError::internal("a body is gone").into()) };
+            received.file.rewind().map_err(|error| cannot_read(&received.path, &error))?;
+            let reader = BufReader::with_capacity(BUFFER_BYTES, &received.file);
+            undo_streamed(codings, reader, undo, while_wanted, &mut pass_on)
+        };
+        if let Some(error) = unwritten {
+            return Err(error.into());
+        }
+        match undone {
+            Ok(is_cut) => {
+                // Before the other claims its name: there need be room for one.
+                self.received = None;
+                Ok((decoded, is_cut))
+            }
+            Err(NotDecoded::Failed(failure)) => Err(NotSaved::Failed(failure)),
+            Err(NotDecoded::Io(error)) => Err(cannot_read(&self.places.received(self.ordinal), &error)),
+        }
+    }
+}
+
+/// A file with the checksum of what was written to it. It is removed unless it is left.
+struct Summed {
+    path: PathBuf,
+    file: File,
+    sum: Context,
+    is_left: bool,
+}
+
+impl Summed {
+    fn create(path: PathBuf) -> Result<Self, JobError> {
+        match File::options().read(true).write(true).create(true).truncate(true).open(&path) {
+            Ok(file) => Ok(Self { path, file, sum: Context::new(&SHA256), is_left: false }),
+            Err(error) => Err(JobError::output(format!("can't write {}: {}", path.display(), cause(&error)))),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sum.update(bytes);
+        self.file.write_all(bytes)
+    }
+
+    fn checksum(&self) -> Checksum {
+        let mut checksum = Checksum::default();
+        checksum.copy_from_slice(self.sum.clone().finish().as_ref());
+        checksum
+    }
+
+    /// It was moved.
+    fn leave(mut self) {
+        self.is_left = true;
+    }
+
+    fn cannot_write(&self, error: &io::Error) -> JobError {
+        JobError::output(format!("can't write {}: {}", self.path.display(), cause(error)))
+    }
+}
+
+impl std::fmt::Debug for Summed {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Summed").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Summed {
+    fn drop(&mut self) {
+        if !self.is_left {
+            // What stays behind is swept when the job is opened again.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl From<JobError> for NotSaved {
+    fn from(error: JobError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+pub(super) fn cannot_write(path: &Path, error: &io::Error) -> NotSaved {
+    JobError::output(format!("can't write {}: {}", path.display(), cause(error))).into()
+}
+
+fn cannot_read(path: &Path, error: &io::Error) -> NotSaved {
+    JobError::output(format!("can't read {}: {}", path.display(), cause(error))).into()
+}

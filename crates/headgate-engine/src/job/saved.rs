@@ -1,0 +1,128 @@
+//! The files of saved bodies, on their way to their places.
+//!
+//! When a row is recorded, its file is whole in `tmp`, under the hash of its name. The commit that adds the row's part makes the
+//! file durable before it counts, and moves it to its place afterwards: before the part, so that no reader finds a row whose
+//! file is not there. Which files these are stand in the parts themselves. Whatever was not done when the machine stopped is
+//! done again when the job is opened; what no commit has named goes with the rest of `tmp`.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::commit::Commit;
+use super::results::{OWN_DIRECTORY, unplaced};
+use super::storage::Storage;
+use crate::http::save::places::SavePlaces;
+use crate::model::error::{JobError, cause};
+use crate::parts::name::{PartKind, PartName};
+use crate::parts::paths::saved_paths;
+
+/// Where bodies of the job in this directory are saved.
+pub(crate) fn save_places(root: &Path) -> SavePlaces {
+    let own = root.join(OWN_DIRECTORY);
+    SavePlaces::new(root, own.join("tmp"), own.join("names"))
+}
+
+/// Moves the files of the rows that a commit adds to their places, as far as they are not there yet.
+///
+/// # Errors
+/// `Output`: one can't be moved, naming it.
+pub(super) fn place_saved(root: &Path, commit: &Commit, storage: &dyn Storage) -> Result<(), JobError> {
+    // Parts that were merged: their files had their places before that commit.
+    if commit.removes.iter().any(|name| is_answered(name)) {
+        return Ok(());
+    }
+    let places = save_places(root);
+    for part in commit.adds.iter().filter(|part| is_answered(&part.name)) {
+        let written = unplaced(root, &part.name);
+        let part = if written.exists() { written } else { root.join(&part.name) };
+        let mut failed = None;
+        let read = saved_paths(&part, |path| {
+            place(&places, path, storage).map_err(|error| {
+                let kind = error.kind();
+                failed = Some(JobError::output(format!(
+                    "can't move a saved file to {}: {}",
+                    root.join(path).display(),
+                    cause(&error)
+                )));
+                kind.into()
+            })
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        read.map_err(|error| JobError::output(format!("can't read {}: {}", part.display(), cause(&error))))?;
+    }
+    Ok(())
+}
+
+fn place(places: &SavePlaces, path: &str, storage: &dyn Storage) -> io::Result<()> {
+    let (claimed, placed) = (places.claimed(path), places.placed(path));
+    if let Some(mark) = places.mark(path).filter(|mark| !mark.exists()) {
+        // Before the claim goes, so that one of them always stands.
+        within_directories(&mark, || storage.create(&mark).map(drop))?;
+    }
+    match within_directories(&placed, || storage.rename(&claimed, &placed)) {
+        // It was moved before.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(&placed).is_ok() => Ok(()),
+        moved => moved,
+    }
+}
+
+/// Makes the directories of a file if they are missing.
+fn within_directories(file: &Path, step: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    match step() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && !directory_of(file).is_dir() => {
+            fs::create_dir_all(directory_of(file))?;
+            step()
+        }
+        done => done,
+    }
+}
+
+fn directory_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(file)
+}
+
+/// Removes the files that the rows of a part have, and directories that are empty then. Of a part that can't be read they
+/// stay: nobody knows which they are.
+///
+/// # Errors
+/// One can't be removed.
+pub(super) fn remove_saved(root: &Path, part: &str, storage: &dyn Storage) -> io::Result<()> {
+    if !is_answered(part) {
+        return Ok(());
+    }
+    let mut failed = None;
+    // What is damaged is no reason not to start over.
+    let _ = saved_paths(&root.join(part), |path| {
+        let Some(file) = below(root, path) else { return Ok(()) };
+        match storage.remove(&file) {
+            Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                let kind = error.kind();
+                failed = Some(error);
+                return Err(kind.into());
+            }
+            _ => {}
+        }
+        let directories = file.ancestors().skip(1).take_while(|directory| *directory != root);
+        for directory in directories {
+            if fs::remove_dir(directory).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    failed.map_or(Ok(()), Err)
+}
+
+/// The place that a path leads to, if that is one where files are saved.
+fn below(root: &Path, path: &str) -> Option<PathBuf> {
+    let mut components = Path::new(path).components();
+    let is_inside = components.all(|component| matches!(component, Component::Normal(name) if name != OWN_DIRECTORY));
+    (is_inside && !path.is_empty()).then(|| root.join(path))
+}
+
+fn is_answered(part: &str) -> bool {
+    PartName::parse(part).is_some_and(|name| name.kind == PartKind::Answered)
+}

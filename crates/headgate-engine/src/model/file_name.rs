@@ -1,0 +1,305 @@
+//! Names of files that bodies are saved under, made of what cells of the input hold: whatever that is, a name leads to one
+//! place below the output directory, is taken by every usual file system, and different values give different names.
+//!
+//! What may not stand in a name is percent-encoded, and so is `%`. What the answer says is not known when the row is read: it
+//! is left open, as control characters, which no name has otherwise.
+
+use std::fmt::Write as _;
+
+use aws_lc_rs::digest::{SHA256, digest};
+
+use crate::model::reason::Reason;
+
+/// What most file systems allow for one component of a path.
+const MAX_COMPONENT_BYTES: usize = 255;
+/// Of all components; with the output directory before them, a path has 4,096.
+const MAX_NAME_BYTES: usize = 2048;
+/// Of an extension that a component keeps which is cut.
+const MAX_KEPT_EXTENSION_BYTES: usize = 16;
+/// Devices of Windows, whatever extension they are given.
+const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
+const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
+/// What the directory of a job is known by: its own directory, and the beginnings of the names of parts.
+const OWN_DIRECTORY: &str = "_headgate";
+const OF_PARTS: [&str; 2] = ["part-", "failed-"];
+
+const EXTENSION: char = '\u{1}';
+const CHECKSUM: char = '\u{2}';
+
+/// A piece of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamePiece<'a> {
+    /// As it stands in the template.
+    Literal(&'a str),
+    /// Of the row.
+    Value(&'a [u8]),
+    /// The extension for the type of the body.
+    Extension,
+    /// The SHA-256 of the body.
+    Checksum,
+}
+
+/// The name of a file, as far as its row says it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileName(Box<str>);
+
+impl FileName {
+    /// # Errors
+    /// Why it can't be a name: a component is empty, or all are too long.
+    pub fn new<'a>(pieces: impl IntoIterator<Item = NamePiece<'a>>) -> Result<Self, Reason> {
+        let mut name = String::new();
+        for piece in pieces {
+            match piece {
+                NamePiece::Literal(text) => name.push_str(text),
+                NamePiece::Value(value) => encode(value, &mut name),
+                NamePiece::Extension => name.push(EXTENSION),
+                NamePiece::Checksum => name.push(CHECKSUM),
+            }
+            if name.len() > MAX_NAME_BYTES {
+                let reason = Reason::new("the name of its file is too long");
+                return Err(reason.with(format!("more than {MAX_NAME_BYTES} bytes")));
+            }
+        }
+        if name.split('/').any(str::is_empty) {
+            return Err(Reason::new("the name of its file has an empty part").with(name));
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The path below the output directory, with `/` between its components.
+    pub fn path(&self, extension: &str, checksum: &str) -> String {
+        let name = self.0.replace(EXTENSION, extension).replace(CHECKSUM, checksum);
+        let mut path = String::with_capacity(name.len());
+        for component in name.split('/') {
+            let is_first = path.is_empty();
+            if !is_first {
+                path.push('/');
+            }
+            path.push_str(&usable(component, is_first));
+        }
+        path
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// A value in which nothing is left that a name can't have, or that a path takes for something else.
+fn encode(value: &[u8], name: &mut String) {
+    for chunk in value.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '%' | '/' | '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|' => push_encoded(character, name),
+                character if character.is_control() => push_encoded(character, name),
+                character => name.push(character),
+            }
+        }
+        for byte in chunk.invalid() {
+            push_byte(*byte, name);
+        }
+    }
+}
+
+fn push_encoded(character: char, name: &mut String) {
+    character.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| push_byte(byte, name));
+}
+
+fn push_byte(byte: u8, name: &mut String) {
+    // Into a string, which can't fail.
+    let _ = write!(name, "%{byte:02X}");
+}
+
+/// A component that means nothing but itself, and is not too long.
+fn usable(component: &str, is_first: bool) -> String {
+    let mut usable = String::with_capacity(component.len());
+    let mut rest = component;
+    if is_reserved(component) || is_first && is_of_jobs(component) {
+        let mut characters = component.chars();
+        if let Some(first) = characters.next() {
+            push_encoded(first, &mut usable);
+        }
+        rest = characters.as_str();
+    }
+    usable.push_str(rest);
+    if let Some(last @ ('.' | ' ')) = rest.chars().next_back() {
+        usable.pop();
+        push_encoded(last, &mut usable);
+    }
+    if usable.len() > MAX_COMPONENT_BYTES { cut(&usable) } else { usable }
+}
+
+/// Whether it is none of ours: a component of dots, or a device.
+fn is_reserved(component: &str) -> bool {
+    let stem = component.split('.').next().unwrap_or_default().trim_end_matches(' ').to_lowercase();
+    let is_numbered = |device: &&str| {
+        let number = stem.strip_prefix(*device).map(|number| number.chars().collect::<Vec<_>>());
+        number.is_some_and(|number| matches!(number[..], ['0'..='9' | '¹' | '²' | '³']))
+    };
+    matches!(component, "." | "..")
+        || DEVICES.contains(&&*stem)
+        || NUMBERED_DEVICES.iter().any(|name| is_numbered(&name))
+}
+
+fn is_of_jobs(component: &str) -> bool {
+    let folded = folded(component);
+    folded == OWN_DIRECTORY || OF_PARTS.iter().any(|beginning| folded.starts_with(beginning))
+}
+
+/// What is too long, with a hash of all of it in place of its middle: before its extension.
+fn cut(component: &str) -> String {
+    let extension = component.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let extension = Some(extension).filter(|extension| (1..=MAX_KEPT_EXTENSION_BYTES).contains(&extension.len()));
+    let extension = extension.map(|extension| format!(".{extension}")).unwrap_or_default();
+    let hash = &hex(&sha256(component.as_bytes()))[..16];
+    let room = MAX_COMPONENT_BYTES - 1 - hash.len() - extension.len();
+    let begin = component.floor_char_boundary(room);
+    format!("{}~{hash}{extension}", &component[..begin])
+}
+
+/// As file systems compare names that don't tell capitals from small letters.
+pub fn folded(path: &str) -> String {
+    path.chars().flat_map(|character| one(character.to_uppercase(), character).to_lowercase()).collect()
+}
+
+fn one(mut mapped: impl ExactSizeIterator<Item = char>, character: char) -> char {
+    if mapped.len() == 1 { mapped.next().unwrap_or(character) } else { character }
+}
+
+/// What stands for a path where names are compared: the same for all that clash, in hexadecimal digits.
+pub fn clash_key(path: &str) -> String {
+    hex(&sha256(folded(path).as_bytes()))
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, bytes).as_ref());
+    hash
+}
+
+pub fn hex(hash: &[u8]) -> String {
+    hash.iter().fold(String::with_capacity(2 * hash.len()), |mut text, byte| {
+        // Into a string, which can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Component, Path};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of_value(value: &[u8]) -> String {
+        FileName::new([NamePiece::Value(value)]).expect("a name").path("bin", "")
+    }
+
+    #[test]
+    fn what_a_name_cannot_have_is_encoded() {
+        for (expected, value) in [
+            ("a b-c_d.é", "a b-c_d.é".as_bytes()),
+            ("%2E.", b"."),
+            ("%2E%2E", b".."),
+            ("...a", b"...a"),
+            ("..%2Fa", b"../a"),
+            ("%2Fetc%2Fpasswd", b"/etc/passwd"),
+            ("a%5Cb", b"a\\b"),
+            ("a%00b%0A%7F%C2%85", "a\0b\n\u{7f}\u{85}".as_bytes()),
+            ("100%25", b"100%"),
+            ("a%3A%2A%3F%22%3C%3E%7Cb", b"a:*?\"<>|b"),
+            ("a%2E", b"a."),
+            ("a .%20", b"a . "),
+            ("a%FFb", b"a\xFFb"),
+            ("%43ON", b"CON"),
+            ("%6Eul.tar.gz", b"nul.tar.gz"),
+            ("%63om1 .x", b"com1 .x"),
+            ("%4CPT²", "LPT²".as_bytes()),
+            ("com", b"com"),
+            ("com10", b"com10"),
+            ("%5FHEADGATE", b"_HEADGATE"),
+            ("%70art-00000001.parquet", b"part-00000001.parquet"),
+            ("%46ailed-x", b"Failed-x"),
+        ] {
+            // A component of one dot has its only one encoded, as the last.
+            let expected = if value == b"." { "%2E" } else { expected };
+            assert_eq!(expected, of_value(value), "{}", value.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_a_job_is_so_only_at_the_top() {
+        let name = FileName::new([NamePiece::Literal("a/"), NamePiece::Value(b"_headgate")]);
+        assert_eq!("a/_headgate", name.expect("a name").path("", ""));
+    }
+
+    #[test]
+    fn what_the_answer_says_is_put_in_when_it_is_known() {
+        let pieces = [
+            NamePiece::Literal("i/"),
+            NamePiece::Checksum,
+            NamePiece::Literal("/"),
+            NamePiece::Value(b"\x01\x02"),
+            NamePiece::Literal("."),
+            NamePiece::Extension,
+        ];
+        assert_eq!("i/abc/%01%02.jpg", FileName::new(pieces).expect("a name").path("jpg", "abc"));
+    }
+
+    #[test]
+    fn a_name_without_a_part_or_too_long_in_all_is_refused() {
+        for pieces in [vec![NamePiece::Literal("a/"), NamePiece::Value(b"")], vec![NamePiece::Value(b"")], vec![]] {
+            let error = FileName::new(pieces).expect_err("it was taken").to_string();
+            assert!(error.starts_with("the name of its file has an empty part"), "{error}");
+        }
+        let long = FileName::new([NamePiece::Value(&[b'x'; MAX_NAME_BYTES + 1])]).expect_err("it was taken");
+        assert_eq!("the name of its file is too long (more than 2048 bytes)", long.to_string());
+    }
+
+    #[test]
+    fn a_component_that_is_too_long_is_cut_and_told_from_others_that_begin_so() {
+        let (first, second) = (format!("{}a.jpg", "é".repeat(150)), format!("{}b.jpg", "é".repeat(150)));
+        let (first, second) = (of_value(first.as_bytes()), of_value(second.as_bytes()));
+        assert!(first.len() <= MAX_COMPONENT_BYTES && first.len() >= MAX_COMPONENT_BYTES - 1, "{}", first.len());
+        assert!(first.ends_with(".jpg") && first != second, "{first}");
+        assert_eq!(MAX_COMPONENT_BYTES, of_value(&[b'x'; 255]).len());
+        assert_eq!(MAX_COMPONENT_BYTES, of_value(&[b'x'; 256]).len());
+    }
+
+    #[test]
+    fn names_that_differ_in_case_alone_clash() {
+        assert_eq!(clash_key("A/É.Jpg"), clash_key("a/é.jPG"));
+        assert_eq!(folded("ΟΔΟΣ"), folded("οδος"));
+        assert_ne!(clash_key("strasse"), clash_key("straße"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_values_give_a_path_that_stays_inside_and_is_of_no_other_values(
+            first in proptest::collection::vec(any::<u8>(), 0..40),
+            second in proptest::collection::vec(any::<u8>(), 0..40),
+            text in "\\PC{0,20}|[./ A-Z%~]{0,9}|(con|aux|com1|nul|_headgate|part-1)[. ]?\\PC{0,3}",
+        ) {
+            let pieces = |value: &[u8]| FileName::new([NamePiece::Literal("d/"), NamePiece::Value(value)])
+                .map(|name| name.path("", ""));
+            for value in [&first[..], &second, text.as_bytes()] {
+                let Ok(path) = pieces(value) else { prop_assert!(value.is_empty()); continue };
+                let components: Vec<_> = Path::new(&path).components().collect();
+                prop_assert!(matches!(components[..], [Component::Normal(_), Component::Normal(_)]), "{}", path);
+                prop_assert!(!path.chars().any(|character| character.is_control() || "\\:*?\"<>|".contains(character)));
+                prop_assert!(!path.ends_with(['.', ' ']) && !is_reserved(&path[2..]), "{}", path);
+                prop_assert!(path.len() <= MAX_COMPONENT_BYTES + 2);
+            }
+            prop_assert_eq!(first == second, pieces(&first).ok() == pieces(&second).ok());
+            prop_assert_eq!(first == text.as_bytes(), pieces(&first).ok() == pieces(text.as_bytes()).ok());
+        }
+
+        #[test]
+        fn any_name_at_the_top_is_none_of_the_jobs(value in "(?i)(_headgate|part-|failed-)\\PC{0,5}") {
+            let path = of_value(value.as_bytes());
+            prop_assert!(!is_of_jobs(&path), "{}", path);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The rows of one file, whatever its form.
+
+use std::sync::Arc;
+
+use super::batches::Rows;
+use super::delimited::Delimited;
+use super::form::Form;
+use super::input::Input;
+use super::ndjson::Ndjson;
+use super::opened::Opened;
+use super::parquet::Parquet;
+use super::partition::Partition;
+use super::text::Text;
+use crate::model::error::JobError;
+use crate::model::options::SourceOptions;
+
+/// From the first one on.
+///
+/// # Errors
+/// `Input`: it can't be read, or lacks a column.
+pub(super) fn open(
+    opened: Arc<Opened>,
+    options: &SourceOptions,
+    partition: Partition,
+) -> Result<Box<dyn Rows>, JobError> {
+    Ok(match opened.form {
+        Form::Parquet => Box::new(Parquet::open(opened, options, partition)?),
+        Form::Delimited(delimiter, _) => Box::new(Delimited::new(Input::open(opened)?, options, delimiter, partition)?),
+        Form::Ndjson(_) => Box::new(Ndjson::new(Input::open(opened)?, options, &partition)?),
+        Form::Text(_) | Form::Stdin | Form::Pattern => Box::new(Text::new(Input::open(opened)?)),
+    })
+}

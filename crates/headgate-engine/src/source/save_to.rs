@@ -1,0 +1,84 @@
+//! The names of files that bodies are saved under, made of the values of a row.
+
+use super::template::parse::{Piece, Placeholder, Template};
+use crate::message;
+use crate::model::error::JobError;
+use crate::model::file_name::{FileName, NamePiece};
+use crate::model::message::OptionName;
+use crate::model::reason::Reason;
+
+/// What stands in a template for no column.
+const ROW: &str = "row";
+const EXTENSION: &str = "ext";
+const CHECKSUM: &str = "sha256";
+
+/// A template of names.
+pub(super) struct SaveTo {
+    template: Template,
+}
+
+impl SaveTo {
+    /// # Errors
+    /// `Usage`: it is no template, or leads out of the output directory.
+    pub(super) fn new(text: &str) -> Result<Self, JobError> {
+        let refused = |trouble: &str| JobError::usage(message!(OptionName::SaveTo.set(text), ": {trouble}"));
+        let template = Template::parse(text).map_err(|error| refused(&error.to_string()))?;
+        // Whatever the values are, they bring no separators, and none of them is empty.
+        let literal = |piece: &Piece| match piece {
+            Piece::Literal(text) => text.to_string(),
+            Piece::Column(_) => "x".to_owned(),
+        };
+        let shape: String = template.pieces().iter().map(literal).collect();
+        if shape.starts_with('/') {
+            return Err(refused("names are those of files in the output directory: leave out the / at the beginning"));
+        }
+        if shape.split('/').any(|component| matches!(component, "." | "..")) {
+            return Err(refused("names are those of files in the output directory: leave out . and .."));
+        }
+        if shape.split('/').any(str::is_empty) {
+            return Err(refused("a part of the name between slashes is empty: name each directory, and the file"));
+        }
+        if shape.contains(|character: char| character.is_control() || character == '\\') {
+            return Err(refused("a name can't have a backslash or control characters: use / between directories"));
+        }
+        Ok(Self { template })
+    }
+
+    /// Those of its placeholders that stand for columns.
+    pub(super) fn columns(&self) -> impl Iterator<Item = &Placeholder> {
+        self.template.pieces().iter().filter_map(|piece| match piece {
+            Piece::Column(placeholder) if !is_own(&placeholder.column) => Some(placeholder),
+            _ => None,
+        })
+    }
+
+    /// The name for a row; `value` gives what stands for a column.
+    ///
+    /// # Errors
+    /// Why it can't have one.
+    pub(super) fn name<'a>(
+        &'a self,
+        ordinal: u64,
+        value: impl Fn(&'a Placeholder) -> Result<&'a [u8], Reason>,
+    ) -> Result<FileName, Reason> {
+        let mut number = itoa::Buffer::new();
+        let number = number.format(ordinal);
+        let mut pieces = Vec::with_capacity(self.template.pieces().len());
+        for piece in self.template.pieces() {
+            pieces.push(match piece {
+                Piece::Literal(text) => NamePiece::Literal(text),
+                Piece::Column(placeholder) => match &*placeholder.column {
+                    ROW => NamePiece::Literal(number),
+                    EXTENSION => NamePiece::Extension,
+                    CHECKSUM => NamePiece::Checksum,
+                    _ => NamePiece::Value(value(placeholder)?),
+                },
+            });
+        }
+        FileName::new(pieces)
+    }
+}
+
+fn is_own(column: &str) -> bool {
+    matches!(column, ROW | EXTENSION | CHECKSUM)
+}

@@ -1,0 +1,256 @@
+//! The rows of several files, one file after another: numbered through, with no more than one file open at a time.
+
+use std::mem;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_schema::Fields;
+
+use super::batches::Rows;
+use super::content::Passing;
+use super::fingerprint::Fingerprint;
+use super::surveyed::Surveyed;
+use crate::message;
+use crate::model::error::JobError;
+use crate::model::grouped::grouped;
+use crate::model::message::Message;
+use crate::model::row::{Row, RowBatch};
+use crate::model::source_size::SourceSize;
+
+pub(super) struct Several {
+    files: Arc<Surveyed>,
+    /// The ordinal of the first row of each file up to the one that is read, or is to be opened next.
+    starts: Vec<u64>,
+    current: Option<Box<dyn Rows>>,
+    /// Bytes of the files before it.
+    bytes_before: u64,
+    kept: KeptOfEnded,
+    notes: Notes,
+}
+
+/// Kept columns of rows that were handed on since the last batch, of files that have ended.
+#[derive(Default)]
+struct KeptOfEnded {
+    columns: Vec<Option<Box<[u8]>>>,
+    bytes: usize,
+    /// Rows of the current file that have not got theirs.
+    rows: usize,
+}
+
+/// What is to be known of files that have ended: that of the first, and how many others there are.
+#[derive(Default)]
+struct Notes {
+    first: Option<Message>,
+    others: u64,
+}
+
+impl Several {
+    pub(super) fn new(files: Arc<Surveyed>) -> Self {
+        Self {
+            files,
+            starts: vec![0],
+            current: None,
+            bytes_before: 0,
+            kept: KeptOfEnded::default(),
+            notes: Notes::default(),
+        }
+    }
+
+    /// The file that is read, or is to be opened next.
+    fn at(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The ordinal of its first row.
+    fn start(&self) -> u64 {
+        self.starts.last().copied().unwrap_or_default()
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.at() == self.files.len()
+    }
+
+    /// The file that is to be read, opened if it is not.
+    fn open(&mut self, passing: Option<&mut Passing>) -> Result<&mut Box<dyn Rows>, JobError> {
+        if let Some(rows) = self.current.take() {
+            return Ok(self.current.insert(rows));
+        }
+        let (rows, counts) = self.files.open(self.at())?;
+        if let Some(passing) = passing {
+            passing.begin_file(counts);
+        }
+        Ok(self.current.insert(rows))
+    }
+
+    /// Leaves the current file, behind which the row of this ordinal follows.
+    fn end_file(&mut self, next: u64) -> Result<(), JobError> {
+        if let Some(mut rows) = self.current.take() {
+            self.kept.take_from(rows.as_mut())?;
+            self.notes.add(rows.note());
+        }
+        self.bytes_before += self.files.bytes(self.at());
+        self.starts.push(next);
+        Ok(())
+    }
+
+    fn file_at(&self, row: u64) -> usize {
+        let before = self.starts.partition_point(|start| *start <= row);
+        before.saturating_sub(1).min(self.files.len() - 1)
+    }
+}
+
+impl Rows for Several {
+    fn next_row(&mut self, ordinal: u64, mut passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
+        while !self.is_at_end() {
+            let local = ordinal - self.start();
+            let Some(mut row) = self.open(passing.as_deref_mut())?.next_row(local, passing.as_deref_mut())? else {
+                self.end_file(ordinal)?;
+                continue;
+            };
+            self.kept.rows += 1;
+            row.ordinal = ordinal;
+            if let Some(defect) = row.extra.as_mut().and_then(|extra| extra.defect.as_mut()) {
+                *defect = defect.clone().at(self.files.path(self.at()));
+            }
+            return Ok(Some(row));
+        }
+        Ok(None)
+    }
+
+    /// Files whose rows are known are passed over unopened.
+    fn skip(&mut self, ordinal: u64, count: u64, mut passing: Option<&mut Passing>) -> Result<u64, JobError> {
+        let mut left = count;
+        while left > 0 && !self.is_at_end() {
+            let here = ordinal + (count - left);
+            let is_unread = passing.as_ref().is_none_or(|passing| !passing.wants_unread());
+            let whole = self.files.rows(self.at()).filter(|rows| self.current.is_none() && is_unread && *rows <= left);
+            if let Some(rows) = whole {
+                if let Some(passing) = &mut passing {
+                    passing.pass_over(rows);
+                }
+                left -= rows;
+                self.end_file(here + rows)?;
+                continue;
+            }
+            let local = here - self.start();
+            let skipped = self.open(passing.as_deref_mut())?.skip(local, left, passing.as_deref_mut())?;
+            let has_ended = skipped < left;
+            left -= skipped;
+            if has_ended {
+                self.end_file(here + skipped)?;
+            }
+        }
+        Ok(count - left)
+    }
+
+    fn header(&self) -> u128 {
+        self.files.header()
+    }
+
+    /// Of a file that has ended nobody knows more than that it is one.
+    fn known_together(&self, rows: Range<u64>) -> Range<u64> {
+        let Some(known) = &self.current else { return self.files_of(rows) };
+        let start = self.start();
+        if rows.start < start {
+            return self.files_of(rows);
+        }
+        let together = known.known_together(rows.start - start..rows.end - start);
+        together.start + start..together.end + start
+    }
+
+    fn file_of(&self, row: u64) -> Option<String> {
+        let count = grouped(self.files.len() as u64);
+        Some(format!("{}, of {count} files", self.files.path(self.file_at(row))))
+    }
+
+    fn size(&self) -> SourceSize {
+        let here = self.current.as_ref().map_or(0, |rows| rows.size().bytes_read);
+        SourceSize { bytes_read: self.bytes_before + here, ..self.files.size() }
+    }
+
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        Some(self.files.fingerprint())
+    }
+
+    fn note(&self) -> Option<Message> {
+        self.notes.with(self.current.as_ref().and_then(|rows| rows.note()))
+    }
+
+    fn ends_batch(&self) -> bool {
+        self.current.as_ref().is_some_and(|rows| rows.ends_batch())
+    }
+
+    fn kept_fields(&self) -> Fields {
+        self.files.kept_fields().clone()
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.kept.bytes + self.current.as_ref().map_or(0, |rows| rows.kept_bytes())
+    }
+
+    fn attach_kept(&mut self, batch: &mut RowBatch) -> Result<(), JobError> {
+        if self.kept_fields().is_empty() {
+            return Ok(());
+        }
+        if let Some(mut rows) = self.current.take() {
+            self.kept.take_from(rows.as_mut())?;
+            self.current = Some(rows);
+        }
+        let KeptOfEnded { columns, .. } = mem::take(&mut self.kept);
+        for (row, columns) in batch.iter_mut().zip(columns) {
+            row.extra.get_or_insert_default().kept = columns;
+        }
+        Ok(())
+    }
+}
+
+impl Several {
+    /// The rows with all others of files whose rows are known together.
+    fn files_of(&self, rows: Range<u64>) -> Range<u64> {
+        let first = self.file_at(rows.start);
+        if self.files.rows(first).is_none() {
+            return rows;
+        }
+        let end = self.starts.get(self.file_at(rows.end - 1) + 1).copied().unwrap_or(rows.end);
+        self.starts[first]..end.max(rows.end)
+    }
+}
+
+impl KeptOfEnded {
+    /// A batch may go on with rows of the next file: those of this one get their columns now.
+    fn take_from(&mut self, rows: &mut dyn Rows) -> Result<(), JobError> {
+        let count = mem::take(&mut self.rows);
+        if count == 0 || rows.kept_fields().is_empty() {
+            return Ok(());
+        }
+        self.bytes += rows.kept_bytes();
+        let mut stand_ins: RowBatch = (0..count as u64).map(|ordinal| Row::new(ordinal, "")).collect();
+        rows.attach_kept(&mut stand_ins)?;
+        self.columns.extend(stand_ins.into_iter().map(|row| row.extra.and_then(|extra| extra.kept)));
+        Ok(())
+    }
+}
+
+impl Notes {
+    fn add(&mut self, note: Option<Message>) {
+        match note {
+            None => {}
+            Some(note) if self.first.is_none() => self.first = Some(note),
+            Some(_) => self.others += 1,
+        }
+    }
+
+    /// And of one that has not ended.
+    fn with(&self, current: Option<Message>) -> Option<Message> {
+        let others = self.others + u64::from(self.first.is_some() && current.is_some());
+        let first = self.first.clone().or(current)?;
+        Some(match others {
+            0 => first,
+            1 => message!(first, "; so it is with 1 other file"),
+            others => {
+                let others = grouped(others);
+                message!(first, "; so it is with {others} other files")
+            }
+        })
+    }
+}

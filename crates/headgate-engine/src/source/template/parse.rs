@@ -1,0 +1,287 @@
+//! The text of a template: what stands in it as it is, and where values of columns go.
+//!
+//! `{column}` stands for the value of a row, `{column|default}` for it or, where it is null, for the default;
+//! `{column:string}` asks for it as text where it would keep its type. `{{` is a brace, and so is `}}`; a `}` that closes
+//! nothing is itself.
+
+use std::fmt;
+
+/// Asks for a value as text.
+const AS_STRING: &str = ":string";
+
+/// A template: its pieces, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// Never empty, and never beside another one.
+    Literal(Box<str>),
+    Column(Placeholder),
+}
+
+/// Where a value goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placeholder {
+    /// All that stands between the braces: what is meant if a column has that for a name.
+    pub written: Box<str>,
+    pub column: Box<str>,
+    /// Its value stands there among the values of a row, once [`Template::bind`] has said so.
+    pub slot: usize,
+    /// What stands for a null. `None`: a null can't be.
+    pub default: Option<Box<str>>,
+    /// Asked for as text.
+    pub as_string: bool,
+}
+
+/// Why a text is no template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TemplateError {
+    /// At this character, counted from 1.
+    Unclosed(usize),
+    Empty(usize),
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unclosed(at) => {
+                write!(f, "the brace at character {at} isn't closed: write {{column}}, or {{{{ for a brace")
+            }
+            Self::Empty(at) => {
+                write!(f, "the braces at character {at} name no column: write {{column}}, or {{{{}} for braces")
+            }
+        }
+    }
+}
+
+impl Template {
+    /// # Errors
+    /// A brace that isn't closed, or names no column.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        let mut pieces = Pieces::default();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            pieces.push_str(&rest[..at]);
+            let brace = &rest[at..=at];
+            let behind = &rest[at + 1..];
+            if let Some(behind) = behind.strip_prefix(brace) {
+                pieces.push_str(brace);
+                rest = behind;
+                continue;
+            }
+            if brace == "}" {
+                pieces.push_str(brace);
+                rest = behind;
+                continue;
+            }
+            let character = || text[..text.len() - behind.len()].chars().count();
+            let (inner, behind) = behind.split_once('}').ok_or_else(|| TemplateError::Unclosed(character()))?;
+            let placeholder = Placeholder::parse(inner).ok_or_else(|| TemplateError::Empty(character()))?;
+            pieces.push(Piece::Column(placeholder));
+            rest = behind;
+        }
+        pieces.push_str(rest);
+        Ok(Self { pieces: pieces.0 })
+    }
+
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The columns that it takes values of, as often as it does.
+    pub fn columns(&self) -> impl Iterator<Item = &str> {
+        self.placeholders().map(|placeholder| &*placeholder.column)
+    }
+
+    pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Literal(_) => None,
+            Piece::Column(placeholder) => Some(placeholder),
+        })
+    }
+
+    /// The text, if it has no placeholders.
+    pub fn literal(&self) -> Option<&str> {
+        match &*self.pieces {
+            [] => Some(""),
+            [Piece::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The placeholder, if it is nothing else.
+    pub fn whole(&self) -> Option<&Placeholder> {
+        match &*self.pieces {
+            [Piece::Column(placeholder)] => Some(placeholder),
+            _ => None,
+        }
+    }
+
+    /// What stands before and behind the first such text, if it is not part of a placeholder.
+    pub fn split_once(&self, text: &str) -> Option<(Self, Self)> {
+        self.split_at_first(|literal| literal.find(text).map(|at| (at, text.len())))
+    }
+
+    /// As [`Template::split_once`], of the first text in which `find` finds something: where, and how long it is.
+    pub fn split_at_first(&self, find: impl Fn(&str) -> Option<(usize, usize)>) -> Option<(Self, Self)> {
+        let (index, literal, at, length) = self.pieces.iter().enumerate().find_map(|(index, piece)| match piece {
+            Piece::Literal(literal) => find(literal).map(|(at, length)| (index, literal, at, length)),
+            Piece::Column(_) => None,
+        })?;
+        let (mut before, mut behind) = (Pieces(self.pieces[..index].to_vec()), Pieces::default());
+        before.push_str(&literal[..at]);
+        behind.push_str(&literal[at + length..]);
+        behind.0.extend_from_slice(&self.pieces[index + 1..]);
+        Some((Self { pieces: before.0 }, Self { pieces: behind.0 }))
+    }
+
+    /// Without its first so many bytes, which are text.
+    #[must_use]
+    pub fn strip_prefix(&self, prefix: &str) -> Option<Self> {
+        let mut stripped = self.clone();
+        let Some(Piece::Literal(first)) = stripped.pieces.first_mut() else { return None };
+        *first = first.strip_prefix(prefix)?.into();
+        stripped.pieces.retain(|piece| !matches!(piece, Piece::Literal(text) if text.is_empty()));
+        Some(stripped)
+    }
+
+    /// Gives each placeholder its slot. `slot` is asked with what it names.
+    ///
+    /// # Errors
+    /// Those of `slot`.
+    pub fn bind<E>(&mut self, mut slot: impl FnMut(&mut Placeholder) -> Result<usize, E>) -> Result<(), E> {
+        for piece in &mut self.pieces {
+            if let Piece::Column(placeholder) = piece {
+                placeholder.slot = slot(placeholder)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Placeholder {
+    /// `None`: it names no column.
+    fn parse(inner: &str) -> Option<Self> {
+        let (column, default) = match inner.split_once('|') {
+            Some((column, default)) => (column, Some(default.into())),
+            None => (inner, None),
+        };
+        let (column, as_string) = match column.strip_suffix(AS_STRING) {
+            Some(column) => (column, true),
+            None => (column, false),
+        };
+        let placeholder = Self { written: inner.into(), column: column.into(), slot: 0, default, as_string };
+        (!column.is_empty()).then_some(placeholder)
+    }
+
+    /// The column is the one whose name is all that stands between the braces.
+    pub fn take_as_written(&mut self) {
+        self.column.clone_from(&self.written);
+        self.default = None;
+        self.as_string = false;
+    }
+}
+
+/// Pieces of which no two that are text stand beside each other.
+#[derive(Default)]
+struct Pieces(Vec<Piece>);
+
+impl Pieces {
+    fn push(&mut self, piece: Piece) {
+        self.0.push(piece);
+    }
+
+    fn push_str(&mut self, text: &str) {
+        match self.0.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Piece::Literal(literal)) => *literal = [literal, text].concat().into(),
+            _ => self.0.push(Piece::Literal(text.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn literal(text: &str) -> Piece {
+        Piece::Literal(text.into())
+    }
+
+    fn column(written: &str, column: &str, default: Option<&str>, as_string: bool) -> Piece {
+        let default = default.map(Into::into);
+        Piece::Column(Placeholder { written: written.into(), column: column.into(), slot: 0, default, as_string })
+    }
+
+    fn parsed(text: &str) -> Template {
+        Template::parse(text).expect(text)
+    }
+
+    #[test]
+    fn braces_stand_for_columns_and_two_of_them_for_a_brace() {
+        for (expected, text) in [
+            (vec![], ""),
+            (vec![literal("a b")], "a b"),
+            (vec![column("id", "id", None, false)], "{id}"),
+            (vec![literal("a"), column("ä b", "ä b", None, false), literal("c")], "a{ä b}c"),
+            (vec![column("a|", "a", Some(""), false)], "{a|}"),
+            (vec![column("a|b|c", "a", Some("b|c"), false)], "{a|b|c}"),
+            (vec![column("a:string", "a", None, true)], "{a:string}"),
+            (vec![column("a:string|b", "a", Some("b"), true)], "{a:string|b}"),
+            (vec![column("a:int", "a:int", None, false)], "{a:int}"),
+            (vec![literal("{id}")], "{{id}}"),
+            (vec![literal("{"), column("id", "id", None, false), literal("}")], "{{{id}}}"),
+            (vec![column("id", "id", None, false), literal("}")], "{id}}"),
+            (vec![literal("a } b")], "a } b"),
+            (vec![column("a{b", "a{b", None, false)], "{a{b}"),
+        ] {
+            assert_eq!(expected, parsed(text).pieces, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_brace_that_names_no_column_is_refused_with_its_place() {
+        for (expected, text) in [
+            ("the brace at character 1 isn't closed: write {column}, or {{ for a brace", "{"),
+            ("the brace at character 3 isn't closed: write {column}, or {{ for a brace", "äö{id"),
+            ("the braces at character 2 name no column: write {column}, or {{} for braces", "a{}"),
+            ("the braces at character 1 name no column: write {column}, or {{} for braces", "{|a}"),
+            ("the braces at character 1 name no column: write {column}, or {{} for braces", "{:string}"),
+        ] {
+            assert_eq!(expected, Template::parse(text).expect_err(text).to_string(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_template_is_split_where_its_text_says_so_and_not_in_a_placeholder() {
+        let (name, value) = parsed("{a=b}c=d=e{f}").split_once("=").expect("a name");
+        assert_eq!((parsed("{a=b}c"), parsed("d=e{f}")), (name, value));
+        let (name, value) = parsed("a=").split_once("=").expect("a name");
+        assert_eq!((parsed("a"), parsed("")), (name, value));
+        assert_eq!(None, parsed("{a=b}").split_once("="));
+        assert_eq!(Some(parsed("{a}")), parsed("@{a}").strip_prefix("@"));
+        assert_eq!(None, parsed("{a}@").strip_prefix("@"));
+    }
+
+    proptest! {
+        #[test]
+        fn text_is_itself_once_its_braces_are_doubled(text in ".*") {
+            let doubled = text.replace('{', "{{").replace('}', "}}");
+            let template = parsed(&doubled);
+            prop_assert_eq!(Some(&*text), template.literal());
+        }
+
+        #[test]
+        fn any_text_is_a_template_or_refused(text in "[a{}|:string ]*") {
+            if let Ok(template) = Template::parse(&text) {
+                let columns = template.columns().map(str::to_owned).collect::<Vec<_>>();
+                prop_assert!(columns.iter().all(|column| !column.is_empty() && text.contains(column)));
+            }
+        }
+    }
+}

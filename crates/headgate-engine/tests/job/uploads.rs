@@ -1,0 +1,542 @@
+//! Bodies with files: they arrive as they are, whoever takes them and however slowly, and no more of them is in memory than that.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use headgate_engine::engine::Engine;
+use headgate_engine::model::error::JobError;
+use headgate_engine::model::limits::Retrying;
+use headgate_engine::model::options::{EngineOptions, RequestOptions};
+use headgate_engine::model::row::{BodyPiece, Row, RowBatch, RowBody, RowExtra};
+use headgate_engine::run::{Passage, Run};
+use headgate_engine::source::Source;
+use headgate_testserver::{Config, Server, Tls};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::harness::{Echo, PATIENCE, eventually, server, url};
+use crate::http2;
+use crate::http2_frames::{
+    DATA, END_HEADERS, END_STREAM, Frame, HEADERS, NO_ERROR, RST_STREAM, STATUS_200, WINDOW_UPDATE,
+};
+use crate::own_ends::{Collector, Ended, engine, passage};
+use crate::scripted::{Scripted, read_head, response};
+
+/// Rows in one batch.
+struct Rows(Option<RowBatch>);
+
+impl Source for Rows {
+    fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
+        Ok(self.0.take())
+    }
+}
+
+/// Rows to be sent, and the files of their bodies.
+struct Uploads {
+    directory: TempDir,
+    rows: RowBatch,
+    request: RequestOptions,
+    retrying: Option<Retrying>,
+    concurrency: usize,
+}
+
+impl Uploads {
+    fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+            rows: RowBatch::new(),
+            request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
+            retrying: None,
+            concurrency: 4,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> BodyPiece {
+        fs::write(self.path(name), bytes).unwrap();
+        self.piece(name)
+    }
+
+    fn piece(&self, name: &str) -> BodyPiece {
+        BodyPiece::File(self.path(name).into())
+    }
+
+    fn add(&mut self, url: String, method: &str, pieces: impl Into<Arc<[BodyPiece]>>) -> &mut RowExtra {
+        let body = Some(RowBody::Pieces(pieces.into()));
+        let extra = RowExtra { method: Some(method.into()), body, ..RowExtra::default() };
+        let ordinal = self.rows.len() as u64;
+        self.rows.push(Row { extra: Some(Box::new(extra)), ..Row::new(ordinal, url) });
+        self.rows.last_mut().and_then(|row| row.extra.as_deref_mut()).unwrap()
+    }
+
+    fn passage(&mut self, sink: Collector) -> Passage {
+        let mut passage = passage(Rows(Some(std::mem::take(&mut self.rows))), sink, self.concurrency);
+        passage.request = self.request.clone();
+        passage.run.retrying = self.retrying.clone().unwrap_or(passage.run.retrying);
+        passage
+    }
+
+    fn ended_on(&mut self, engine: &Engine) -> Vec<Ended> {
+        let (seen, sink) = Collector::new();
+        let run = Run::start(engine, self.passage(sink)).expect("a run");
+        assert!(run.wait(PATIENCE), "{:?}", run.snapshot());
+        assert_eq!(None, run.summary().failure.map(|failure| failure.message));
+        seen.rows()
+    }
+
+    fn ended(&mut self) -> Vec<Ended> {
+        self.ended_on(&engine(2))
+    }
+}
+
+fn bytes(length: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(length as u64);
+    std::iter::repeat_with(|| random.u8(..)).take(length).collect()
+}
+
+fn hash_of(bytes: &[u8]) -> Value {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
+    let hex = digest.as_ref().iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    json!({"bytes": bytes.len(), "sha256": hex})
+}
+
+fn json(ended: &Ended) -> Value {
+    assert_eq!((Some(200), None), (ended.status, ended.error.as_deref()), "{}: {}", ended.message, ended.detail);
+    serde_json::from_slice(&ended.body).unwrap()
+}
+
+/// A server of each kind, where it is, and what is asked of a run that goes there.
+fn servers(directory: &Path) -> Vec<(&'static str, Server, String, RequestOptions)> {
+    let request = |http1_1, http2_prior_knowledge| RequestOptions {
+        timeout: PATIENCE,
+        insecure: true,
+        http1_1,
+        http2_prior_knowledge,
+        ..RequestOptions::default()
+    };
+    [
+        ("HTTP/1.1", false, request(false, false)),
+        ("HTTP/1.1 over TLS", true, request(true, false)),
+        ("HTTP/2", false, request(false, true)),
+        ("HTTP/2 over TLS", true, request(false, false)),
+    ]
+    .map(|(name, is_tls, request)| {
+        let tls = is_tls.then(|| Tls::Made { certificate: directory.join("certificate.pem") });
+        let server = Server::start(Config { tls, http2: true, ..Config::default() }).expect("a server on a free port");
+        let scheme = if is_tls { "https" } else { "http" };
+        let at = format!("{scheme}://{}", server.address());
+        (name, server, at, request)
+    })
+    .into()
+}
+
+#[test]
+fn files_arrive_as_they_are_over_each_version_of_http() {
+    let mut uploads = Uploads::new();
+    for (name, _server, at, request) in servers(uploads.directory.path()) {
+        uploads.request = request;
+        let sizes = [0, 1, 63 << 10, 64 << 10, (64 << 10) + 1, 1 << 20, 20 << 20];
+        for size in sizes {
+            let file = uploads.file(&size.to_string(), bytes(size));
+            uploads.add(format!("{at}/hash"), "PUT", [file]);
+        }
+        let sent = sizes.map(|size| hash_of(&bytes(size)));
+        assert_eq!(sent.to_vec(), uploads.ended().iter().map(json).collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[test]
+fn pieces_are_one_body_in_their_order_and_say_what_it_is() {
+    let mut uploads = Uploads::new();
+    for (name, _server, at, request) in servers(uploads.directory.path()) {
+        uploads.request = request;
+        let text = |text: &'static str| BodyPiece::Bytes(text.into());
+        let (empty, b, d) = (uploads.file("empty", ""), uploads.file("b", "b"), uploads.file("d", "d".repeat(70_000)));
+        let mixed = [text("a"), b.clone(), empty, text("c"), d, text("")];
+        uploads.add(format!("{at}/echo"), "POST", mixed).body_type = Some("multipart/form-data; boundary=x".into());
+        uploads.add(format!("{at}/echo"), "POST", [b.clone()]);
+        uploads.add(format!("{at}/echo"), "PATCH", [b.clone()]);
+        uploads.add(format!("{at}/echo"), "POST", [text("x"), text("y")]).body_type = Some("text/plain".into());
+        let row = uploads.add(format!("{at}/echo"), "PUT", [b]);
+        row.body_type = Some("text/plain".into());
+        row.headers = vec![("Content-Type".into(), (*b"image/png").into())];
+        let echoes: Vec<Echo> =
+            uploads.ended().iter().map(|ended| serde_json::from_value(json(ended)).unwrap()).collect();
+        let seen: Vec<_> = echoes
+            .iter()
+            .map(|echo| {
+                let body = echo.body.clone().unwrap();
+                (echo.all("content-type").join(","), echo.all("content-length").join(","), body)
+            })
+            .collect();
+        let whole = format!("abc{}", "d".repeat(70_000));
+        let expected = [
+            ("multipart/form-data; boundary=x", "70003", &*whole),
+            ("application/octet-stream", "1", "b"),
+            ("", "1", "b"),
+            ("text/plain", "2", "xy"),
+            ("image/png", "1", "b"),
+        ];
+        assert_eq!(
+            expected.map(|(kind, length, body)| (kind.into(), length.into(), body.into())).to_vec(),
+            seen,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn what_can_t_be_sent_fails_its_row_alone_and_before_anybody_is_asked() {
+    let server = server();
+    let mut uploads = Uploads::new();
+    uploads.retrying = Some(Retrying::default());
+    let pieces =
+        [uploads.piece("missing"), BodyPiece::File(uploads.directory.path().into()), uploads.file("file", "abc")];
+    for piece in pieces {
+        uploads.add(url(server.address(), "/hash"), "PUT", [piece]);
+    }
+    let ended = uploads.ended();
+    let told = |ended: &Ended| (ended.error.clone(), ended.attempts, ended.message.clone(), ended.detail.clone());
+    let invalid = |message: &str, detail: String| (Some("invalid_request".into()), 0, message.into(), detail);
+    let path = |name: &str| uploads.path(name).display().to_string();
+    assert_eq!(
+        invalid("a file of the body can't be read", format!("{}: no such file or directory", path("missing"))),
+        told(&ended[0])
+    );
+    assert_eq!(
+        invalid(
+            "a file of the body can't be sent: it is not a regular file",
+            format!("{}: it is a directory", uploads.directory.path().display())
+        ),
+        told(&ended[1])
+    );
+    assert_eq!(hash_of(b"abc"), json(&ended[2]));
+    assert_eq!(1, server.statistics().requests);
+}
+
+#[test]
+fn each_attempt_sends_the_file_from_its_beginning() {
+    let body = bytes(300_000);
+    let asked = AtomicUsize::new(0);
+    let sent = body.clone();
+    let server = Scripted::start(move |mut stream, _| {
+        while read_head(&mut stream).is_some() {
+            let mut came = vec![0; sent.len()];
+            stream.read_exact(&mut came).unwrap();
+            assert!(came == sent);
+            let status = if asked.fetch_add(1, Ordering::SeqCst) < 2 { "503 Busy" } else { "200 OK" };
+            stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes()).unwrap();
+        }
+    });
+    let mut uploads = Uploads::new();
+    uploads.retrying =
+        Some(Retrying { delay: Duration::from_millis(1), max_delay: Duration::from_millis(1), ..Retrying::default() });
+    let file = uploads.file("file", body);
+    uploads.add(server.url("/"), "PUT", [file]);
+    let ended = uploads.ended();
+    assert_eq!((Some(200), 3), (ended[0].status, ended[0].attempts));
+}
+
+#[test]
+fn a_request_that_finds_its_connection_closed_is_sent_again_with_all_of_its_file() {
+    let body = bytes(300_000);
+    let sent = body.clone();
+    let server = Scripted::start(move |mut stream, number| {
+        if read_head(&mut stream).is_none() {
+            return;
+        }
+        let mut came = vec![0; sent.len()];
+        stream.read_exact(&mut came).unwrap();
+        assert!(came == sent);
+        stream.write_all(response("ok").as_bytes()).unwrap();
+        // The first connection takes the next request, and is closed then.
+        if number == 0 {
+            let _ = read_head(&mut stream);
+        }
+    });
+    let mut uploads = Uploads::new();
+    uploads.concurrency = 1;
+    let file = uploads.file("file", body);
+    for _ in 0..2 {
+        uploads.add(server.url("/"), "PUT", [file.clone()]);
+    }
+    let ended = uploads.ended();
+    assert_eq!(vec![(Some(200), 1); 2], ended.iter().map(|ended| (ended.status, ended.attempts)).collect::<Vec<_>>());
+    assert_eq!(2, server.connections());
+}
+
+#[test]
+fn a_redirect_that_keeps_the_body_sends_the_file_there_and_one_that_drops_it_does_not() {
+    let (body, there) = (bytes(300_000), server());
+    let mut uploads = Uploads::new();
+    for (name, _server, at, request) in servers(uploads.directory.path()) {
+        uploads.request = RequestOptions { max_redirects: 3, ..request };
+        let to_http1 = uploads.request.http2_prior_knowledge;
+        let file = uploads.file("file", &body);
+        for (code, path) in [(307, "/hash"), (303, "/echo")] {
+            // Prior knowledge is of all hosts.
+            let to = if to_http1 { format!("{at}{path}") } else { url(there.address(), path) };
+            uploads.add(format!("{at}/redirect-to?url={to}&status_code={code}"), "POST", [file.clone()]);
+        }
+        let ended = uploads.ended();
+        assert_eq!(hash_of(&body), json(&ended[0]), "{name}");
+        let echo: Echo = serde_json::from_value(json(&ended[1])).unwrap();
+        assert_eq!(("GET", Some("")), (&*echo.method, echo.body.as_deref()), "{name}");
+        assert_eq!(Vec::<&str>::new(), [echo.all("content-type"), echo.all("content-length")].concat(), "{name}");
+    }
+}
+
+#[test]
+fn an_answer_that_comes_before_the_file_was_sent_is_the_answer() {
+    let held: Mutex<Vec<TcpStream>> = Mutex::default();
+    let server = Scripted::start(move |mut stream, number| {
+        read_head(&mut stream);
+        stream.write_all(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!").unwrap();
+        // Neither read from nor closed; or closed.
+        if number % 2 == 0 {
+            held.lock().unwrap().push(stream);
+        }
+    });
+    let mut uploads = Uploads::new();
+    uploads.concurrency = 1;
+    File::create(uploads.path("large")).unwrap().set_len(1 << 30).unwrap();
+    let large = uploads.piece("large");
+    for _ in 0..2 {
+        uploads.add(server.url("/"), "PUT", [large.clone()]);
+    }
+    let ended = uploads.ended();
+    assert_eq!((Some(413), None), (ended[0].status, ended[0].error.as_deref()));
+    // What was answered before the connection was reset may be lost with it.
+    assert!(matches!((ended[1].status, ended[1].error.as_deref()), (Some(413), None) | (None, Some("closed"))));
+    assert_eq!(2, server.connections(), "the rest of the body is owed: no other request goes out there");
+}
+
+#[test]
+fn an_early_answer_over_http2_is_the_answer_and_the_connection_stays() {
+    let server = http2::start(100, |peer, _| {
+        loop {
+            let stream = peer.request()?;
+            peer.send(HEADERS, END_HEADERS, stream, &[0x8d])?;
+            peer.send(DATA, END_STREAM, stream, b"no!")?;
+            peer.reset(stream, NO_ERROR)?;
+        }
+    });
+    let mut uploads = Uploads::new();
+    uploads.request.http2_prior_knowledge = true;
+    uploads.concurrency = 1;
+    File::create(uploads.path("large")).unwrap().set_len(1 << 30).unwrap();
+    let large = uploads.piece("large");
+    for _ in 0..3 {
+        uploads.add(server.url("/"), "PUT", [large.clone()]);
+    }
+    let seen: Vec<_> = uploads.ended().into_iter().map(|ended| (ended.status, ended.error, ended.body)).collect();
+    // 0x8d is `:status: 404` (RFC 7541 appendix A).
+    assert_eq!(vec![(Some(404), None, b"no!".to_vec()); 3], seen);
+    assert_eq!(1, server.connections());
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_sent_ends_its_row_and_the_connection() {
+    let (told, cut) = std::sync::mpsc::channel();
+    let mut uploads = Uploads::new();
+    let path = uploads.path("file");
+    File::create(&path).unwrap().set_len(1 << 30).unwrap();
+    let told = Mutex::new(told);
+    let server = Scripted::start(move |mut stream, _| {
+        read_head(&mut stream);
+        File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
+        // To the end: less than was told, and no other request.
+        let came = std::io::copy(&mut stream, &mut std::io::sink()).unwrap_or_default();
+        told.lock().unwrap().send(came).unwrap();
+    });
+    let piece = uploads.piece("file");
+    uploads.add(server.url("/"), "PUT", [piece]);
+    let ended = uploads.ended();
+    let message = "a file of the body was changed while it was sent";
+    let path = uploads.path("file").display().to_string();
+    assert_eq!(
+        (Some("invalid_request"), message, path),
+        (ended[0].error.as_deref(), &*ended[0].message, ended[0].detail.clone())
+    );
+    assert!(cut.recv_timeout(PATIENCE).unwrap() < 1 << 30);
+    assert_eq!((1, 1), (ended[0].attempts, server.connections()));
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_sent_over_http2_ends_its_stream_alone() {
+    let mut uploads = Uploads::new();
+    let path = uploads.path("file");
+    File::create(&path).unwrap().set_len(1 << 30).unwrap();
+    let server = http2::start(100, move |peer, _| {
+        let stream = peer.request()?;
+        File::options().write(true).open(&path).unwrap().set_len(1000).unwrap();
+        let update = (1_u32 << 30).to_be_bytes();
+        peer.send(WINDOW_UPDATE, 0, 0, &update)?;
+        peer.send(WINDOW_UPDATE, 0, stream, &update)?;
+        let (mut is_reset, mut answers) = (false, None);
+        loop {
+            match peer.read()? {
+                Frame { kind: RST_STREAM, stream: reset, .. } => is_reset |= reset == stream,
+                Frame { kind: HEADERS, stream, .. } => answers = Some(stream),
+                _ => {}
+            }
+            if let Some(stream) = answers.take_if(|_| is_reset) {
+                peer.send(HEADERS, END_HEADERS | END_STREAM, stream, STATUS_200)?;
+            }
+        }
+    });
+    uploads.request.http2_prior_knowledge = true;
+    uploads.concurrency = 1;
+    let file = uploads.piece("file");
+    uploads.add(server.url("/"), "PUT", [file]);
+    uploads.add(server.url("/"), "PUT", [BodyPiece::Bytes("abc".into())]);
+    let seen: Vec<_> = uploads.ended().into_iter().map(|ended| (ended.status, ended.error)).collect();
+    assert_eq!(vec![(None, Some("invalid_request".into())), (Some(200), None)], seen);
+    assert_eq!(1, server.connections());
+}
+
+#[test]
+fn uploads_that_nobody_takes_are_bounded_in_memory_and_all_of_it_is_given_back() {
+    const BUDGET_BYTES: u64 = 4 << 20;
+    const STRETCH_BYTES: u64 = 64 << 10;
+    const UPLOADS: usize = 60;
+    for is_http2 in [false, true] {
+        let (let_go, stays) = std::sync::mpsc::channel::<()>();
+        let stays = Arc::new(Mutex::new(stays));
+        let server: Scripted = if is_http2 {
+            http2::start(100, |peer, _| {
+                loop {
+                    peer.read()?;
+                }
+            })
+        } else {
+            Scripted::start(move |mut stream, _| {
+                read_head(&mut stream);
+                let _ = stays.lock().unwrap().recv();
+            })
+        };
+        let options = EngineOptions { threads: Some(2), max_memory_bytes: BUDGET_BYTES, ..EngineOptions::default() };
+        let engine = Engine::start(&options).expect("an engine");
+        let budget = engine.memory();
+        let mut uploads = Uploads::new();
+        uploads.request.http2_prior_knowledge = is_http2;
+        uploads.concurrency = UPLOADS;
+        File::create(uploads.path("large")).unwrap().set_len(1 << 30).unwrap();
+        let large = uploads.piece("large");
+        for _ in 0..UPLOADS {
+            uploads.add(server.url("/"), "PUT", [large.clone()]);
+        }
+        let (_, sink) = Collector::new();
+        let run = Run::start(&engine, uploads.passage(sink)).expect("a run");
+        eventually("what uploads may have of it is used up", || {
+            // Some is set aside for answers.
+            assert!(budget.used() <= BUDGET_BYTES / 2, "{}", budget.used());
+            budget.used() > BUDGET_BYTES / 4 - STRETCH_BYTES
+        });
+        run.abort();
+        drop(let_go);
+        assert!(run.wait(PATIENCE));
+        eventually("all is given back", || budget.used() == 0);
+    }
+}
+
+#[test]
+fn files_are_sent_also_where_memory_is_taken() {
+    const BUDGET_BYTES: u64 = 1 << 20;
+    /// For the answers.
+    const FREE_BYTES: u64 = 16 << 10;
+    let body = bytes(300_000);
+    let mut uploads = Uploads::new();
+    for (name, _server, at, request) in servers(uploads.directory.path()) {
+        uploads.request = request;
+        let options = EngineOptions { threads: Some(1), max_memory_bytes: BUDGET_BYTES, ..EngineOptions::default() };
+        let engine = Engine::start(&options).expect("an engine");
+        let mut all = engine.memory().reservation();
+        assert!(all.try_grow_within(BUDGET_BYTES - FREE_BYTES));
+        let file = uploads.file("file", &body);
+        for _ in 0..3 {
+            uploads.add(format!("{at}/hash"), "PUT", [file.clone()]);
+        }
+        let ended = uploads.ended_on(&engine);
+        assert_eq!(vec![hash_of(&body); 3], ended.iter().map(json).collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[test]
+fn a_server_that_takes_nothing_of_a_file_is_not_waited_for_any_longer_than_one_that_takes_nothing_else() {
+    for is_http2 in [false, true] {
+        let held: Mutex<Vec<TcpStream>> = Mutex::default();
+        let server = if is_http2 {
+            http2::start(100, |peer, _| {
+                loop {
+                    peer.read()?;
+                }
+            })
+        } else {
+            Scripted::start(move |stream, _| held.lock().unwrap().push(stream))
+        };
+        let mut uploads = Uploads::new();
+        uploads.request.http2_prior_knowledge = is_http2;
+        uploads.request.idle_timeout = Some(Duration::from_millis(200));
+        File::create(uploads.path("large")).unwrap().set_len(1 << 30).unwrap();
+        let large = uploads.piece("large");
+        uploads.add(server.url("/"), "PUT", [large]);
+        let ended = &uploads.ended()[0];
+        let expected = (Some("timeout"), "the server took nothing of the request for too long");
+        assert_eq!(expected, (ended.error.as_deref(), &*ended.message));
+    }
+}
+
+#[test]
+fn a_large_file_takes_no_more_memory_than_a_small_one() {
+    let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = alone.args(["--ignored", "--exact", "uploads::a_process_that_sends_a_large_file"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+#[ignore = "it needs a process of its own, and gets it from the test above"]
+fn a_process_that_sends_a_large_file() {
+    const FILE_BYTES: u64 = 400 << 20;
+    const BESIDE_BYTES: usize = 24 << 20;
+    let server = Scripted::start(|mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            let length: u64 =
+                head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
+            let came = std::io::copy(&mut (&mut stream).take(length), &mut std::io::sink()).unwrap();
+            stream.write_all(response(&came.to_string()).as_bytes()).unwrap();
+        }
+    });
+    let mut uploads = Uploads::new();
+    File::create(uploads.path("large")).unwrap().set_len(FILE_BYTES).unwrap();
+    let [small, large] = [uploads.file("small", "a"), uploads.piece("large")];
+    let engine = engine(2);
+    uploads.add(server.url("/"), "PUT", [small]);
+    assert_eq!(b"1".to_vec(), uploads.ended_on(&engine)[0].body);
+    let before = resident("VmRSS:");
+    // So that the peak is counted from here.
+    fs::write("/proc/self/clear_refs", "5").unwrap();
+    for _ in 0..4 {
+        uploads.add(server.url("/"), "PUT", [large.clone()]);
+    }
+    for ended in uploads.ended_on(&engine) {
+        assert_eq!(FILE_BYTES.to_string().into_bytes(), ended.body);
+    }
+    let more = resident("VmHWM:").saturating_sub(before);
+    assert!(more <= BESIDE_BYTES, "{more} bytes more");
+}
+
+/// Bytes, of this process.
+fn resident(field: &str) -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
+}

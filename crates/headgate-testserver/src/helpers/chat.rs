@@ -1,0 +1,67 @@
+//! A model that one can talk to, as far as its answers have the form of those that are sold.
+
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::asking::Asking;
+
+/// What the last message says, said back. What it costs is counted in words.
+pub(super) fn completion(asking: &Asking) -> Answer {
+    let asked: Option<Value> = serde_json::from_slice(&asking.body).ok();
+    let messages = asked.as_ref().and_then(|asked| asked["messages"].as_array());
+    let last = messages.and_then(|messages| messages.last()?["content"].as_str());
+    let (Some(asked), Some(last)) = (&asked, last) else {
+        let error = json!({ "error": { "message": "messages must be a list, of which the last has a content" } });
+        return Answer::json(&error).with_status(400);
+    };
+    let said = format!("You said: {last}");
+    let (prompt, completion) = (words(last), words(&said));
+    Answer::json(&json!({
+        "object": "chat.completion",
+        "model": asked["model"],
+        "choices": [{ "index": 0, "message": { "role": "assistant", "content": said }, "finish_reason": "stop" }],
+        "usage": { "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion },
+    }))
+}
+
+fn words(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(body: &str) -> (u16, Value) {
+        let mut asking = Asking::of(b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n\r\n", false);
+        asking.body = body.to_owned().into();
+        let answer = completion(&asking);
+        (answer.status, serde_json::from_slice(&answer.body).expect("JSON"))
+    }
+
+    #[test]
+    fn the_last_message_is_said_back_and_its_words_are_counted() {
+        let (status, said) = answer(r#"{"model": "m", "messages": [{"content": "no"}, {"content": "three \"w\" ö"}]}"#);
+        assert_eq!(
+            (200, "You said: three \"w\" ö"),
+            (status, said["choices"][0]["message"]["content"].as_str().unwrap_or(""))
+        );
+        assert_eq!(
+            (Some(3), Some(5), Some(8)),
+            (
+                said["usage"]["prompt_tokens"].as_u64(),
+                said["usage"]["completion_tokens"].as_u64(),
+                said["usage"]["total_tokens"].as_u64(),
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_no_conversation_is_told() {
+        for body in ["", "{}", r#"{"messages": []}"#, r#"{"messages": [{"content": 7}]}"#] {
+            let (status, said) = answer(body);
+            assert_eq!(400, status, "{body}");
+            assert!(said["error"]["message"].is_string(), "{body}");
+        }
+    }
+}
