@@ -15,6 +15,7 @@ mod parquet;
 mod pattern;
 mod selected;
 mod several;
+mod several_columns;
 mod several_compared;
 mod skip;
 mod templates;
