@@ -15,5 +15,6 @@ mod outage;
 mod power;
 mod resume;
 mod retry;
+mod saved;
 mod steps;
 mod storage;
