@@ -142,6 +142,20 @@ class FetchOptions(WorkOptions):
         elif self.format == "parquet" and self.output == STANDARD_STREAM:
             yield "format", ("parquet can't go to standard output: use ndjson, or name a directory",)
         yield from super()._mistakes()
+        yield from self._saving_refused()
+
+    def _saving_refused(self) -> Iterator[tuple[str, Message]]:
+        """Saved bodies without a place for them, and what is said of them where there are none."""
+        if self.save_to is None:
+            if self.checksum_column is not None:
+                yield "checksum_column", ("is for bodies that are saved: give ", Mention("save_to"), ", too")
+            if self.save_format != "files":
+                yield "save_format", ("is for bodies that are saved: give ", Mention("save_to"), ", too")
+        else:
+            if self.format == "none" or self.output == STANDARD_STREAM:
+                yield "save_to", ("saves bodies in the output directory: name one with ", Mention("output"))
+            if self.no_body:
+                yield "save_to", ("can't be combined with ", Mention("no_body"), ", which reads no bodies")
 
 
 class PlanOptions(FetchOptions):
