@@ -1,4 +1,4 @@
-"""Measures what the engine promises of its inside: hosts that change with each row, runs on an engine that is warm.
+"""Measures what the engine promises of its inside: hosts that change with each row, columns of JSON, a warm engine.
 
 Prints the findings to standard output, each trial as it ends to standard error. Exit code 1: an answer was wrong.
 """
@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from harness import command, environment
 from harness.answers import Question
-from inside import hosts, warm
+from inside import hosts, select, warm
 
-QUESTIONS: Final[dict[str, Question]] = {"hosts": hosts, "warm": warm}
+QUESTIONS: Final[dict[str, Question]] = {"hosts": hosts, "select": select, "warm": warm}
 _CAVEATS: Final = (
     command.TRUST_RATIOS,
-    "- Loopback, answers of 13 bytes, no TLS: what is measured is headgate's own work for a request or a run.",
+    "- Loopback, no TLS, short answers: what is measured is headgate's own work for a request or a run.",
     "- Where the server's core is as busy as can be and headgate's is not, the requests a second are the server's.",
 )
 
@@ -43,8 +43,8 @@ def _arguments() -> argparse.Namespace:
     parser = command.parser(__doc__, QUESTIONS)
     command.add_headgate(parser)
     parser.add_argument("--rounds", type=int, default=5, help="of each (default: 5)")
-    parser.add_argument("--seconds", type=float, default=4.0, help="of a trial of `hosts` (default: 4)")
-    parser.add_argument("--concurrency", type=int, nargs="+", default=[64, 1_000], help="of `hosts` (default: 64 1000)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of a trial of `hosts` and `select` (default: 4)")
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[64, 1_000], help="of both (default: 64 1000)")
     parser.add_argument("--cargo", default="cargo", help="builds the program of `warm` (default: cargo)")
     return parser.parse_args()
 

@@ -28,6 +28,25 @@ ENCODED_BODY: Final = gzip.compress(
     ).encode(),
     mtime=0,
 )
+JSON: Final = "/json"
+"""The body is `JSON_BODY`."""
+JSON_BODY: Final = json.dumps(
+    {
+        "id": "chatcmpl-7f3a",
+        "object": "chat.completion",
+        "created": 1_778_751_000,
+        "model": "example-1",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "All happy families are alike. " * 40},
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {"prompt_tokens": 57, "completion_tokens": 280, "total_tokens": 337},
+    }
+).encode()
 _READY_S: Final = 10.0
 _POLL_S: Final = 0.05
 _HERE: Final = "127.0.0.1"
@@ -67,6 +86,11 @@ _CONFIG: Final = """\
             types {{ application/json gz; }}
             add_header Content-Encoding gzip;
             try_files /body.gz =404;
+        }}
+        location {json}/ {{
+            root {directory};
+            types {{ application/json json; }}
+            try_files /answer.json =404;
         }}
         location {closing}/ {{ keepalive_timeout 0; return 200 "{body}"; }}
         location = /status {{ stub_status; }}
@@ -133,12 +157,14 @@ def nginx(core: int, *, addresses: Sequence[str] = (), tls: bool = False) -> Ite
             make_certificate(Path(directory))
             listen.append(_TLS.format(address=_HERE, port=tls_port, directory=directory))
         Path(directory, "body.gz").write_bytes(ENCODED_BODY)
+        Path(directory, "answer.json").write_bytes(JSON_BODY)
         http = _CONFIG.format(
             directory=directory,
             listen="\n".join(listen),
             body=BODY.decode(),
             in_pieces=IN_PIECES,
             encoded=ENCODED,
+            json=JSON,
             closing=CLOSING,
         )
         with configured(framed(http, Path(directory)), Path(directory), port, core) as pid:

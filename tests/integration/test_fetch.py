@@ -47,9 +47,9 @@ def test_that_certificates_were_not_verified_is_noted_with_the_keyword(server: s
 
 def test_an_argument_of_the_wrong_type_is_a_usage_error_that_names_it() -> None:
     with pytest.raises(headgate.UsageError) as raised:
-        headgate.fetch(["urls.txt"], "out", keep="id", headers={"a": 5}, concurrency=0)  # type: ignore[arg-type] # the mistakes
+        headgate.fetch(5, "out", keep="id", headers={"a": 5}, concurrency=0)  # type: ignore[arg-type] # the mistakes
     assert (
-        "input must be one path or text, not list; keep must be a list of columns: write ['id']; "
+        "input must be a path, text, or a list of them, not int; keep must be a list of columns: write ['id']; "
         "headers must have values that are text: that of 'a' is int; concurrency must be at least 1, not 0"
     ) == str(raised.value)
 

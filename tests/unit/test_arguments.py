@@ -20,6 +20,8 @@ def test_headers_keep_their_order_and_repeats() -> None:
 def test_what_python_has_is_read_as_what_the_options_hold() -> None:
     arguments = Arguments()
     assert "a/b.txt" == arguments.path("input", Path("a/b.txt"))
+    assert ("a/b.txt",) == arguments.inputs("input", Path("a/b.txt"))
+    assert ("a/b.txt", "c") == arguments.inputs("input", (name for name in (Path("a/b.txt"), "c")))
     assert "a\udcff" == arguments.path("output", "a\udcff")
     assert arguments.path_or_none("output", None) is None
     assert "408,5xx" == arguments.statuses("fail_on", iter([408, "5xx"]))
@@ -107,6 +109,9 @@ def test_a_file_without_a_proxy_does_not_mean_that_none_is_used(tmp_path: Path) 
     ("expected", "option", "value"),
     [
         ("must be one path or text, not list", "path", ["a.txt", "b.txt"]),
+        ("must be a path, text, or a list of them, not None", "inputs", None),
+        ("must be a path, text, or a list of them, not bytes", "inputs", b"a.txt"),
+        ("must be one path or text, not int", "inputs", ["a.txt", 5]),
         ("must be one path or text, not None", "path", None),
         ("must be one path or text, not bytes", "path", b"a.txt"),
         ("holds a lone surrogate, which UTF-8 can't encode", "path", "a\ud800"),

@@ -5,7 +5,7 @@ from typing import Any
 
 from harness.many_hosts import HOSTS, urls, write
 from harness.trial import Trial
-from inside import hosts, warm
+from inside import hosts, select, warm
 from inside.hosts import MANY, ONE
 from support.trials import trial as made
 
@@ -53,3 +53,19 @@ def test_only_the_warm_engine_has_promised_a_time() -> None:
 
     found = warm.answer([record(1, "warm", 1_001)])
     assert [("1.001 ms", False)] * 2 == [(target.shown, target.met) for target in found.targets]
+
+
+def test_selections_are_held_against_plain_fetches_that_keep_the_same() -> None:
+    def of(client: str, requests_per_s: float, cpu_s: float) -> Trial:
+        return made(client, 1, requests_per_s, cpu_s=cpu_s, scenario="select")
+
+    trials = [
+        *(of("plain, none", 100, 1.0), of("3 selected, none", 85, 1.25), of("3 searched, none", 50, 2.0)),
+        *(of("plain, parquet", 80, 1.0), of("3 selected, parquet", 76, 1.1), of("3 searched, parquet", 40, 2.0)),
+    ]
+    found = select.answer(trials)
+    assert [
+        ("requests/s, 3 selected, none / plain, c = 64: at least 0.9", "0.85", False),
+        ("requests/s, 3 selected, parquet / plain, c = 64: at least 0.9", "0.95", True),
+    ] == [(target.promise, target.shown, target.met) for target in found.targets]
+    assert [] == found.wrong

@@ -148,6 +148,26 @@ def test_the_shell_hands_over_the_very_bytes_of_a_body(data: bytes, tmp_path: An
     assert data == done.stdout
 
 
+def test_the_shell_puts_a_body_together_from_its_files_and_what_is_between(tmp_path: Any) -> None:
+    name, data = "it's a file", bytes(range(256))
+    (tmp_path / name).write_bytes(data)
+    curl = tmp_path / "curl"
+    curl.write_text(
+        '#!/bin/sh\nwhile [ "$1" != --data-binary ]; do shift; done\ncase "$2" in @-) cat ;; @*) cat "${2#@}" ;; esac\n'
+    )
+    curl.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    for path in (name, str(tmp_path / name)):
+        file = {"file": {"path": path, "bytes": 256}}
+        mixed = [{"text": "--x\r\na: 'b'\r\n\r\n"}, file, {"base64": "/wA="}, file]
+        for expected, pieces in ((data, [file]), (b"--x\r\na: 'b'\r\n\r\n" + data + b"\xff\0" + data, mixed)):
+            told = {"bytes": len(expected), "text": None, "base64": None, "pieces": pieces}
+            made = command(request(line="POST / HTTP/1.1", headers=[], secret=[], body=told), PLAIN)
+            shell = ["/bin/sh", "-c", made]
+            done = subprocess.run(shell, capture_output=True, check=True, env=environment, cwd=tmp_path)
+            assert expected == done.stdout
+
+
 def test_a_header_that_a_terminal_would_obey_is_written_by_its_bytes() -> None:
     made = command(request(headers=[["x-a", "a\x9b'"]], secret=[]), PLAIN)
     assert r"""-H "$(printf %b 'x-a: a\0302\0233\0047')" """ in made

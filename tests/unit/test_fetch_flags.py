@@ -236,7 +236,7 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("--burst must be at least 1, not 0", ["--burst", "0"]),
         ("--limit-by must be one of name, origin, address, not 'host'", ["--limit-by", "host"]),
         (
-            "--rate-cost needs the cost of each row: give --cost-column or --cost-of body-bytes",
+            "--rate-cost needs the cost of each row: give --cost-column, --cost-of body-bytes or --cost-from",
             ["--rate-cost", "1000/m"],
         ),
         ("--cost-column limits nothing without --rate-cost 150000/m", ["--cost-column", "tokens"]),
@@ -261,8 +261,9 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("unknown flag --max-time: curl's --max-time is --timeout-s here", ["--max-time", "3"]),
         ("unknown flag --timeout: wget's and aria2's --timeout is --timeout-s here", ["--timeout=3"]),
         ("unknown flag -m3: curl's -m is --timeout-s here; oha's -m is -X here", ["-m3"]),
-        ("unexpected argument more.txt", ["more.txt"]),
-        ("unexpected argument more.txt", ["-q", "more.txt"]),
+        ("INPUT a URL can't be combined with others: only files can", ["http://host/[1-9]"]),
+        ("INPUT - can't be combined with others: only files can", ["-q", "-"]),
+        ("INPUT must not have an empty path", ["more.txt", ""]),
     ],
 )
 def test_each_mistake_names_its_flag_and_what_would_be_right(expected: str, arguments: list[str]) -> None:
@@ -271,9 +272,18 @@ def test_each_mistake_names_its_flag_and_what_would_be_right(expected: str, argu
 
 def test_input_and_output_must_be_there() -> None:
     assert [
-        "INPUT is missing: name a file, a URL with ranges, or - for lines on standard input",
+        "INPUT is missing: name a file, a directory, a URL with ranges, or - for lines on standard input",
         "--output is missing: name a directory for the results, or - for NDJSON on standard output",
     ] == mistakes()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["a", "b", "c", "-o", "r"], ["-o", "r", "a", "b", "c"], ["a", "-q", "b", "-o", "r", "c"]]
+)
+def test_inputs_may_stand_anywhere_and_are_taken_in_their_order(arguments: list[str]) -> None:
+    command = _fetch_flags.read(arguments)
+    assert command is not None
+    assert ("a", "b", "c") == command.options.input
 
 
 def test_standard_input_cannot_be_both_input_and_data() -> None:

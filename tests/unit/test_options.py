@@ -25,7 +25,10 @@ def test_the_defaults_are_right() -> None:
 @pytest.mark.parametrize(
     ("expected", "changes"),
     [
-        ("input is missing: name a file, a URL with ranges, or - for lines on standard input", {"input": ""}),
+        (
+            "input is missing: name a file, a directory, a URL with ranges, or - for lines on standard input",
+            {"input": ""},
+        ),
         (
             "output is missing: name a directory for the results, or - for NDJSON on standard output",
             {"output": None},
@@ -84,7 +87,10 @@ def test_the_defaults_are_right() -> None:
             {"rate": "1/0s"},
         ),
         ("burst must be at most 4294967295, not 4294967296", {"burst": 2**32}),
-        ("rate_cost needs the cost of each row: give cost_column or cost_of='body-bytes'", {"rate_cost": "9/s"}),
+        (
+            "rate_cost needs the cost of each row: give cost_column, cost_of='body-bytes' or cost_from",
+            {"rate_cost": "9/s"},
+        ),
         ("deadline_s must be a number of seconds, not str", {"deadline_s": "9"}),
         ("retry_delay_s must be 0 seconds or more and at most 31536000, not -1", {"retry_delay_s": -1}),
         ("headers x-a holds a control character", {"headers": [("x-a", "b\r\nx-c: d")]}),
@@ -105,6 +111,14 @@ def test_the_defaults_are_right() -> None:
         ("range 'bytes=0-1' is not a range of bytes: write 0-499, 500- or -500", {"range": "bytes=0-1"}),
         ("range '0-9,5-2' ends before it begins", {"range": "0-9,5-2"}),
         ("compress_body must be one of gzip, zstd, not 'br'", {"compress_body": "br"}),
+        (
+            "compress_body can't be combined with body_file_column: files are sent as they are",
+            {"compress_body": "gzip", "body_file_column": "path"},
+        ),
+        (
+            "compress_body can't be combined with files of form: files are sent as they are",
+            {"compress_body": "zstd", "form": ("a=@b", "file=@{path}")},
+        ),
         ("local_address 'eth0' is not an IP address", {"local_address": ("127.0.0.1", "eth0")}),
         ("tls_min must be one of 1.2, 1.3, not '1.1'", {"tls_min": "1.1"}),
         ("sni is empty", {"sni": ""}),

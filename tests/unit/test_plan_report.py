@@ -178,6 +178,25 @@ def test_a_body_is_shown_as_text_and_no_further_than_one_reads() -> None:
     assert ["", "  (5,000 bytes that are no text)"] == body(None, "/w==")
 
 
+def test_files_of_a_body_are_named_between_its_text() -> None:
+    pieces = [
+        {"text": '--x\r\ncontent-disposition: form-data; name="a"\r\n\r\n1\x1b'},
+        {"file": {"path": "a\nb.png", "bytes": 5000}},
+        {"base64": "/w=="},
+        {"text": "\r\n--x--\r\n"},
+    ]
+    plan = planned(requests=[REQUEST | {"body": {"bytes": 1, "text": None, "base64": None, "pieces": pieces}}])
+    assert [
+        "",
+        "  --x",
+        '  content-disposition: form-data; name="a"',
+        "  ",
+        r"  1\x1b<contents of a\nb.png, 5,000 bytes><1 byte that are no text>",
+        "  --x--",
+        "  ",
+    ] == list(_report_plan.requests(plan))[6:-1]
+
+
 def test_a_host_cannot_steer_the_terminal() -> None:
     assert "\x1b" not in _report_plan.report(planned(input="\x1b[2J", notes=["\x1b[2J"]), as_keyword)
 

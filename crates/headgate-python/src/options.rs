@@ -25,7 +25,11 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     let asked = Asked(options);
     asked.read_work(&mut job)?;
     let JobOptions { source, sink, request, answer, run, .. } = &mut job;
-    asked.read(OptionName::Input, &mut source.input)?;
+    let mut inputs = Vec::new();
+    asked.read(OptionName::Input, &mut inputs)?;
+    let mut inputs = inputs.into_iter();
+    source.input = inputs.next().unwrap_or_default();
+    source.more_inputs = inputs.collect();
     asked.read(OptionName::BodyFileColumn, &mut source.body_file_column)?;
     asked.read(OptionName::Url, &mut source.url)?;
     asked.read(OptionName::IfNoneMatchColumn, &mut source.if_none_match_column)?;

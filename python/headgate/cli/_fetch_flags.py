@@ -17,6 +17,7 @@ _DESCRIPTION = """\
 Makes one request for each row of INPUT and writes the results into OUT.
 
 INPUT is a file: .txt (a URL on each line), .csv, .tsv, .ndjson, .jsonl (these also .gz or .zst), .parquet;
+or a directory of them, or a pattern such as 'data/**/*.parquet'; several are read one after another;
 or - for lines on standard input; or a URL with ranges and sets as in curl, http://host/[1-1000]/{a,b}
 
 A job in a directory survives interrupts, crashes and full disks: the same command continues where the job
@@ -28,6 +29,7 @@ _EXAMPLES = """\
 examples:
   headgate fetch urls.txt -o results
   headgate fetch pages.parquet -o results -c 1000 --keep id
+  headgate fetch data/ -o results --keep day
   headgate fetch 'http://127.0.0.1:8080/[1-100000]' -o results --fresh
   headgate fetch rows.ndjson -o results --bearer @token.txt
   headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status"""
@@ -52,8 +54,8 @@ def read(arguments: Sequence[str]) -> Command | None:
     values = parser().read(arguments)
     if values is None:
         return None
-    source, output = values.argument("input"), values.text("output")
-    options = FetchOptions(input=source, output=output, **_option_flags.read(values, FETCH, source=source))
+    inputs, output = values.arguments("input"), values.text("output")
+    options = FetchOptions(input=inputs, output=output, **_option_flags.read(values, FETCH, inputs=inputs))
     summary = _option_flags.summary_path(values)
     _option_flags.check(values, options)
     return Command(options=options, yes=values.switch("yes"), quiet=values.switch("quiet"), summary=summary)
@@ -63,7 +65,7 @@ def parser() -> Parser:
     """What can be typed after the verb."""
     made = Parser(
         "fetch",
-        usage="INPUT -o OUT [flags]",
+        usage="INPUT... -o OUT [flags]",
         description=_DESCRIPTION,
         examples=f"{_EXAMPLES}\n\n{listing(help_width())}",
         elsewhere=_foreign.what_it_is_here,
@@ -76,7 +78,7 @@ def parser() -> Parser:
 def add_job(made: Parser, options: OptionSet[Any]) -> None:
     """Adds what says which job it is."""
     made.group("input")
-    made.argument("input", "INPUT", "a file, - or a URL with ranges")
+    made.argument("input", "INPUT", "files, directories and patterns; or - or a URL with ranges", repeats=True)
     _option_flags.add(made, options, "input")
     for group in _option_flags.WORK_GROUPS:
         made.group(group)

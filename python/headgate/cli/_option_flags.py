@@ -49,9 +49,11 @@ def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
             _secret_flags.add_from_environment(parser)
 
 
-def read(values: Values, options: OptionSet[Any], *, source: str = "", without: Collection[str] = ()) -> dict[str, Any]:
-    """What was typed of them, `without` some; `source` may be what reads standard input already."""
-    files = Files(values, taken_by="INPUT -" if source == STANDARD_STREAM else "")
+def read(
+    values: Values, options: OptionSet[Any], *, inputs: Sequence[str] = (), without: Collection[str] = ()
+) -> dict[str, Any]:
+    """What was typed of them, `without` some; one of the `inputs` may be what reads standard input already."""
+    files = Files(values, taken_by="INPUT -" if STANDARD_STREAM in inputs else "")
     wanted = {name: option for name, option in typed(options).items() if name not in without}
     given = {name: _read(values, options.entries[name], option, files) for name, option in wanted.items()}
     return {name: value for name, value in given.items() if value is not None}

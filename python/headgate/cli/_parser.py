@@ -111,13 +111,15 @@ class Parser:
         self._flags: list[Flag] = []
         self.argument_choices: Choices = None
         self.argument_metavar = ""
+        self.argument_repeats = False
 
     def group(self, title: str) -> None:
         """Begins a group of the help."""
         self._group = self._argparse.add_argument_group(title)
 
-    def argument(self, dest: str, metavar: str, text: str, *, choices: Choices = None) -> None:
-        """Adds the one argument without a flag."""
+    def argument(self, dest: str, metavar: str, text: str, *, choices: Choices = None, repeats: bool = False) -> None:
+        """Adds the one argument without a flag, which can be several values."""
+        self.argument_repeats = repeats
         self.argument_choices = _choices(metavar, choices)
         self.argument_metavar = metavar
         self._group.add_argument(dest, metavar=metavar, nargs="*", help=_escaped(text))
@@ -164,8 +166,16 @@ class Parser:
         if typed.help:
             print(self._argparse.format_help(), end="")
             return None
-        values = Values(self, vars(typed), see=self._see)
-        values.mistakes.extend(self._unknown([*(vars(typed).get(self._argument) or [])[1:], *unknown]))
+        given = vars(typed)
+        if self.argument_repeats:
+            # Those behind a flag are unknown to `argparse`.
+            more = [argument for argument in unknown if _is_value(argument)]
+            given[self._argument] = [*(given[self._argument] or []), *more]
+            unknown = [argument for argument in unknown if not _is_value(argument)]
+        else:
+            unknown = [*(given.get(self._argument) or [])[1:], *unknown]
+        values = Values(self, given, see=self._see)
+        values.mistakes.extend(self._unknown(unknown))
         return values
 
     def _unknown(self, unknown: Sequence[str]) -> Iterable[str]:
@@ -214,6 +224,10 @@ class Values:
         """The argument without a flag; empty if there was none."""
         given = self._typed[dest]
         return str(given[0]) if given else ""
+
+    def arguments(self, dest: str) -> tuple[str, ...]:
+        """All of them, where there may be several."""
+        return tuple(self._typed[dest] or ())
 
     def switch(self, dest: str) -> bool:
         """Whether the flag was given."""
@@ -337,6 +351,10 @@ class Values:
 
 def _choices(metavar: str, choices: Choices) -> Choices:
     return choices or ("files" if metavar in _FILES else None)
+
+
+def _is_value(argument: str) -> bool:
+    return argument == "-" or not argument.startswith("-")
 
 
 def _number(text: str) -> float | None:

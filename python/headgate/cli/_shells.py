@@ -19,12 +19,14 @@ class Verb:
         flags: Its flags.
         argument: What its one argument may be; `None`: it has none.
         metavar: What stands for that argument in the help.
+        repeats: Whether it can be several.
     """
 
     text: str
     flags: Sequence[Flag]
     argument: Choices
     metavar: str
+    repeats: bool = False
 
 
 def bash(verbs: Mapping[str, Verb]) -> str:
@@ -102,7 +104,7 @@ def _zsh_specs(verb: Verb) -> Iterable[str]:
             takes = "=" if value and name.startswith("--") else ""
             yield shlex.quote(f"{others}{name}{takes}[{_zsh_text(flag.text)}]{value}")
     if verb.argument is not None:
-        yield shlex.quote(f"1:{verb.metavar}:{_zsh(verb.argument)}")
+        yield shlex.quote(f"{'*' if verb.repeats else '1'}:{verb.metavar}:{_zsh(verb.argument)}")
 
 
 def _zsh(choices: Choices) -> str:

@@ -46,4 +46,10 @@ def parser() -> Parser:
 
 def _verb(name: str, text: str) -> Verb:
     made: Parser = import_module(f"headgate.cli.{name}").parser()
-    return Verb(text=text, flags=made.flags(), argument=made.argument_choices, metavar=made.argument_metavar)
+    return Verb(
+        text=text,
+        flags=made.flags(),
+        argument=made.argument_choices,
+        metavar=made.argument_metavar,
+        repeats=made.argument_repeats,
+    )

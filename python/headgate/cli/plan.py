@@ -42,8 +42,8 @@ def main(arguments: Sequence[str]) -> int:
     values = parser().read(arguments)
     if values is None:
         return 0
-    source, output = values.argument("input"), values.text("output")
-    asked = PlanOptions(input=source, output=output, **_option_flags.read(values, PLAN, source=source))
+    inputs, output = values.arguments("input"), values.text("output")
+    asked = PlanOptions(input=inputs, output=output, **_option_flags.read(values, PLAN, inputs=inputs))
     if values.switch("as_json") and values.switch("curl"):
         values.wrong("curl", "and --as-json are two forms: leave one of them out")
     _option_flags.check(values, asked)
@@ -67,7 +67,7 @@ def parser() -> Parser:
     """What can be typed after the verb."""
     made = Parser(
         "plan",
-        usage="INPUT [flags of headgate fetch] [flags]",
+        usage="INPUT... [flags of headgate fetch] [flags]",
         description=_DESCRIPTION,
         examples=_EXAMPLES,
         elsewhere=_foreign.what_it_is_here,

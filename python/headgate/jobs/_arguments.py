@@ -99,6 +99,15 @@ class Arguments:
             self.wrong(option, LONE_SURROGATE)
         return path
 
+    def inputs(self, option: str, value: object) -> tuple[str, ...]:
+        """Paths as text, or one."""
+        if isinstance(value, str | os.PathLike):
+            return (self.path(option, value),)
+        if isinstance(value, bytes) or not isinstance(value, Iterable):
+            self.wrong(option, f"must be a path, text, or a list of them, not {kind_of(value)}")
+            return ()
+        return tuple(self.path(option, one) for one in value)
+
     def path_or_none(self, option: str, value: object) -> str | None:
         """A path that need not be."""
         return None if value is None else self.path(option, value)

@@ -7,7 +7,7 @@ What can't stand between quotes on a terminal (control characters, bytes that ar
 import re
 import shlex
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import urlsplit
@@ -52,6 +52,30 @@ class Connecting:
     interface: str | None = None
 
 
+class File(Protocol):
+    """A file whose contents are sent."""
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+
+
+class Piece(Protocol):
+    """A piece of a body, one of these."""
+
+    @property
+    def text(self) -> str | None:
+        """If it is text."""
+
+    @property
+    def base64(self) -> str | None:
+        """If it is none."""
+
+    @property
+    def file(self) -> File | None:
+        """If it is in a file."""
+
+
 class Body(Protocol):
     """What follows the headers."""
 
@@ -62,6 +86,10 @@ class Body(Protocol):
     @property
     def base64(self) -> str | None:
         """If it is not."""
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """If some of it is in files."""
 
 
 class Request(Protocol):
@@ -90,9 +118,12 @@ class Request(Protocol):
 
 def command(request: Request, connecting: Connecting) -> str:
     """The command, over several lines."""
-    body = _body(request.body)
     method = request.line.partition(" ")[0]
-    pipe, data = _data(body, is_told=bool(body) or method in _IMPLIED_BODY)
+    if request.body is not None and request.body.pieces:
+        pipe, data = _pieces(request.body.pieces)
+    else:
+        body = _body(request.body)
+        pipe, data = _data(body, is_told=bool(body) or method in _IMPLIED_BODY)
     version = "--http2-prior-knowledge" if connecting.http2_prior_knowledge else "--http1.1"
     lines = [
         f"{pipe}curl -q {version} --path-as-is --globoff --compressed",
@@ -113,10 +144,23 @@ def variables(request: Request, connecting: Connecting) -> list[str]:
     return [*of_proxy, *(name for _, name in _secrets(request))]
 
 
-def _body(body: Body | None) -> bytes:
+def _body(body: Body | Piece | None) -> bytes:
     if body is None:
         return b""
     return b64decode(body.base64) if body.base64 is not None else (body.text or "").encode()
+
+
+def _pieces(pieces: Sequence[Piece]) -> tuple[str, list[str]]:
+    """As `_data`, where some of the body is in files. curl has no option for a mixture that sends these very bytes."""
+    if len(pieces) == 1 and pieces[0].file is not None:
+        return "", [f"--data-binary @{_path(pieces[0].file.path)}"]
+    printed = [f"cat {_path(piece.file.path)}" if piece.file is not None else _print(_body(piece)) for piece in pieces]
+    return f"{{ {'; '.join(printed)}; }} | ", ["--data-binary @-"]
+
+
+def _path(path: str) -> str:
+    """A file as an argument: `-` alone would be standard input, and what begins with it an option."""
+    return _word(path if path.startswith("/") else f"./{path}")
 
 
 def _transport(connecting: Connecting) -> Iterator[str]:
@@ -220,8 +264,13 @@ def _data(body: bytes, *, is_told: bool) -> tuple[str, list[str]]:
     # What begins with @ would be the name of a file.
     if text is not None and not text.startswith("@") and len(body) <= _LONGEST_WORD:
         return "", [f"--data-binary {shlex.quote(text)}"]
-    printed = f"%b {_octal(body)}" if text is None else f"%s {shlex.quote(text)}"
-    return f"printf {printed} | ", ["--data-binary @-"]
+    return f"{_print(body)} | ", ["--data-binary @-"]
+
+
+def _print(data: bytes) -> str:
+    """What writes these bytes."""
+    text = _as_text(data)
+    return f"printf %b {_octal(data)}" if text is None else f"printf %s {shlex.quote(text)}"
 
 
 def _as_text(body: bytes) -> str | None:

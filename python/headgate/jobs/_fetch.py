@@ -11,7 +11,7 @@ from headgate.jobs._background import Run
 from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._display import display_for
 from headgate.jobs._job_options import FetchOptions
-from headgate.jobs._option_entry import StrPath
+from headgate.jobs._option_entry import Inputs, StrPath
 from headgate.jobs._options import FETCH, START, FetchKeywords, StartKeywords
 from headgate.jobs._process import RUNS
 from headgate.jobs._run import begin, run_or_raise
@@ -20,7 +20,7 @@ from headgate.jobs._signals import Signals
 
 @FETCH.shown_by
 def fetch(
-    input: StrPath,  # noqa: A002 - the same name as on the command line
+    input: Inputs,  # noqa: A002 - the same name as on the command line
     output: StrPath | None = None,
     **options: Unpack[FetchKeywords],
 ) -> Summary:
@@ -39,7 +39,8 @@ def fetch(
 
     Args:
         input: A file (`.txt` with one URL per line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
-            `.parquet`), `-` for lines on standard input, or a URL with ranges as in curl: `http://host/[1-1000]`.
+            `.parquet`), a directory of such files, a pattern (`data/**/*.parquet`), or a list of these, which are read
+            one after another; `-` for lines on standard input; or a URL with ranges as in curl: `http://host/[1-1000]`.
         output: A directory for the results, or `-` for NDJSON on standard output.
         **options: `help(headgate.fetch)` describes each with its default.
 
@@ -70,7 +71,7 @@ def fetch(
 
 @START.shown_by
 def start(
-    input: StrPath,  # noqa: A002 - the same name as on the command line
+    input: Inputs,  # noqa: A002 - the same name as on the command line
     output: StrPath | None = None,
     **options: Unpack[StartKeywords],
 ) -> Run:
@@ -112,13 +113,13 @@ def start(
 
 def _asked(
     options: OptionSet[Any],
-    input: StrPath,  # noqa: A002 - as above
+    input: Inputs,  # noqa: A002 - as above
     output: StrPath | None,
     given: Mapping[str, Any],
 ) -> FetchOptions:
     arguments = Arguments()
     asked = FetchOptions(
-        input=arguments.path("input", input),
+        input=arguments.inputs("input", input),
         output=arguments.path_or_none("output", output),
         **arguments.read(options, given),
     )

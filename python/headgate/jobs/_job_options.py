@@ -1,6 +1,6 @@
 """The options of one job, complete: as the engine reads them, by their names."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
@@ -9,7 +9,7 @@ from headgate._checks import Check, text
 from headgate._message import Mention, Message, as_keyword, spelled
 from headgate._option import OptionSet
 from headgate.jobs import _option_rules as rules
-from headgate.jobs._option_entry import ANY_HOST, FORMATS, LIMIT_BY, NONE, STANDARD_STREAM
+from headgate.jobs._option_entry import AFTER_SCHEME, ANY_HOST, FORMATS, LIMIT_BY, NONE, STANDARD_STREAM
 from headgate.jobs._options import FETCH, PLAN, RETRY, SET
 
 
@@ -41,7 +41,7 @@ class JobOptions:
         def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the entry says
             ...
 
-    def __init__(self, given: Mapping[str, Any], **places: str | None) -> None:
+    def __init__(self, given: Mapping[str, Any], **places: str | tuple[str, ...] | None) -> None:
         vars(self).update(places, **self.options.complete(given), given=tuple(filter(given.__contains__, SET.entries)))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -77,6 +77,7 @@ class WorkOptions(JobOptions):
         yield from self._hosts_refused()
         yield from self._cost_refused()
         yield from self._together_refused()
+        yield from self._files_refused()
 
     def _together_refused(self) -> Iterator[tuple[str, Message]]:
         """Switches of which each takes back what the other says, and what says nothing by itself."""
@@ -91,6 +92,16 @@ class WorkOptions(JobOptions):
             if getattr(self, of_redirects, False) and self.max_redirects == 0:
                 yield of_redirects, ("has no effect: ", Mention("max_redirects"), " is 0")
 
+    def _files_refused(self) -> Iterator[tuple[str, Message]]:
+        """A body is compressed as a whole, and one with files is never in memory as a whole."""
+        if getattr(self, "compress_body", None) is None:
+            return
+        because = ": files are sent as they are"
+        if getattr(self, "body_file_column", None) is not None:
+            yield "compress_body", ("can't be combined with ", Mention("body_file_column"), because)
+        if any(field.partition("=")[2].startswith("@") for field in getattr(self, "form", ())):
+            yield "compress_body", ("can't be combined with files of ", Mention("form"), because)
+
     def _hosts_refused(self) -> Iterator[tuple[str, Message]]:
         """Names of hosts that are none where hosts are told apart as `limit_by` says."""
         if self.limit_by not in LIMIT_BY:
@@ -102,13 +113,15 @@ class WorkOptions(JobOptions):
 
     def _cost_refused(self) -> Iterator[tuple[str, Message]]:
         """A limit of costs where nothing says what a row costs, and the reverse."""
-        column, of = Mention("cost_column"), Mention("cost_of")
+        column, of, found = Mention("cost_column"), Mention("cost_of"), Mention("cost_from")
         told = [mention for mention in (column, of) if getattr(self, mention.option) is not None]
+        is_found = self.cost_from is not None
         if self.rate_cost is None:
-            for mention in told:
+            for mention in [*told, *([found] if is_found else [])]:
                 yield mention.option, ("limits nothing without ", Mention("rate_cost", "150000/m"))
-        elif not told:
-            yield "rate_cost", ("needs the cost of each row: give ", column, " or ", Mention("cost_of", "body-bytes"))
+        elif not told and not is_found:
+            known = (column, ", ", Mention("cost_of", "body-bytes"), " or ", found)
+            yield "rate_cost", ("needs the cost of each row: give ", *known)
         if len(told) > 1:
             yield "cost_of", ("can't be combined with ", column, ": a row has one cost")
 
@@ -126,15 +139,19 @@ class FetchOptions(WorkOptions):
     options: ClassVar[OptionSet[Any]] = FETCH
     needs_output: ClassVar = True
 
-    def __init__(self, *, input: str, output: str | None = None, **given: Any) -> None:  # noqa: A002, ANN401 - as in `fetch`
+    def __init__(
+        self,
+        *,
+        input: str | Sequence[str],  # noqa: A002 - as in `fetch`
+        output: str | None = None,
+        **given: Any,  # noqa: ANN401 - as above
+    ) -> None:
         if given.get("format") is None:
             given["format"] = "ndjson" if output == STANDARD_STREAM else "parquet"
-        super().__init__(given, input=input, output=output)
+        super().__init__(given, input=(input,) if isinstance(input, str) else tuple(input), output=output)
 
     def _mistakes(self) -> Iterator[tuple[str, Message]]:
-        if not self.input:
-            yield "input", ("is missing: name a file, a URL with ranges, or - for lines on standard input",)
-        yield from _refused("input", self.input, text)
+        yield from self._input_refused()
         if self.format == "none" and self.output is not None:
             yield "output", ("keeps nothing with the format none: leave one of them out",)
         elif self.format in FORMATS and self.format != "none" and not self.output and self.needs_output:
@@ -156,6 +173,20 @@ class FetchOptions(WorkOptions):
                 yield "save_to", ("saves bodies in the output directory: name one with ", Mention("output"))
             if self.no_body:
                 yield "save_to", ("can't be combined with ", Mention("no_body"), ", which reads no bodies")
+
+    def _input_refused(self) -> Iterator[tuple[str, Message]]:
+        """No input at all, or more than one where one of them is no file."""
+        if not any(self.input):
+            told = "is missing: name a file, a directory, a URL with ranges, or - for lines on standard input"
+            yield "input", (told,)
+            return
+        for one in self.input:
+            yield from _refused("input", one, text)
+            if not one:
+                yield "input", ("must not have an empty path",)
+            elif len(self.input) > 1 and (one == STANDARD_STREAM or AFTER_SCHEME in one):
+                what = one if one == STANDARD_STREAM else "a URL"
+                yield "input", (f"{what} can't be combined with others: only files can",)
 
 
 class PlanOptions(FetchOptions):

@@ -14,6 +14,7 @@ Json: TypeAlias = str | Mapping[str, Any] | list[Any]
 Selection: TypeAlias = str | Iterable[str] | Mapping[str, str]
 LimitBy: TypeAlias = Literal["name", "origin", "address"]
 StrPath: TypeAlias = str | os.PathLike[str]
+Inputs: TypeAlias = StrPath | Iterable[StrPath]
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Statuses: TypeAlias = str | Iterable[int | str]
 
@@ -44,6 +45,8 @@ GivenAs: TypeAlias = Literal[
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 LIMIT_BY: Final[tuple[LimitBy, ...]] = get_args(LimitBy)
 STANDARD_STREAM: Final = "-"
+AFTER_SCHEME: Final = "://"
+"""What makes an input a URL."""
 NONE: Final = "none"
 """Stands for no limit, where one is taken back."""
 

@@ -12,7 +12,7 @@ from headgate.jobs import _curl, _report_plan
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._job_options import FetchOptions, PlanOptions
-from headgate.jobs._option_entry import StrPath
+from headgate.jobs._option_entry import Inputs, StrPath
 from headgate.jobs._options import FETCH, PLAN, PlanKeywords
 from headgate.jobs._planned import Planned, Probe
 
@@ -36,13 +36,13 @@ class Plan(Planned):
     """What a job would do. `print(plan)` says it in words.
 
     Attributes:
-        input: The input, as it was given, without a user.
+        input: The input, as it was given, without a user; of several files, how many there are.
         output: The directory of the results, if one was named.
         rows: Rows of the input; `None`: not known.
         rows_exact: Whether that was counted; otherwise it is an estimate, made of the size of the file and of its first
             rows.
         rows_read: Rows that were looked at, from the first; at most 100,000.
-        bytes: The size of the file.
+        bytes: The size of the file, or of all files.
         compressed: Whether it is compressed, so that the number of rows is known only when all of it has been read.
         done: Rows that an earlier run of the same job has done.
         left: The others.
@@ -84,7 +84,7 @@ class Plan(Planned):
 
 @PLAN.shown_by
 def plan(
-    input: StrPath,  # noqa: A002 - the same name as on the command line
+    input: Inputs,  # noqa: A002 - the same name as on the command line
     output: StrPath | None = None,
     **options: Unpack[PlanKeywords],
 ) -> Plan:
@@ -109,7 +109,7 @@ def plan(
     """
     arguments = Arguments()
     asked = PlanOptions(
-        input=arguments.path("input", input),
+        input=arguments.inputs("input", input),
         output=arguments.path_or_none("output", output),
         **arguments.read(PLAN, options),
     )

@@ -29,12 +29,42 @@ class InvalidRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BodyFile:
+    """A file whose contents are sent, and how long it is now."""
+
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BodyPiece:
+    """A piece of a body, one of these."""
+
+    text: str | None = None
+    base64: str | None = None
+    file: BodyFile | None = None
+
+    @classmethod
+    def from_dict(cls, figures: dict[str, Any]) -> Self:
+        """Reads what the engine wrote."""
+        file = figures.get("file")
+        return cls(**figures) if file is None else cls(file=BodyFile(**file))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Body:
-    """The body of a request: `text` if it is UTF-8, `base64` if it is not."""
+    """The body of a request: `text` if it is UTF-8, `base64` if it is not, `pieces` if some of it is in files."""
 
     bytes: int
     text: str | None
     base64: str | None
+    pieces: tuple[BodyPiece, ...] = ()
+
+    @classmethod
+    def from_dict(cls, figures: dict[str, Any]) -> Self:
+        """Reads what the engine wrote."""
+        pieces = tuple(map(BodyPiece.from_dict, figures.get("pieces") or ()))
+        return cls(**figures | {"pieces": pieces})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +100,7 @@ class PlannedRequest:
         parts = {
             "headers": tuple((name, value) for name, value in figures["headers"]),
             "secret": tuple(figures["secret"]),
-            "body": None if body is None else Body(**body),
+            "body": None if body is None else Body.from_dict(body),
         }
         return cls(**figures | parts)
 

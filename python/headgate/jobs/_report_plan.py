@@ -1,5 +1,6 @@
 """What is said to people of a job that has not begun."""
 
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Final
 
@@ -7,7 +8,7 @@ from headgate import _format
 from headgate._facts import Fact, aligned
 from headgate._message import Mention, Message, Spell, as_keyword, spelled
 from headgate.jobs._curl import PROXY_VARIABLE
-from headgate.jobs._planned import Body, Ceiling, Planned, PlannedRequest
+from headgate.jobs._planned import Body, BodyPiece, Ceiling, Planned, PlannedRequest
 
 _MOST_BODY: Final = 2000
 """Characters of a body that are shown."""
@@ -214,9 +215,25 @@ def _site(request: PlannedRequest) -> str:
 
 
 def _body(body: Body) -> Iterator[str]:
+    if body.pieces:
+        yield from "".join(map(_piece, body.pieces)).split("\n")
+        return
     if body.text is None:
-        yield f"({_format.plural(body.bytes, 'byte')} that are no text)"
+        yield _no_text(body.bytes)
         return
     yield from (_format.printable(line) for line in body.text[:_MOST_BODY].split("\n"))
     if len(body.text) > _MOST_BODY:
         yield f"… ({_format.plural(body.bytes, 'byte')} in all)"
+
+
+def _piece(piece: BodyPiece) -> str:
+    if piece.file is not None:
+        return f"<contents of {_format.printable(piece.file.path)}, {_format.plural(piece.file.bytes, 'byte')}>"
+    if piece.text is None:
+        return f"<{_no_text(len(b64decode(piece.base64 or '')))[1:-1]}>"
+    shown = "\n".join(map(_format.printable, piece.text[:_MOST_BODY].replace("\r\n", "\n").split("\n")))
+    return shown if len(piece.text) <= _MOST_BODY else f"{shown}…"
+
+
+def _no_text(count: int) -> str:
+    return f"({_format.plural(count, 'byte')} that are no text)"

@@ -42,7 +42,7 @@ class JobStatus:
 
     Attributes:
         output: Its directory, as it was given.
-        input: Its input, as it was given.
+        input: Its input, as it was given; of several files, how many there are.
         format: `parquet` or `ndjson`.
         rows: Rows of the input, where that is known.
         done: Rows that have ended and are committed: `answered` and `failed`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 
-use super::result::ResultColumns;
+use super::kept::hydrated;
 
 pub(super) fn header_fields() -> Fields {
     Fields::from(vec![Field::new("name", DataType::Utf8, false), Field::new("value", DataType::Binary, false)])
@@ -73,7 +73,7 @@ pub(super) fn saved_fields() -> [FieldRef; 2] {
 
 /// The columns of a result of which nothing else is asked than to keep these of the input.
 pub fn schema(kept: &Fields) -> SchemaRef {
-    ResultColumns::of_kept(kept.clone()).schema()
+    Arc::new(Schema::new(own_fields().into_iter().chain(hydrated(kept).iter().cloned()).collect::<Fields>()))
 }
 
 /// Two columns of the same name would make files that no reader takes.

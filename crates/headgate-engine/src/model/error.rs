@@ -37,7 +37,7 @@ macro_rules! error_kinds {
 }
 
 error_kinds! {
-    InvalidRequest = "invalid_request": "the row does not describe a request that can be sent: nothing was sent",
+    InvalidRequest = "invalid_request": "the row does not describe a request that can be sent: nothing was sent, unless a file of its body changed meanwhile",
     Resolve = "resolve": "the host name has no address, or no name server answered in time",
     Connect = "connect": "no TCP connection could be made to any address of the host",
     Tls = "tls": "the TLS handshake failed: certificate, name, version or cipher",

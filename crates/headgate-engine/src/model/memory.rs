@@ -114,8 +114,17 @@ impl Reservation {
 
     /// Whether half of the limit would be left, were `bytes` more set aside.
     pub fn leaves_half(&self, bytes: u64) -> bool {
+        self.leaves(bytes, |limit| limit / 2)
+    }
+
+    /// The same of three quarters.
+    pub fn leaves_three_quarters(&self, bytes: u64) -> bool {
+        self.leaves(bytes, |limit| limit - limit / 4)
+    }
+
+    fn leaves(&self, bytes: u64, part: impl FnOnce(u64) -> u64) -> bool {
         let Some(run) = &self.run else { return true };
-        run.common.free.available_permits() as u64 >= bytes.saturating_add(run.common.limit / 2)
+        run.common.free.available_permits() as u64 >= bytes.saturating_add(part(run.common.limit))
     }
 
     /// Sets aside `bytes` more, waiting until there is room. Cancel safe: nothing is set aside until it returns.

@@ -8,6 +8,7 @@ use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::{Format, JobOptions, Output, RequestOptions, RunOptions, SaveFormat};
+use crate::source::first_that_holds;
 
 /// The largest body that fits a column of a batch, with room for others beside it.
 const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
@@ -16,7 +17,19 @@ pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
     check_run(&options.run)?;
     check_saving(options)?;
     check_request(&options.request)?;
+    check_places(options)?;
     check_selection(options)
+}
+
+/// Results are no input.
+fn check_places(options: &JobOptions) -> Result<(), JobError> {
+    let Output::Directory(path) = &options.sink.output else { return Ok(()) };
+    let Some(input) = first_that_holds(&options.source, path) else { return Ok(()) };
+    let shown = path.display();
+    Err(JobError::usage(message!(
+        OptionName::Output,
+        ": {shown} lies within the input {input}: its results would be taken for input when the job is resumed; choose another directory"
+    )))
 }
 
 /// Values are taken from bodies that are read, and decoded.

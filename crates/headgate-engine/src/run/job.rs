@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::checks::{check, check_ports, note_window};
+use super::checks::{check, check_ports, check_request, check_run, note_window};
 use super::handle::Run;
 use super::launch::{Launch, SINK_TICK};
 use super::live::{self, SetBefore};
@@ -68,7 +68,9 @@ impl Run {
     /// # Errors
     /// As [`Run::retry`].
     pub fn retry_with(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
-        check(&options.job)?;
+        // What is selected is known once the job is.
+        check_run(&options.job.run)?;
+        check_request(&options.job.request)?;
         let Retry { job, source, columns, options } = OpenRetry::open(options, storage.clone())?;
         begin(None, Plan::retrying(job, source, columns), options, storage)
     }

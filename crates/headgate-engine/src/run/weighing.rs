@@ -27,3 +27,39 @@ impl Weighing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::model::limits::CostLimit;
+    use crate::model::row::{BodyPiece, RowExtra};
+
+    #[test]
+    fn a_file_is_weighed_where_bytes_of_bodies_are_what_costs() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("file");
+        std::fs::write(&path, "12345").expect("a file");
+        let file = |path: &Path| BodyPiece::File(path.into());
+        let missing = directory.path().join("missing");
+        let row = |body: RowBody| {
+            let extra = RowExtra { body: Some(body), ..RowExtra::default() };
+            Row { extra: Some(Box::new(extra)), ..Row::new(0, "http://a/") }
+        };
+        let rows = [
+            Row::new(0, "http://a/"),
+            row(RowBody::Bytes("123".into())),
+            row(RowBody::Pieces([BodyPiece::Bytes("123".into()), file(&path), file(&missing)].into())),
+        ];
+        let weighed = |of: CostOf| {
+            let rate = "1/s".parse().expect("a rate");
+            let limits = Limits { cost: Some(CostLimit { rate, of }), ..Limits::default() };
+            let mut rows = rows.clone();
+            Weighing::new(&limits).weigh(&mut rows);
+            rows.map(|row| row.extra.and_then(|extra| extra.cost))
+        };
+        assert_eq!([None, None, Some(8)], weighed(CostOf::BodyBytes));
+        assert_eq!([None; 3], weighed(CostOf::Column("cost".into())));
+    }
+}

@@ -29,7 +29,7 @@ pub(super) struct OptionalColumns {
 
 impl OptionalColumns {
     /// The first of which one has what the other has not: its name, and whether it is this one.
-    pub(super) fn difference<'a>(&self, other: &Self, options: &'a SourceOptions) -> Option<(&'a str, bool)> {
+    pub(super) fn difference(self, other: Self, options: &SourceOptions) -> Option<(&str, bool)> {
         let pairs = [
             (&options.method_column, self.method, other.method),
             (&options.headers_column, self.headers, other.headers),

@@ -12,7 +12,7 @@ use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
 use super::header_json;
 use super::input::{Input, Reader};
-use super::keep::KeptText;
+use super::keep::{self, KeptText};
 use super::partition::Partition;
 use super::records::{Fields, Record, Records};
 use crate::model::error::JobError;
@@ -53,19 +53,20 @@ impl Delimited {
     pub(super) fn new(
         (input, reader): (Input, Reader),
         options: &SourceOptions,
-        keep: &[String],
         delimiter: u8,
         partition: Partition,
     ) -> Result<Self, JobError> {
         let mut records = Records::new(reader, delimiter, MAX_RECORD_BYTES);
         let mut hash = 0;
         let first = records.next_record(Some(&mut hash)).or_else(|error| input.ended_by(&error, 0).map(|()| None))?;
+        let mut keep = Vec::new();
         let header = match first {
             None => None,
             Some((_, Record::Fields(fields))) => {
                 let own: Vec<_> = fields.iter().map(String::from_utf8_lossy).collect();
                 let names: Vec<String> = partition.columns(own.iter().map(|name| &**name)).map(String::from).collect();
-                let columns = Columns::find(options, keep, names.iter().map(String::as_str))?;
+                keep = keep::names(options, &names.iter().map(String::as_str).collect::<Vec<_>>());
+                let columns = Columns::find(options, &keep, names.iter().map(String::as_str))?;
                 Some(Header { columns, names, fields: fields.len(), partition, hash })
             }
             Some((line, Record::Broken(trouble))) => {
@@ -75,7 +76,7 @@ impl Delimited {
                 )));
             }
         };
-        let kept = KeptText::new(&options.input, keep)?;
+        let kept = KeptText::new(&options.input, &keep)?;
         Ok(Self { input, records, header, kept })
     }
 }

@@ -21,15 +21,12 @@ use crate::model::options::SourceOptions;
 pub(super) fn open(
     opened: Arc<Opened>,
     options: &SourceOptions,
-    keep: &[String],
     partition: Partition,
 ) -> Result<Box<dyn Rows>, JobError> {
     Ok(match opened.form {
-        Form::Parquet => Box::new(Parquet::open(opened, options, keep, partition)?),
-        Form::Delimited(delimiter, _) => {
-            Box::new(Delimited::new(Input::open(opened)?, options, keep, delimiter, partition)?)
-        }
-        Form::Ndjson(_) => Box::new(Ndjson::new(Input::open(opened)?, options, keep, &partition)?),
+        Form::Parquet => Box::new(Parquet::open(opened, options, partition)?),
+        Form::Delimited(delimiter, _) => Box::new(Delimited::new(Input::open(opened)?, options, delimiter, partition)?),
+        Form::Ndjson(_) => Box::new(Ndjson::new(Input::open(opened)?, options, &partition)?),
         Form::Text(_) | Form::Stdin | Form::Pattern => Box::new(Text::new(Input::open(opened)?)),
     })
 }

@@ -5,19 +5,48 @@ use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_schema::{DataType, Field, Fields};
 
 use crate::columns::kept::{KeptCodec, with_leaves};
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch};
 
-/// The names to keep, each once.
-pub(super) fn names(options: &SourceOptions) -> Vec<String> {
+/// Stands for all columns of the input.
+const ALL: &str = "*";
+/// The result has the URLs under this name.
+const URL: &str = "url";
+
+/// The names to keep of an input that has these columns, each once.
+pub(super) fn names(options: &SourceOptions, columns: &[&str]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
+    let mut add = |name: &str| {
+        if names.iter().all(|other| other != name) {
+            names.push(name.to_owned());
+        }
+    };
     for name in &options.keep {
-        if !names.contains(name) {
-            names.push(name.clone());
+        if name == ALL {
+            columns.iter().filter(|column| **column != URL || options.url_column != URL).for_each(|column| add(column));
+        } else {
+            add(name);
         }
     }
     names
+}
+
+/// The names to keep of an input of which nobody knows the columns before it was read.
+///
+/// # Errors
+/// `Input`: all of them.
+pub(super) fn listed(options: &SourceOptions) -> Result<Vec<String>, JobError> {
+    if options.keep.iter().any(|name| name == ALL) {
+        let name = &options.input;
+        return Err(JobError::input(message!(
+            "{name}: each line has its own columns, so that nobody knows all of them before the last: list those to keep, without *, in ",
+            OptionName::Keep
+        )));
+    }
+    Ok(names(options, &[]))
 }
 
 /// The codec of kept columns, or none where there are no columns.

@@ -1,8 +1,8 @@
 //! Which files an input is: those that are named, those of a directory, and those that a pattern matches.
 //!
 //! Their order does not depend on the file system: as they were named, and within a directory or a pattern by their paths,
-//! compared byte by byte, directory after directory. What begins with `_` or `.` is none of the data, as Spark, Hive and DuckDB
-//! have it (`_SUCCESS`, `.part-0.parquet.crc`, our own `_headgate`), unless the pattern says so.
+//! compared byte by byte, directory after directory. What begins with `_` or `.` is none of the data, as other readers of
+//! such directories have it (`_SUCCESS`, `.part-0.parquet.crc`, our own `_headgate`), unless the pattern says so.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -25,7 +25,7 @@ const MAX_FILES: usize = 1_000_000;
 const AFTER_SCHEME: &str = "://";
 
 /// `*` stays within a directory; `**` is what goes through all of them.
-const MATCHING: MatchOptions =
+pub(super) const MATCHING: MatchOptions =
     MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
 
 /// The files of an input, in order.
@@ -71,11 +71,11 @@ pub(crate) fn absolute(input: &str) -> Option<PathBuf> {
     Some(Path::new(&Pattern::escape(here.to_str()?)).join(path))
 }
 
-fn is_path(input: &str) -> bool {
+pub(super) fn is_path(input: &str) -> bool {
     input != "-" && !input.contains(AFTER_SCHEME)
 }
 
-fn is_pattern(text: &str) -> bool {
+pub(super) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
@@ -219,7 +219,7 @@ impl Patterns {
     }
 }
 
-fn is_hidden(name: &str) -> bool {
+pub(super) fn is_hidden(name: &str) -> bool {
     name.starts_with(['_', '.'])
 }
 

@@ -41,6 +41,7 @@ mod surveyed;
 pub mod template;
 mod text;
 mod whole_lines;
+mod within;
 
 use std::fmt;
 use std::sync::Arc;
@@ -51,6 +52,7 @@ use self::content::{Content, Tracked, Unread};
 use self::fingerprint::Fingerprint;
 pub(crate) use self::form::scheme_of;
 pub(crate) use self::listed::absolute;
+pub(crate) use self::within::first_that_holds;
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::row::RowBatch;

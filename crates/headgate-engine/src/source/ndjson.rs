@@ -19,7 +19,7 @@ use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
 use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
-use super::keep::KeptText;
+use super::keep::{self, KeptText};
 use super::lines::{Line, Lines};
 use super::partition::Partition;
 use crate::model::error::JobError;
@@ -61,10 +61,10 @@ impl Used {
             cost: options.cost_column.as_ref().map(&mut index),
             kept: keep.iter().map(index).collect(),
         };
-        let said = names
-            .iter()
-            .enumerate()
-            .filter_map(|(index, name)| Some((index, partition.get(name)?.and_then(|value| to_raw_value(value).ok()))));
+        let said = names.iter().enumerate().filter_map(|(index, name)| {
+            let value = partition.value(partition.find(name)?);
+            Some((index, value.and_then(|value| to_raw_value(value).ok())))
+        });
         Self { said: said.collect(), names, columns }
     }
 }
@@ -73,11 +73,11 @@ impl Ndjson {
     pub(super) fn new(
         (input, reader): (Input, Reader),
         options: &SourceOptions,
-        keep: &[String],
         partition: &Partition,
     ) -> Result<Self, JobError> {
-        let kept = KeptText::new(&options.input, keep)?;
-        let used = Used::new(options, keep, partition);
+        let keep = keep::listed(options)?;
+        let kept = KeptText::new(&options.input, &keep)?;
+        let used = Used::new(options, &keep, partition);
         Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used, kept })
     }
 }

@@ -7,7 +7,6 @@ use super::delimited::Delimited;
 use super::fingerprint::Fingerprint;
 use super::form::Form;
 use super::input::Input;
-use super::keep;
 use super::listed::is_several;
 use super::ndjson::Ndjson;
 use super::opened::Opened;
@@ -59,7 +58,7 @@ pub fn fingerprint(options: &SourceOptions) -> Result<Option<Fingerprint>, JobEr
 /// What is asked of columns, where there are none.
 fn refuse_columns(options: &SourceOptions, there_are: bool) -> Result<(), JobError> {
     let name = options.name();
-    if !keep::names(options).is_empty() && !there_are {
+    if !options.keep.is_empty() && !there_are {
         return Err(JobError::input(message!(
             "{name}: there are no columns to keep in a list of URLs: ",
             OptionName::Keep,
@@ -86,7 +85,6 @@ fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Result<Box<dy
 
 /// The source of an input that is open, from its beginning. `None`: it is no file.
 fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
-    let keep = keep::names(options);
     let Some(opened) = opened else {
         return Ok(if Form::of(&options.input)? == Form::Stdin {
             Batches::boxed(Text::live("standard input", std::io::stdin()), options, None)?
@@ -99,10 +97,10 @@ fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn
     Ok(match opened.form {
         Form::Delimited(delimiter, _) => {
             let input = Input::open(opened)?;
-            Batches::boxed(Delimited::new(input, options, &keep, delimiter, none)?, options, again)?
+            Batches::boxed(Delimited::new(input, options, delimiter, none)?, options, again)?
         }
-        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &keep, &none)?, options, again)?,
-        Form::Parquet => Batches::boxed(Parquet::open(opened, options, &keep, none)?, options, again)?,
+        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &none)?, options, again)?,
+        Form::Parquet => Batches::boxed(Parquet::open(opened, options, none)?, options, again)?,
         Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), options, again)?,
     })
 }

@@ -67,12 +67,7 @@ pub(super) struct Parquet {
 }
 
 impl Parquet {
-    pub(super) fn open(
-        opened: Arc<Opened>,
-        options: &SourceOptions,
-        keep: &[String],
-        partition: Partition,
-    ) -> Result<Self, JobError> {
+    pub(super) fn open(opened: Arc<Opened>, options: &SourceOptions, partition: Partition) -> Result<Self, JobError> {
         let name = options.input.as_str();
         let error = |trouble: String| JobError::input(format!("{name}: {trouble}"));
         let file = opened.file();
@@ -101,7 +96,8 @@ impl Parquet {
         let metadata = ArrowReaderMetadata::try_new(as_stored.metadata().clone(), with_views).map_err(damaged)?;
 
         let own = stored.fields().iter().map(|field| field.name().as_str());
-        let columns = Columns::find(options, keep, partition.columns(own))?;
+        let names: Vec<&str> = partition.columns(own).collect();
+        let columns = Columns::find(options, &keep::names(options, &names), names.into_iter())?;
         let used = Used::new(columns, &metadata);
         let fields: Vec<_> = fields.iter().cloned().chain(partition.fields(&DataType::Utf8)).collect();
         let schema = with_partition(metadata.schema(), &partition);

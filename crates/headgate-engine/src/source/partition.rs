@@ -1,4 +1,4 @@
-//! Columns that the directories of a file name, as Hive, Spark and DuckDB do: `day=2026-01-02/country=CH/0.parquet`.
+//! Columns that the directories of a file name, as Hive and Spark write them: `day=2026-01-02/country=CH/0.parquet`.
 //!
 //! They are those below the directory that was named, and those right above it, so that it makes no difference whether one
 //! of them was named or the directory that holds them all. Names and values are decoded (`%2F`). Where a file has a column of
@@ -66,13 +66,13 @@ impl Partition {
 
     /// The columns of a file that has some of its own: those that count no more have no name, and these stand behind all.
     pub(super) fn columns<'a>(&'a self, own: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-        own.map(|name| if self.get(name).is_some() { "" } else { name })
+        own.map(|name| if self.find(name).is_some() { "" } else { name })
             .chain(self.0.iter().map(|(name, _)| name.as_str()))
     }
 
-    /// The value of a name, of which null is one.
-    pub(super) fn get(&self, name: &str) -> Option<Option<&str>> {
-        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_deref())
+    /// Where the column of that name stands among these.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|(other, _)| other == name)
     }
 
     /// The value of the column that stands there among these. `None`: it is null, or there is none.
@@ -106,9 +106,12 @@ fn decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// A directory, a file below it, and what they say.
+    type Case = (&'static str, &'static str, &'static [(&'static str, Option<&'static str>)]);
+
     #[test]
     fn directories_below_and_right_above_the_one_that_was_named_are_columns() {
-        let cases: [(&str, &str, &[(&str, Option<&str>)]); 7] = [
+        let cases: [Case; 7] = [
             ("/data", "0.csv", &[]),
             ("/data", "a=1/b=2/0.csv", &[("a", Some("1")), ("b", Some("2"))]),
             ("/data/a=1", "b=2/0.csv", &[("a", Some("1")), ("b", Some("2"))]),

@@ -72,16 +72,13 @@ impl Several {
 
     /// The file that is to be read, opened if it is not.
     fn open(&mut self, passing: Option<&mut Passing>) -> Result<&mut Box<dyn Rows>, JobError> {
-        let rows = match self.current.take() {
-            Some(rows) => rows,
-            None => {
-                let (rows, counts) = self.files.open(self.at())?;
-                if let Some(passing) = passing {
-                    passing.begin_file(counts);
-                }
-                rows
-            }
-        };
+        if let Some(rows) = self.current.take() {
+            return Ok(self.current.insert(rows));
+        }
+        let (rows, counts) = self.files.open(self.at())?;
+        if let Some(passing) = passing {
+            passing.begin_file(counts);
+        }
         Ok(self.current.insert(rows))
     }
 

@@ -15,7 +15,6 @@ use super::columns::OptionalColumns;
 use super::file_rows;
 use super::fingerprint::{Ends, Fingerprint, Hash, SeveralFiles};
 use super::form::Form;
-use super::keep;
 use super::listed::Listed;
 use super::opened::Opened;
 use crate::columns::kept::with_leaves;
@@ -25,8 +24,6 @@ use crate::model::source_size::SourceSize;
 
 pub(super) struct Surveyed {
     options: SourceOptions,
-    /// Names of the columns to keep.
-    keep: Vec<String>,
     listed: Listed,
     known: Vec<Known>,
     first: First,
@@ -56,20 +53,19 @@ impl Surveyed {
     /// `Input`: a file that can't be read, that lacks a column, or that is there twice. `Usage`: an option does not go with them.
     pub(super) fn new(options: &SourceOptions) -> Result<Self, JobError> {
         let listed = Listed::of(options)?;
-        let keep = keep::names(options);
-        let mut survey = Survey { options, keep, listed: &listed, known: Vec::new(), seen: HashMap::new() };
+        let mut survey = Survey { options: options.clone(), listed: &listed, known: Vec::new(), seen: HashMap::new() };
         let mut first = survey.first()?;
         let mut hash = XxHash3_128::new();
         let (mut bytes, mut rows, mut compressed) = (0, Some(0), false);
         for at in 0..listed.len() {
             let found = survey.look_at(at, &mut first)?;
             compressed |= found.is_compressed();
-            let known = serde_json::to_vec(&(listed.below(at), listed.partition(at).used(options), &found));
+            let known = serde_json::to_vec(&(listed.below(at), listed.partition(at).used(&survey.options), &found));
             hash.write(&known.map_err(|error| JobError::internal(format!("{}: {error}", listed.path(at))))?);
             bytes += found.bytes().unwrap_or_default();
             rows = rows.zip(survey.known[at].rows).map(|(before, rows)| before + rows);
         }
-        let Survey { keep, known, .. } = survey;
+        let Survey { options, known, .. } = survey;
         let fingerprint = SeveralFiles {
             form: format!("several files of {}", first.form.name()),
             compressed,
@@ -77,7 +73,7 @@ impl Surveyed {
             bytes,
             hash: Hash(hash.finish_128()),
         };
-        Ok(Self { options: options.clone(), keep, listed, known, first, fingerprint, rows })
+        Ok(Self { options, listed, known, first, fingerprint, rows })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -124,7 +120,7 @@ impl Surveyed {
         let Known { form, ends, ends_in_half_line, .. } = &self.known[at];
         let used = format!("{:?}", partition.used(&self.options));
         let opened = Opened::reopen(&path, *form, ends.clone(), ends_in_half_line.clone())?;
-        let mut rows = file_rows::open(Arc::new(opened), &of_one(&self.options, path), &self.keep, partition)?;
+        let mut rows = file_rows::open(Arc::new(opened), &of_one(&self.options, path), partition)?;
         if rows.kept_fields() != self.first.kept {
             rows.keep_as(&self.first.kept)?;
         }
@@ -139,8 +135,7 @@ fn of_one(options: &SourceOptions, path: String) -> SourceOptions {
 }
 
 struct Survey<'a> {
-    options: &'a SourceOptions,
-    keep: Vec<String>,
+    options: SourceOptions,
     listed: &'a Listed,
     known: Vec<Known>,
     /// Device and number of each file, which has several names where it is linked.
@@ -171,14 +166,14 @@ impl Survey<'_> {
             )));
         };
         self.refuse_second(at, &opened)?;
-        let rows = file_rows::open(opened, &of_one(self.options, path.clone()), &self.keep, self.listed.partition(at))?;
+        let rows = file_rows::open(opened, &of_one(&self.options, path.clone()), self.listed.partition(at))?;
         let unknown = || JobError::internal(format!("{path}: it can't be known again"));
         let fingerprint = rows.fingerprint().ok_or_else(unknown)?;
         if at == 0 {
             first.header = rows.header();
             first.kept = rows.kept_fields();
             // What `*` stands for is what the first file has.
-            self.keep = first.kept.iter().map(|field| field.name().clone()).collect();
+            self.options.keep = first.kept.iter().map(|field| field.name().clone()).collect();
         }
         compare_kept(&path, &rows.kept_fields(), &self.listed.path(0), &first.kept)?;
         self.compare_optional(&path, rows.optional_columns(), first)?;
@@ -208,7 +203,7 @@ impl Survey<'_> {
             first.optional = Some((path.to_owned(), found));
             return Ok(());
         };
-        let Some((name, is_here)) = found.difference(there, self.options) else { return Ok(()) };
+        let Some((name, is_here)) = found.difference(*there, &self.options) else { return Ok(()) };
         let (has, lacks) = if is_here { (path, other.as_str()) } else { (other.as_str(), path) };
         Err(JobError::input(format!(
             "{lacks}: there is no column {name:?}, which {has} has: all files must have the columns that are used"

@@ -437,6 +437,11 @@ mod tests {
                 "bound by HTTP/2 streams: requests wait for a connection with room 40 % of the time; \
                  raise http2_streams if servers allow more, or lower concurrency",
             ),
+            (
+                Wait::Files,
+                BoundKind::Files,
+                "bound by files to be sent: requests wait 40 % of the time for them to be read",
+            ),
         ] {
             let bound_by = bound_by(&stretch(10, Some((wait, 4)), 1.0));
             assert_eq!((kind, text.to_owned()), (bound_by.kind, bound_by.text.to_string()));

@@ -16,5 +16,6 @@ mod power;
 mod resume;
 mod retry;
 mod saved;
+mod several;
 mod steps;
 mod storage;

@@ -20,6 +20,9 @@ use serde_json::{Map, Value, json};
 use crate::harness::{PATIENCE, Rig, server, url};
 use crate::scripted::{Scripted, read_head, response};
 
+/// To options.
+type Change = fn(&mut AnswerOptions);
+
 fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(ToString::to_string).collect()
 }
@@ -58,7 +61,7 @@ fn ended(summary: &Summary) -> (bool, u64, u64) {
 }
 
 fn refusal(rig: &Rig) -> String {
-    Run::job(&rig.options).err().expect("a mistake").message.to_string()
+    Run::job(&rig.options).expect_err("a mistake").message.to_string()
 }
 
 /// Answers each connection's requests with what `answer` makes of the path and the number of requests before.
@@ -209,7 +212,7 @@ fn columns_that_are_left_out_are_not_there_and_rows_end_as_before() {
 fn what_is_needed_stays_and_names_are_given_once() {
     let server = server();
     let rig = Rig::file("rows.csv", format!("url,id,a\n{},7,8\n", url(server.address(), "/")));
-    let cases: [(&str, fn(&mut AnswerOptions), &[&str]); 6] = [
+    let cases: [(&str, Change, &[&str]); 6] = [
         ("omit: \"row\": without it, a job can't be resumed or retried", |answer| answer.omit = texts(&["row"]), &[]),
         (
             "omit: \"id\": the results have no such column of their own; those are url, method, error_message, ",
@@ -285,7 +288,7 @@ fn a_job_belongs_to_its_selections_and_a_retry_makes_them_again() {
 
         let mut other = rig.options.clone();
         other.answer.select.pop();
-        let message = Run::job(&other).err().expect("another job").message.to_string();
+        let message = Run::job(&other).expect_err("another job").message.to_string();
         assert!(message.contains("select"), "{message}");
 
         let options = RetryOptions { output: rig.path("out"), job: rig.options.clone(), ..RetryOptions::default() };

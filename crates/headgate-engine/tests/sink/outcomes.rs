@@ -48,8 +48,8 @@ pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
             saved: None,
             body: Some(Body { bytes: body.to_vec(), ..Body::default() }),
         }),
-        failure: None,
         selected: None,
+        failure: None,
     }
 }
 

@@ -5,7 +5,7 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use headgate_engine::columns::kept::KeptCodec;
 use headgate_engine::model::options::SourceOptions;
 
-use crate::{Files, defects, drain, open};
+use crate::{Files, defects, drain, open, open_error};
 
 fn keep(names: &[&str], options: SourceOptions) -> SourceOptions {
     SourceOptions { keep: names.iter().map(ToString::to_string).collect(), ..options }
@@ -59,6 +59,29 @@ fn the_url_column_may_be_kept_under_its_own_name() {
         let options = SourceOptions { url_column: "link".into(), ..keep(&["link"], files.write(name, text)) };
         assert_eq!(text_columns(&[("link", &[Some("http://a/")])]), kept(&options), "{name}");
     }
+}
+
+#[test]
+fn all_columns_are_kept_in_their_order_but_for_the_urls_that_the_result_has() {
+    let files = Files::new();
+    let options = files.write("urls.csv", "id,url,tag\n1,http://a/,x\n");
+    let id = ("id", &[Some("1")][..]);
+    let (url, tag) = (("url", &[Some("http://a/")][..]), ("tag", &[Some("x")][..]));
+    assert_eq!(text_columns(&[id, tag]), kept(&keep(&["*"], options.clone())));
+    assert_eq!(text_columns(&[tag, id]), kept(&keep(&["tag", "*"], options.clone())));
+    assert_eq!(text_columns(&[id, tag, url]), kept(&keep(&["*", "url"], options.clone())));
+    let elsewhere = SourceOptions { url_column: "tag".into(), ..options };
+    assert_eq!(text_columns(&[id, url, tag]), kept(&keep(&["*"], elsewhere)));
+}
+
+#[test]
+fn of_lines_that_have_columns_of_their_own_those_to_keep_are_listed() {
+    let files = Files::new();
+    let options = keep(&["*"], files.write("urls.ndjson", "{\"url\":\"http://a/\"}\n"));
+    assert_eq!(
+        "urls.ndjson: each line has its own columns, so that nobody knows all of them before the last: list those to keep, without *, in keep",
+        files.message(&open_error(&options))
+    );
 }
 
 #[test]

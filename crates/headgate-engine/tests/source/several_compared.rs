@@ -116,7 +116,7 @@ fn of_parquet_files_the_rows_are_named_that_are_known_together() {
         let urls = [format!("http://{file}/0"), format!("http://{file}/{row}")];
         parquet(&files, &format!("d/{file}.parquet"), &[("url", column(urls.iter().map(String::as_str)))]);
     };
-    ["a", "b", "c"].map(|file| write(file, "1"));
+    ["a", "b", "c"].iter().for_each(|file| write(file, "1"));
     let whole = inputs(&files, &["d"]);
     let then = read(&whole, None);
     for (file, row) in [("a", 0), ("b", 2), ("c", 4)] {

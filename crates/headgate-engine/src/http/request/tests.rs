@@ -1,5 +1,7 @@
+use std::path::Path;
+
 use super::*;
-use crate::model::row::RowExtra;
+use crate::model::row::{BodyPiece, RowBody, RowExtra};
 
 fn prepare(options: &RequestOptions, row: &Row) -> Result<Prepared, Failure> {
     Preparer::new(Defaults::new(options).expect("good options"), SiteMaker::for_tests()).prepare(row)
@@ -218,4 +220,37 @@ fn a_range_is_asked_for_as_it_is_and_not_of_a_compressed_form() {
     let lines = lines(&prepare(&options, &Row::new(0, "http://a/")).expect("valid"));
     assert!(lines.contains(&"range: bytes=0-499,-5".to_owned()), "{lines:?}");
     assert!(lines.contains(&"accept-encoding: identity".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn the_head_of_a_request_with_files_ends_when_their_length_is_known() {
+    let pieces: Arc<[BodyPiece]> = [BodyPiece::Bytes("a".into()), BodyPiece::File(Path::new("b").into())].into();
+    let body = Some(RowBody::Pieces(pieces.clone()));
+    let row = row_with(RowExtra { body, body_type: Some("image/png".into()), ..RowExtra::default() });
+    let defaults = Defaults::new(&RequestOptions::default()).expect("good options");
+    let mut wire = Vec::new();
+    let (_, rest) = Preparer::new(defaults, SiteMaker::for_tests()).write(&row, &mut wire).expect("valid");
+    assert_eq!(Rest::Files(pieces), rest);
+    end_head(1001, &mut wire);
+    let head = String::from_utf8(wire).expect("ASCII");
+    assert!(head.starts_with("POST /a?b HTTP/1.1\r\n"), "{head}");
+    assert!(head.ends_with("\r\ncontent-type: image/png\r\ncontent-length: 1001\r\n\r\n"), "{head}");
+}
+
+#[test]
+fn what_says_what_a_body_is_can_be_sent_or_is_told_and_files_are_not_compressed() {
+    let row = |piece, body_type: &str| {
+        let body = Some(RowBody::Pieces([piece].into()));
+        row_with(RowExtra { body, body_type: Some(body_type.into()), ..RowExtra::default() })
+    };
+    let refused = |options: &RequestOptions, row: &Row| prepare(options, row).expect_err("refused").reason.to_string();
+    let broken = row(BodyPiece::Bytes("a".into()), "text/plain\r\nx: y");
+    let message = "the body's media type can't be sent in a header (`text/plain\\r\\nx: y`)";
+    assert_eq!(message, refused(&RequestOptions::default(), &broken));
+    let compressing = RequestOptions { compress_body: Some(BodyCoding::Gzip), ..RequestOptions::default() };
+    let file = row(BodyPiece::File(Path::new("b").into()), "text/plain");
+    assert_eq!("a body with files can't be compressed", refused(&compressing, &file));
+    let text = prepare(&compressing, &row(BodyPiece::Bytes("a".into()), "text/plain")).expect("valid");
+    let said = lines(&text);
+    assert!(said.contains(&"content-encoding: gzip".into()) && said.contains(&"content-type: text/plain".into()));
 }

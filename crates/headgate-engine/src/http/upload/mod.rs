@@ -2,12 +2,17 @@
 //!
 //! A read may take long, where the disk is slow or far away, and so it is never done by a worker's event loop but by one of
 //! its few blocking threads (`engine/worker.rs`). Those of `decode/` would not do: there are as many as there are cores, as
-//! they compute, and a disk that stands still would keep bodies from being decoded. No stretch is read before memory was
-//! set aside for it, which is given back when the stretch was written to the connection, wherever it lies until then.
+//! they compute, and a disk that stands still would keep bodies from being decoded.
+//!
+//! No stretch is read before the one before it was written to the connection. For a long one, memory is set aside, as long as
+//! uploads and responses together have no more than a quarter of the budget; otherwise it is a short one, for which nobody is
+//! asked. So an upload never waits for memory: a server may answer while it reads, and what waits for the answer's memory must
+//! not be what the server waits for.
 
 mod contents;
 
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::Future as _;
 use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +20,8 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use self::contents::{Contents, Position};
 pub use self::contents::{joined, length_now, lengths};
@@ -25,9 +31,12 @@ use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::row::BodyPiece;
 
 /// What is read at a time.
-const STRETCH_BYTES: u64 = 64 * 1024;
+const LONG_BYTES: u64 = 64 * 1024;
+/// The same where there is no memory to be had.
+const SHORT_BYTES: u64 = 4 * 1024;
 
 /// A body whose files have been looked at, and what of it is still to be sent.
+#[derive(Debug)]
 pub struct Upload {
     contents: Contents,
     length: u64,
@@ -35,29 +44,39 @@ pub struct Upload {
     left: u64,
     at: Position,
     memory: MemoryBudget,
-    reading: Option<Reading>,
-    waited: Waited,
+    state: State,
+    /// Time that was not the server's.
+    waited: Duration,
 }
 
-type Reading = Pin<Box<dyn Future<Output = (Waited, Result<Stretch, Failure>)>>>;
+#[derive(Debug)]
+enum State {
+    /// All that was read was written.
+    Ready,
+    Reading {
+        read: JoinHandle<Result<Stretch, Failure>>,
+        begun: Instant,
+    },
+    Writing(Written),
+}
 
-/// What was read, and how far that is.
+/// What was read.
+#[derive(Debug)]
 struct Stretch {
     bytes: Bytes,
-    at: Position,
+    /// How far it goes.
+    end: Position,
+    written: Written,
 }
 
-/// Time that was not the server's.
-#[derive(Debug, Clone, Copy, Default)]
-struct Waited {
-    for_memory: Duration,
-    for_files: Duration,
-}
+/// Ends without a word when a stretch was written.
+type Written = oneshot::Receiver<Infallible>;
 
 /// Bytes in memory, with what was set aside for them.
 struct Held {
     bytes: Vec<u8>,
     _reservation: Reservation,
+    _unwritten: oneshot::Sender<Infallible>,
 }
 
 impl AsRef<[u8]> for Held {
@@ -74,8 +93,8 @@ impl Upload {
     pub async fn begin(pieces: Arc<[BodyPiece]>, memory: MemoryBudget) -> Result<Box<Self>, Failure> {
         let contents = done(spawn_blocking(|| Contents::look_at(pieces)).await)?;
         let length = contents.length();
-        let (at, waited) = (Position::default(), Waited::default());
-        Ok(Box::new(Self { contents, length, left: length, at, memory, reading: None, waited }))
+        let (at, state, waited) = (Position::default(), State::Ready, Duration::ZERO);
+        Ok(Box::new(Self { contents, length, left: length, at, memory, state, waited }))
     }
 
     /// Of the whole body.
@@ -95,56 +114,55 @@ impl Upload {
 
     /// Whether we keep the server waiting.
     pub fn is_reading(&self) -> bool {
-        self.reading.is_some()
+        matches!(self.state, State::Reading { .. })
     }
 
-    /// The next stretch of it, which is never empty. Must not be asked when all was read.
+    /// The next stretch of it, which is never empty, when the one before it was written. Must not be asked when all was read.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
-        let reading = self.reading.get_or_insert_with(|| {
-            Box::pin(read(self.contents.clone(), self.at, self.left.min(STRETCH_BYTES), self.memory.reservation()))
-        });
-        let (waited, read) = ready!(reading.as_mut().poll(cx));
-        self.reading = None;
-        self.waited.for_memory += waited.for_memory;
-        self.waited.for_files += waited.for_files;
-        Poll::Ready(read.map(|Stretch { bytes, at }| {
-            self.at = at;
-            self.left -= bytes.len() as u64;
-            bytes
-        }))
-    }
-
-    /// Moves the deadline on by the time in which nothing was sent because we had nothing to send.
-    pub fn excuse(&mut self, deadline: &mut Deadline) {
-        let Waited { for_memory, for_files } = std::mem::take(&mut self.waited);
-        for (wait, time) in [(OwnWait::Memory, for_memory), (OwnWait::Files, for_files)] {
-            if !time.is_zero() {
-                deadline.excuse(wait, time);
+        loop {
+            match &mut self.state {
+                State::Ready => self.state = State::Reading { read: self.read(), begun: Instant::now() },
+                State::Reading { read, begun } => {
+                    let read = done(ready!(Pin::new(read).poll(cx)));
+                    self.waited += begun.elapsed();
+                    self.state = State::Ready;
+                    let Stretch { bytes, end, written } = read?;
+                    self.state = State::Writing(written);
+                    self.at = end;
+                    self.left -= bytes.len() as u64;
+                    return Poll::Ready(Ok(bytes));
+                }
+                State::Writing(written) => {
+                    let _ = ready!(Pin::new(written).poll(cx));
+                    self.state = State::Ready;
+                }
             }
         }
     }
-}
 
-/// Reads so many bytes.
-async fn read(
-    contents: Contents,
-    at: Position,
-    bytes: u64,
-    mut reservation: Reservation,
-) -> (Waited, Result<Stretch, Failure>) {
-    let begun = Instant::now();
-    reservation.grow(bytes).await;
-    reservation.settle();
-    let for_memory = begun.elapsed();
-    let begun = Instant::now();
-    let read = spawn_blocking(move || {
-        let mut room = vec![0; bytes as usize];
-        let (length, at) = contents.read(at, &mut room)?;
-        room.truncate(length);
-        Ok(Stretch { bytes: Bytes::from_owner(Held { bytes: room, _reservation: reservation }), at })
-    });
-    let read = done(read.await);
-    (Waited { for_memory, for_files: begun.elapsed() }, read)
+    /// Has a stretch read.
+    fn read(&self) -> JoinHandle<Result<Stretch, Failure>> {
+        let mut reservation = self.memory.reservation();
+        let long = self.left.min(LONG_BYTES);
+        let has_memory = reservation.leaves_three_quarters(long) && reservation.try_grow_within(long);
+        let length = if has_memory { long } else { long.min(SHORT_BYTES) };
+        let (contents, at) = (self.contents.clone(), self.at);
+        spawn_blocking(move || {
+            let (unwritten, written) = oneshot::channel();
+            let mut bytes = vec![0; length as usize];
+            let (length, end) = contents.read(at, &mut bytes)?;
+            bytes.truncate(length);
+            let held = Held { bytes, _reservation: reservation, _unwritten: unwritten };
+            Ok(Stretch { bytes: Bytes::from_owner(held), end, written })
+        })
+    }
+
+    /// Moves the deadline on by the time in which nothing was sent because nothing was read.
+    pub fn excuse(&mut self, deadline: &mut Deadline) {
+        if !self.waited.is_zero() {
+            deadline.excuse(OwnWait::Files, std::mem::take(&mut self.waited));
+        }
+    }
 }
 
 /// What a blocking thread came to.
@@ -154,12 +172,5 @@ fn done<T>(joined: Result<Result<T, Failure>, JoinError>) -> Result<T, Failure> 
         // As if the lane itself had panicked: that ends the run.
         Err(Ok(panic)) => resume_unwind(panic),
         Err(Err(_)) => Err(Failure::new(ErrorKind::Cancelled, "the engine ends")),
-    }
-}
-
-impl std::fmt::Debug for Upload {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { length, left, .. } = self;
-        formatter.debug_struct("Upload").field("length", length).field("left", left).finish_non_exhaustive()
     }
 }

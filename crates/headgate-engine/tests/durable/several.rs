@@ -1,0 +1,168 @@
+//! Jobs that read several files: they go on where they stopped, also when something has become of the files.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use headgate_engine::job::retry::RetryOptions;
+use headgate_engine::job::status::status;
+use headgate_engine::model::options::{JobOptions, RunOptions, SourceOptions};
+use headgate_engine::run::Run;
+use headgate_testserver::Config;
+
+use crate::check::{check_figures, rows};
+use crate::harness::{PATIENCE, eventually};
+use crate::held::Held;
+use crate::resume::{Rig, figures};
+use crate::storage::Recorder;
+
+const ROWS: u64 = 40;
+const FILES: u64 = 8;
+const WINDOW: u64 = 20;
+
+/// A job whose rows are cut into files of a directory, each below one that is the body of its rows; row 12 is this one.
+fn rig(row_12: Option<String>) -> Rig {
+    let mut rig = Rig::new(Config::default(), ROWS, |row| row_12.clone().filter(|_| row == 12));
+    let input = PathBuf::from(&rig.options.source.input);
+    let text = fs::read_to_string(&input).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    for (file, urls) in lines.chunks((ROWS / FILES) as usize).enumerate() {
+        put(&rig, &format!("part={}/{file}.csv", file / 2), urls);
+    }
+    rig.options.source = SourceOptions {
+        input: directory(&rig).display().to_string(),
+        body_column: "part".into(),
+        ..rig.options.source.clone()
+    };
+    rig
+}
+
+fn directory(rig: &Rig) -> PathBuf {
+    rig.out().with_file_name("data")
+}
+
+fn put(rig: &Rig, path: &str, urls: &[&str]) {
+    let path = directory(rig).join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, format!("url\n{}\n", urls.join("\n"))).unwrap();
+}
+
+/// One that was stopped while row 12 waited, in the third file, and the window was full.
+fn stopped(held: &Held) -> Rig {
+    let mut rig = rig(Some(held.url()));
+    rig.options.run.window = WINDOW;
+    rig.options.run.grace = Duration::ZERO;
+    let job = rig.start();
+    eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 12 + WINDOW - 1));
+    job.stop();
+    assert!(!figures(&Rig::end(&job)).finished);
+    drop(job);
+    rig.options.run.grace = PATIENCE;
+    held.release();
+    rig
+}
+
+fn check_finished(rig: &Rig, rows_in_all: u64) {
+    let summary = rig.run();
+    let job = figures(&summary);
+    assert_eq!((rows_in_all, true), (job.done, job.finished));
+    assert_eq!((0..rows_in_all).collect::<Vec<_>>(), rows(&rig.out()).into_keys().collect::<Vec<_>>());
+    check_figures(&rig.out());
+}
+
+fn refused(rig: &Rig) -> String {
+    let requests = rig.requests();
+    let job = rig.start();
+    assert!(job.wait(PATIENCE));
+    let failure = job.summary().failure.expect("it was not refused");
+    assert_eq!(requests, rig.requests());
+    failure.message.to_string().replace(&format!("{}/", directory(rig).parent().unwrap().display()), "")
+}
+
+#[test]
+fn a_job_that_was_stopped_goes_on_in_the_middle_of_its_files() {
+    let held = Held::new();
+    let rig = stopped(&held);
+    check_finished(&rig, ROWS);
+    // Row 12 was asked twice, and the first time elsewhere.
+    assert_eq!(ROWS - 1, rig.requests());
+    check_finished(&rig, ROWS);
+    assert_eq!(ROWS - 1, rig.requests());
+    assert_eq!(format!("8 files: {}", directory(&rig).display()), status(&rig.out()).unwrap().input);
+}
+
+#[test]
+fn a_job_goes_on_when_its_files_were_touched_or_moved_and_not_when_a_row_is_another() {
+    let held = Held::new();
+    let mut rig = stopped(&held);
+    let third = directory(&rig).join("part=1/2.csv");
+    File::options().append(true).open(&third).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    let whole = fs::read_to_string(&third).unwrap();
+    fs::write(&third, whole.replace("/11\n", "/eleven\n")).unwrap();
+    let refusal = refused(&rig);
+    assert!(refusal.starts_with("data/part=1/2.csv, of 8 files: row 11 has changed since it was read"), "{refusal}");
+    fs::write(&third, whole).unwrap();
+    fs::rename(directory(&rig).join("part=0"), directory(&rig).join("part=00")).unwrap();
+    assert!(refused(&rig).starts_with("data/part=00/0.csv, of 8 files: row 0 has changed"));
+    fs::rename(directory(&rig).join("part=00"), directory(&rig).join("part=0")).unwrap();
+
+    let moved = directory(&rig).with_file_name("moved");
+    fs::rename(directory(&rig), &moved).unwrap();
+    rig.options.source.input = moved.join("*/*.csv").display().to_string();
+    check_finished(&rig, ROWS);
+}
+
+#[test]
+fn files_that_were_added_at_the_end_are_done_if_that_is_allowed() {
+    let held = Held::new();
+    let mut rig = stopped(&held);
+    let one = format!("http://127.0.0.1:1/{}", 0);
+    put(&rig, "part=4/9.csv", &[&one, &one]);
+    assert!(refused(&rig).starts_with("data: it has only grown: its first "));
+    rig.options.sink.allow_grown = true;
+    check_finished(&rig, ROWS + 2);
+    put(&rig, "part=2/9.csv", &[&one]);
+    assert!(refused(&rig).starts_with("data/part=2/9.csv, of 10 files: row 30 has changed"));
+}
+
+#[test]
+fn failed_rows_of_several_files_are_asked_again_wherever_the_command_is_run() {
+    let dead = "http://127.0.0.1:1/".to_owned();
+    let mut rig = rig(Some(dead));
+    // Named one by one, and by a pattern.
+    let mut inputs = ["part=0", "part=1/2.csv", "part=1/3.c[s]v", "part=2", "part=3"]
+        .map(|input| directory(&rig).join(input).display().to_string())
+        .into_iter();
+    rig.options.source.input = inputs.next().unwrap();
+    rig.options.source.more_inputs = inputs.collect();
+    check_finished(&rig, ROWS);
+    let job = JobOptions {
+        engine: rig.options.engine.clone(),
+        run: RunOptions::default().without_retries(),
+        ..JobOptions::default()
+    };
+    let options = RetryOptions { output: rig.out(), job, ..RetryOptions::default() };
+    let job = Run::retry_with(options, Recorder::new()).unwrap();
+    assert!(job.wait(PATIENCE));
+    assert_eq!((1, None), (job.summary().rows, job.summary().failure.map(|failure| failure.message.to_string())));
+}
+
+#[test]
+fn results_cannot_lie_where_they_would_be_input() {
+    let mut rig = rig(None);
+    let parent = directory(&rig).parent().unwrap().to_owned();
+    for (input, is_refused) in [
+        ("", true),
+        (".", true),
+        ("*", true),
+        ("**/*.ndjson", true),
+        ("data", false),
+        ("*/*.csv", false),
+        ("d*", false),
+    ] {
+        rig.options.source.input = parent.join(input).display().to_string();
+        let error = Run::job_with(&rig.options, Recorder::new()).err().map(|error| error.to_string());
+        let is_this = error.as_ref().is_some_and(|error| error.contains(" lies within the input "));
+        assert_eq!(is_refused, is_this, "{input}: {error:?}");
+    }
+}

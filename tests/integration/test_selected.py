@@ -1,0 +1,112 @@
+"""Columns that are made of answers: whoever reads the results finds their values, of their types."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headgate
+from support.origin import changing
+from support.run import headgate as command, serving
+
+ANSWER = {
+    "choices": [{"message": {"role": "assistant", "content": "Hé"}}],
+    "usage": {"total_tokens": 17, "cost": 0.25},
+    "created": 1_778_751_000,
+    "done": True,
+}
+SELECT = {
+    "answer": "$.choices[0].message.content",
+    "tokens:int64": "$.usage.total_tokens",
+    "cost:float64": "$.usage.cost",
+    "created:timestamp": "$.created",
+    "done:bool": "$.done",
+    "messages:json": "$.choices[*].message",
+    "length:int64": "header:content-length",
+}
+TYPES = {
+    "answer": pa.string(),
+    "tokens": pa.int64(),
+    "cost": pa.float64(),
+    "created": pa.timestamp("us", "UTC"),
+    "done": pa.bool_(),
+    "messages": pa.string(),
+    "length": pa.int64(),
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def values(body: bytes) -> dict[str, Any]:
+    return {
+        "answer": "Hé",
+        "tokens": 17,
+        "cost": 0.25,
+        "created": datetime(2026, 5, 14, 9, 30, tzinfo=UTC),
+        "done": True,
+        "messages": json.dumps([{"role": "assistant", "content": "Hé"}], separators=(",", ":"), ensure_ascii=False),
+        "length": len(body),
+    }
+
+
+def test_the_result_is_the_table_with_columns_of_the_answers() -> None:
+    body = json.dumps(ANSWER, separators=(",", ":"), ensure_ascii=False).encode()
+    with changing(body) as origin:
+        table = pa.table({"id": pa.array([7, 8], pa.int32()), "url": [f"{origin.url}/{row}" for row in (7, 8)]})
+        pq.write_table(table, "rows.parquet")
+        job = headgate.fetch(
+            "rows.parquet", "out", keep="*", select=SELECT, require="answer,tokens", omit=["headers", "body"]
+        )
+        assert job.answered == 2
+    (part,) = Path("out").glob("part-*.parquet")
+    results = pq.read_table(part).sort_by("row")
+    assert ["remote_addr", *TYPES, "id"] == results.column_names[-9:]
+    assert TYPES | {"id": pa.int32()} == {name: results.schema.field(name).type for name in [*TYPES, "id"]}
+    assert [values(body) | {"id": row} for row in (7, 8)] == results.select([*TYPES, "id"]).to_pylist()
+    assert {"headers", "body"}.isdisjoint(results.column_names)
+    (found,) = duckdb.sql("select sum(tokens), max(messages->>'$[0].content') from 'out/*.parquet'").fetchall()
+    assert (34, "Hé") == found
+    assert 2 == pa.table(headgate.Job.open("out").rows()).num_rows
+    assert "answer" in command("show", "out", check=0).stdout
+
+
+def test_answers_without_what_is_required_are_failed_rows_that_can_be_retried() -> None:
+    with changing(b'{"error": "busy"}') as origin:
+        flags = ("--select", "a:int64=$.a", "--select", "error_text=$.error", "--require", "a")
+        omit = ("--omit", "body,headers,url,error_message", "--format", "ndjson", "-y", "-q")
+        command("fetch", f"{origin.url}/[1-3]", "-o", "out", *flags, *omit, check=3)
+        shown = command("show", "out", "--failed", check=0).stdout
+        assert "unexpected_answer" in shown
+        origin.body = b'{"a": 42}'
+        assert headgate.Job.open("out").retry().answered == 3
+    rows = pa.table(headgate.Job.open("out").rows()).to_pylist()
+    assert [(42, None, 2)] * 3 == [(row["a"], row["error_text"], row["attempts"]) for row in rows]
+
+
+def test_what_cannot_be_selected_is_told_by_flag() -> None:
+    with serving() as url:
+        for expected, flags in (
+            (
+                "--select: 'a=$.b[': not a JSONPath (RFC 9535): wrong from character 4 on, where \"[\"",
+                ("--select", "a=$.b["),
+            ),
+            (
+                '--require: there is no selected column "b"; the selected columns are a',
+                ("--select", "a=$.a", "--require", "b"),
+            ),
+            (
+                "--cost-from limits nothing without --rate-cost 150000/m",
+                ("--select", "a:int64=$.a", "--cost-from", "a"),
+            ),
+        ):
+            errors = command("fetch", url, "-o", "out", *flags, "-q", check=2).errors()
+            assert [expected.replace("'", '"')] == [error.replace("'", '"') for error in errors]
+        assert not Path("out").exists()
