@@ -170,6 +170,20 @@ class FetchOptions(WorkOptions):
             yield "format", ("parquet can't go to standard output: use ndjson, or name a directory",)
         yield from self._columns_refused()
         yield from super()._mistakes()
+        yield from self._saving_refused()
+
+    def _saving_refused(self) -> Iterator[tuple[str, Message]]:
+        """Saved bodies without a place for them, and what is said of them where there are none."""
+        if self.save_to is None:
+            if self.checksum_column is not None:
+                yield "checksum_column", ("is for bodies that are saved: give ", Mention("save_to"), ", too")
+            if self.save_format != "files":
+                yield "save_format", ("is for bodies that are saved: give ", Mention("save_to"), ", too")
+        else:
+            if self.format == "none" or self.output == STANDARD_STREAM:
+                yield "save_to", ("saves bodies in the output directory: name one with ", Mention("output"))
+            if self.no_body:
+                yield "save_to", ("can't be combined with ", Mention("no_body"), ", which reads no bodies")
 
     def _input_refused(self) -> Iterator[tuple[str, Message]]:
         """No input at all, or more than one where one of them is no file."""

@@ -9,7 +9,7 @@ use crate::http::target;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
-use crate::model::options::{JobOptions, Output, RequestOptions, RunOptions};
+use crate::model::options::{Format, JobOptions, Output, RequestOptions, RunOptions, SaveFormat};
 use crate::source::first_that_holds;
 
 /// The largest body that fits a column of a batch, with room for others beside it.
@@ -17,6 +17,7 @@ const MAX_MAX_BODY_BYTES: u64 = 1 << 30;
 
 pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
     check_run(&options.run)?;
+    check_saving(options)?;
     check_request(&options.request)?;
     check_places(options)?;
     check_header_templates(options)?;
@@ -76,6 +77,27 @@ fn check_header_templates(options: &JobOptions) -> Result<(), JobError> {
         }
     }
     Ok(())
+}
+
+/// Where bodies are saved, and that there are some.
+fn check_saving(options: &JobOptions) -> Result<(), JobError> {
+    let JobOptions { source, sink, request, answer, .. } = options;
+    let has_directory = matches!(sink.output, Output::Directory(_)) && sink.format != Format::None;
+    Err(JobError::usage(match &source.save_to {
+        Some(_) if !has_directory => {
+            message!(OptionName::SaveTo, " saves bodies in the output directory: name one with ", OptionName::Output)
+        }
+        Some(_) if request.no_body => {
+            message!(OptionName::SaveTo, " can't be combined with ", OptionName::NoBody, ", which reads no bodies")
+        }
+        None if source.checksum_column.is_some() => {
+            message!(OptionName::ChecksumColumn, " is for bodies that are saved: give ", OptionName::SaveTo, ", too")
+        }
+        None if answer.save_format != SaveFormat::Files => {
+            message!(OptionName::SaveFormat, " is for bodies that are saved: give ", OptionName::SaveTo, ", too")
+        }
+        _ => return Ok(()),
+    }))
 }
 
 pub(super) fn check_run(run: &RunOptions) -> Result<(), JobError> {

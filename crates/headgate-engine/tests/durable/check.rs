@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Int16Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
-use arrow_schema::Fields;
-use headgate_engine::columns::schema::schema;
+use arrow_schema::SchemaRef;
+use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::job::DoneRows;
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::parts::read::PartRows;
@@ -30,14 +30,22 @@ fn files_in(out: &Path) -> BTreeSet<PathBuf> {
 fn rows_in(paths: &BTreeSet<PathBuf>) -> BTreeMap<u64, Expected> {
     let mut found = BTreeMap::new();
     for path in paths {
+        let columns = columns_of(path.parent().unwrap());
         let failed = path.file_name().unwrap().to_str().unwrap().starts_with("failed-");
-        for batch in PartRows::new(vec![path.clone().into()], schema(&Fields::empty())) {
+        for batch in PartRows::new(vec![path.clone().into()], columns) {
             for (row, result) in rows_of(&batch.unwrap(), failed) {
                 assert_eq!(None, found.insert(row, result), "row {row} is there twice");
             }
         }
     }
     found
+}
+
+/// Those of the job in this directory, or of the one whose parts are in its `tmp`.
+fn columns_of(directory: &Path) -> SchemaRef {
+    let manifests = ["_headgate/job.json", "../job.json"].map(|name| fs::read_to_string(directory.join(name)));
+    let saved = manifests.into_iter().flatten().any(|manifest| manifest.contains(r#""save_to":""#));
+    ResultColumns { saved, ..ResultColumns::default() }.schema()
 }
 
 fn rows_of(batch: &RecordBatch, failed: bool) -> Vec<(u64, Expected)> {
@@ -65,9 +73,11 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
     for name in &names {
         let own = name.strip_prefix("_headgate/");
         let is_ours = own.is_some_and(|own| {
-            ["job.json", "lock"].contains(&own) || own.starts_with("log/") || own.starts_with("tmp/")
+            let directories = ["log/", "tmp/", "names/"];
+            ["job.json", "lock"].contains(&own) || directories.iter().any(|directory| own.starts_with(directory))
         });
-        assert!(is_part(name) || is_ours, "{names:?}");
+        let is_saved = bench.saves && name.to_lowercase().starts_with("images/");
+        assert!(is_part(name) || is_ours || is_saved, "{names:?}");
     }
     if !names.iter().any(|name| name == "_headgate/job.json") {
         assert!(!names.iter().any(|name| is_part(name)), "{names:?}");
@@ -76,7 +86,10 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
     let files = files_in(&out);
     let rows = rows_in(&files);
     for (row, result) in &rows {
-        assert_eq!(&expected(*row, bench.edition), result, "row {row}");
+        assert_eq!(&bench.expected(*row), result, "row {row}");
+    }
+    if bench.saves {
+        check_saved(bench, &rows);
     }
     // Who asks the job sees all that is done, also where the last steps of a commit are missing.
     let status = match status(&out) {
@@ -92,9 +105,24 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
     } else {
         let of_job = rows_in(&of_job);
         assert_eq!(status.done, of_job.len() as u64);
-        assert!(of_job.iter().all(|(row, result)| *result == expected(*row, bench.edition)));
+        assert!(of_job.iter().all(|(row, result)| *result == bench.expected(*row)));
     }
     rows
+}
+
+/// Each row that is seen has its file, and no file is there that is not whole.
+fn check_saved(bench: &Bench, rows: &BTreeMap<u64, Expected>) {
+    let out = bench.out();
+    let body = |row: u64| expected(row, bench.edition).body.unwrap();
+    let places: BTreeMap<PathBuf, u64> = (0..ROWS).map(|row| (out.join(Bench::path(row)), row)).collect();
+    for directory in ["images", "Images"] {
+        for file in files_below(&out.join(directory)) {
+            assert!(fs::read(&file).unwrap() == body(places[&file]), "{}", file.display());
+        }
+    }
+    for row in rows.iter().filter(|(_, result)| !result.failed).map(|(row, _)| *row) {
+        assert!(out.join(Bench::path(row)).exists(), "the file of row {row}");
+    }
 }
 
 /// What was committed is not lost, neither to who goes on nor to who reads; and the job goes on to its end.
@@ -129,6 +157,12 @@ pub fn check_finished(bench: &Bench) {
     assert_eq!((3 * of_each, 2 * of_each), (status.answered, status.failed));
     assert_eq!(BTreeMap::from([("connect".into(), of_each), ("status:503".into(), of_each)]), status.errors);
     check_figures(&bench.out());
+    if bench.saves {
+        let saved = ["images", "Images"].map(|directory| files_below(&bench.out().join(directory)).len());
+        assert_eq!(3 * of_each, saved.iter().sum::<usize>() as u64, "no file without a row");
+        let marked = files_below(&bench.out().join("_headgate/names")).len();
+        assert_eq!(saved[1], marked, "one for each name with a capital");
+    }
     // Those of each kind were put together.
     assert_eq!(2, status.parts);
 }

@@ -1,6 +1,7 @@
 //! A job without a network: the outcomes of its rows are made here, and go through the sink as the engine's do.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -12,6 +13,7 @@ use arrow_schema::{Fields, SchemaRef};
 use headgate_engine::columns::builder::{OutcomeBatch, OutcomeBuilder};
 use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::columns::schema::schema;
+use headgate_engine::http::save::places::SavePlaces;
 use headgate_engine::job::MonotonicClock;
 use headgate_engine::job::storage::Storage;
 use headgate_engine::job::{DoneRows, OpenJob, RunningJob};
@@ -21,12 +23,15 @@ use headgate_engine::model::memory::{MemoryBudget, Reservation};
 use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
+use headgate_engine::model::saved::Saved;
 use headgate_engine::queue::window::Window;
 use headgate_engine::schedule::{AttemptEnd, Schedule, Verdict};
 use headgate_engine::sink::Ending;
 use headgate_engine::source::fingerprint::Fingerprint;
 use http::Version;
 use serde_json::Value;
+
+use crate::power::PowerLoss;
 
 pub const FORMATS: [Format; 2] = [Format::Parquet, Format::Ndjson];
 
@@ -90,6 +95,10 @@ pub struct Bench {
     pub edition: &'static str,
     /// Of the results.
     pub columns: SchemaRef,
+    /// Bodies are saved.
+    pub saves: bool,
+    /// What may forget the files of bodies.
+    pub power: Option<Arc<PowerLoss>>,
 }
 
 /// What one run came to.
@@ -111,7 +120,44 @@ impl Bench {
             options: JobOptions { sink, source, ..JobOptions::default() },
             edition: "first",
             columns: schema(&Fields::empty()),
+            saves: false,
+            power: None,
         }
+    }
+
+    /// As [`Bench::new`], of a job that saves the bodies of its answers.
+    pub fn saving(format: Format) -> Self {
+        let mut bench = Self::new(format);
+        bench.options.source.save_to = Some("{row}.txt".into());
+        bench.columns = ResultColumns { saved: true, ..ResultColumns::default() }.schema();
+        bench.saves = true;
+        bench
+    }
+
+    /// What becomes of a row; a body that was saved is no part of it.
+    pub fn expected(&self, row: u64) -> Expected {
+        let expected = expected(row, self.edition);
+        if self.saves && !expected.failed { Expected { body: None, ..expected } } else { expected }
+    }
+
+    /// Where the body of a row is saved: names of each kind, of which some have capitals.
+    pub fn path(row: u64) -> String {
+        if row.is_multiple_of(2) { format!("images/{row}.txt") } else { format!("Images/{}/{row}.txt", row % 4) }
+    }
+
+    /// Writes the body of a row as the engine does, before its outcome is known.
+    fn save(&self, outcome: &mut Outcome) {
+        let Some(answer) = outcome.answer.as_mut().filter(|answer| answer.status == 200) else { return };
+        let Some(body) = answer.body.take() else { return };
+        let own = self.out().join("_headgate");
+        let path = Self::path(outcome.row.ordinal);
+        let claimed = SavePlaces::new(&self.out(), own.join("tmp"), own.join("names")).claimed(&path);
+        fs::write(&claimed, &body.bytes).unwrap();
+        if let Some(power) = &self.power {
+            power.written(fs::metadata(&claimed).unwrap().ino());
+            power.added(&claimed, None).unwrap();
+        }
+        answer.saved = Some(Box::new(Saved { path: path.into(), checksum: [7; 32] }));
     }
 
     pub fn out(&self) -> PathBuf {
@@ -130,9 +176,13 @@ impl Bench {
 
     pub fn batch(&self, rows: &[u64]) -> OutcomeBatch {
         let schedule = Schedule::new(1, self.options.request.fail_on.clone());
-        let mut builder = OutcomeBuilder::new(&ResultColumns::default(), MemoryBudget::new(0)).unwrap();
+        let columns = ResultColumns { saved: self.saves, ..ResultColumns::default() };
+        let mut builder = OutcomeBuilder::new(&columns, MemoryBudget::new(0)).unwrap();
         for row in rows {
-            let outcome = outcome(*row, self.edition);
+            let mut outcome = outcome(*row, self.edition);
+            if self.saves {
+                self.save(&mut outcome);
+            }
             let failed = schedule.ended(AttemptEnd::of(outcome.as_ref())) == Verdict::Failed;
             builder.push(outcome.as_ref(), failed);
         }

@@ -15,6 +15,7 @@ mod outage;
 mod power;
 mod resume;
 mod retry;
+mod saved;
 mod several;
 mod steps;
 mod storage;

@@ -89,6 +89,12 @@ impl PowerLoss {
         state.changes.retain(|number, _| !renames.contains(number));
     }
 
+    /// All that was written so far is durable.
+    pub fn synced_all(&self) {
+        let mut state = self.state.lock().unwrap();
+        *state = State { next: state.next, ..State::default() };
+    }
+
     /// Takes back what `seed` says of all that is not durable. What is left is durable.
     pub fn go_off(&self, root: &Path, seed: u64) {
         let mut state = self.state.lock().unwrap();

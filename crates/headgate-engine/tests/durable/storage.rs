@@ -21,6 +21,7 @@ pub enum Step {
     /// With the size of the file at that moment.
     SyncFile(PathBuf, u64),
     SyncDirectory(PathBuf),
+    SyncFileSystem(PathBuf),
     Rename(PathBuf, PathBuf),
     Link(PathBuf, PathBuf),
     Remove(PathBuf),
@@ -94,7 +95,7 @@ impl Recorder {
             Some(io::Error::other("the process was killed"))
         } else if script.fail_at == Some(index) {
             script.fail_at = None;
-            let is_sync = matches!(step, Step::SyncFile(..) | Step::SyncDirectory(_));
+            let is_sync = matches!(step, Step::SyncFile(..) | Step::SyncDirectory(_) | Step::SyncFileSystem(_));
             Some(io::Error::from_raw_os_error(if is_sync { EIO } else { ENOSPC }))
         } else {
             None
@@ -135,6 +136,14 @@ impl Storage for Recorder {
         self.take(Step::SyncDirectory(path.into()))?;
         if let Some(power) = &self.power {
             power.synced_directory(path);
+        }
+        Ok(())
+    }
+
+    fn sync_file_system(&self, path: &Path) -> io::Result<()> {
+        self.take(Step::SyncFileSystem(path.into()))?;
+        if let Some(power) = &self.power {
+            power.synced_all();
         }
         Ok(())
     }

@@ -1,0 +1,132 @@
+//! Jobs that save bodies: each step of them can be the last, and no file is there that is not whole, or not named.
+
+use std::collections::BTreeSet;
+
+use headgate_engine::model::options::Format;
+use proptest::prelude::*;
+
+use crate::check::{check_finished, check_goes_on, check_kept, rows};
+use crate::harness::{Bench, FORMATS, ROWS, at_every_step};
+use crate::power::{PowerLoss, files_below};
+use crate::storage::{Recorder, Step};
+
+fn every_step(format: Format, disk: fn(usize) -> std::sync::Arc<Recorder>) {
+    at_every_step(|step| {
+        let bench = Bench::saving(format);
+        let disk = disk(step);
+        let run = bench.run(disk.clone());
+        if disk.refused().is_none() {
+            run.result.unwrap();
+            check_finished(&bench);
+            assert!(step > 60, "a run has more steps than {step}");
+            return true;
+        }
+        assert!(run.result.is_err(), "after step {step}");
+        check_goes_on(&bench, &run);
+        false
+    });
+}
+
+#[test]
+fn a_crash_at_any_step_loses_no_file_and_leaves_none_behind() {
+    for format in FORMATS {
+        every_step(format, Recorder::crashing_at);
+    }
+}
+
+#[test]
+fn a_disk_that_fails_once_costs_no_file() {
+    for format in FORMATS {
+        every_step(format, Recorder::failing_at);
+    }
+}
+
+#[test]
+fn a_crash_while_it_recovers_from_a_crash_loses_no_file() {
+    at_every_step(|first| {
+        for second in 0.. {
+            let bench = Bench::saving(Format::Ndjson);
+            let disk = Recorder::crashing_at(first);
+            let run = bench.run(disk.clone());
+            if disk.refused().is_none() {
+                return true;
+            }
+            let disk = Recorder::crashing_at(second);
+            if bench.open(disk.clone()).is_ok() {
+                break;
+            }
+            assert!(disk.refused().is_some());
+            check_goes_on(&bench, &run);
+        }
+        false
+    });
+}
+
+#[test]
+fn a_crash_while_it_starts_over_leaves_no_file_of_the_old_job_beside_the_new_one() {
+    at_every_step(|step| {
+        let mut bench = Bench::saving(Format::Ndjson);
+        bench.run(Recorder::new()).result.unwrap();
+        let disk = Recorder::crashing_at(step);
+        bench.options.sink.fresh = true;
+        bench.edition = "second";
+        let run = bench.run(disk.clone());
+        if disk.refused().is_none() {
+            run.result.unwrap();
+            check_finished(&bench);
+            return true;
+        }
+        // Some of the files of the old job may be gone, and its rows with them: it was to go.
+        bench.run(Recorder::new()).result.unwrap();
+        check_finished(&bench);
+        false
+    });
+}
+
+#[test]
+fn files_are_durable_before_the_commit_and_in_their_places_before_its_parts() {
+    let bench = Bench::saving(Format::Parquet);
+    let disk = Recorder::new();
+    bench.run(disk.clone()).result.unwrap();
+    let (out, steps) = (bench.out(), disk.steps());
+    let is_saved =
+        |step: &Step| matches!(step, Step::Rename(_, to) if to.extension().is_some_and(|extension| extension == "txt"));
+    let is_part = |step: &Step| matches!(step, Step::Rename(_, to) if to.parent() == Some(&out));
+    let links: Vec<usize> = (0..steps.len()).filter(|at| matches!(steps[*at], Step::Link(..))).collect();
+    let (mut before, mut placed) = (0, BTreeSet::new());
+    for (index, link) in links.iter().enumerate() {
+        let synced = (before..*link).rfind(|at| steps[*at] == Step::SyncFileSystem(out.clone()));
+        let synced = synced.expect("all files, in one step, before the commit");
+        assert!(!steps[synced..*link].iter().any(is_saved), "what was moved since is not durable");
+        let next = links.get(index + 1).copied().unwrap_or(steps.len());
+        let files: Vec<usize> = (*link..next).filter(|at| is_saved(&steps[*at])).collect();
+        let first_part = (*link..next).find(|at| is_part(&steps[*at]));
+        assert!(files.iter().all(|file| Some(*file) < first_part), "files before the part that names them");
+        placed.extend(files.iter().map(|file| format!("{:?}", steps[*file])));
+        before = *link;
+    }
+    assert_eq!(9, placed.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+    #[test]
+    fn a_loss_of_power_loses_no_file_that_was_committed(step in 0_usize..160, seed: u64, second in 0_usize..60, ndjson: bool) {
+        let power = PowerLoss::new();
+        let mut bench = Bench::saving(FORMATS[usize::from(ndjson)]);
+        bench.power = Some(power.clone());
+        let run = bench.run(Recorder::on(&power, Some(step)));
+        power.go_off(&bench.out(), seed);
+        // And once more while it recovers.
+        drop(bench.open(Recorder::on(&power, Some(second))));
+        power.go_off(&bench.out(), seed ^ 1);
+        // A part may be durable in its place and the files of its rows in `tmp` only: that is for whoever opens the job.
+        let job = bench.open(Recorder::new()).unwrap();
+        check_kept(&bench, &run.committed, job.done_rows());
+        drop(job);
+        bench.run(Recorder::new()).result.unwrap();
+        check_finished(&bench);
+        prop_assert_eq!(ROWS as usize, rows(&bench.out()).len());
+        prop_assert!(files_below(&bench.out().join("_headgate/tmp")).is_empty());
+    }
+}
