@@ -104,6 +104,20 @@ def test_the_defaults_are_right() -> None:
             "truncate_body can't be combined with no_body, which reads no bodies",
             {"no_body": True, "truncate_body": True},
         ),
+        ("form can't be combined with json: a request has one body", {"json": "{}", "form": ("a=b",)}),
+        ("data_urlencode can't be combined with data: a request has one body", {"data": "", "data_urlencode": ("a",)}),
+        (
+            "body_file_column can't be combined with form: a request has one body",
+            {"form": ("a=b",), "body_file_column": "path"},
+        ),
+        (
+            "body_column can't be combined with json: a request has one body",
+            {"json": "{}", "body_column": "text"},
+        ),
+        (
+            "url_column can't be combined with url, which makes the URLs: leave one of them out",
+            {"url": "http://h/{id}", "url_column": "link"},
+        ),
         ("keep_redirects has no effect: max_redirects is 0", {"keep_redirects": True, "max_redirects": 0}),
         ("cookies has no effect: max_redirects is 0", {"cookies": True, "max_redirects": 0}),
         ("max_redirects must be at most 1000, not 1001", {"max_redirects": 1001}),

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from headgate._checks import Check, text
 from headgate._message import Mention, Message, as_keyword, spelled
@@ -11,6 +11,9 @@ from headgate._option import OptionSet
 from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import AFTER_SCHEME, ANY_HOST, FORMATS, LIMIT_BY, NONE, STANDARD_STREAM
 from headgate.jobs._options import FETCH, PLAN, RETRY, SET
+
+BODIES: Final = ("data", "json", "data_urlencode", "form", "body_file_column")
+"""The options that say what the body of a request is; but for the first, in place of a column with bodies."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +81,7 @@ class WorkOptions(JobOptions):
         yield from self._cost_refused()
         yield from self._together_refused()
         yield from self._files_refused()
+        yield from self._bodies_refused()
 
     def _together_refused(self) -> Iterator[tuple[str, Message]]:
         """Switches of which each takes back what the other says, and what says nothing by itself."""
@@ -101,6 +105,12 @@ class WorkOptions(JobOptions):
             yield "compress_body", ("can't be combined with ", Mention("body_file_column"), because)
         if any(field.partition("=")[2].startswith("@") for field in getattr(self, "form", ())):
             yield "compress_body", ("can't be combined with files of ", Mention("form"), because)
+
+    def _bodies_refused(self) -> Iterator[tuple[str, Message]]:
+        """Several bodies of one request."""
+        given = [name for name in BODIES if getattr(self, name, None) not in (None, ())]
+        for other in given[1:]:
+            yield other, ("can't be combined with ", Mention(given[0]), ": a request has one body")
 
     def _hosts_refused(self) -> Iterator[tuple[str, Message]]:
         """Names of hosts that are none where hosts are told apart as `limit_by` says."""
@@ -158,6 +168,7 @@ class FetchOptions(WorkOptions):
             yield "output", ("is missing: name a directory for the results, or - for NDJSON on standard output",)
         elif self.format == "parquet" and self.output == STANDARD_STREAM:
             yield "format", ("parquet can't go to standard output: use ndjson, or name a directory",)
+        yield from self._columns_refused()
         yield from super()._mistakes()
         yield from self._saving_refused()
 
@@ -187,6 +198,20 @@ class FetchOptions(WorkOptions):
             elif len(self.input) > 1 and (one == STANDARD_STREAM or AFTER_SCHEME in one):
                 what = one if one == STANDARD_STREAM else "a URL"
                 yield "input", (f"{what} can't be combined with others: only files can",)
+    def _columns_refused(self) -> Iterator[tuple[str, Message]]:
+        """Columns that were chosen by name and would not be read, as something else says what they would."""
+        chosen = {
+            name: getattr(self, name) != self.options.entries[name].option.default
+            for name in ("url_column", "body_column")
+        }
+        if self.url is not None and chosen["url_column"]:
+            yield (
+                "url_column",
+                ("can't be combined with ", Mention("url"), ", which makes the URLs: leave one of them out"),
+            )
+        made = [name for name in BODIES[1:] if getattr(self, name) not in (None, ())]
+        if made and chosen["body_column"]:
+            yield "body_column", ("can't be combined with ", Mention(made[0]), ": a request has one body")
 
 
 class PlanOptions(FetchOptions):

@@ -34,7 +34,7 @@ use crate::model::reason::Reason;
 use crate::model::row::Row;
 
 /// Headers that are not for others to set.
-const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
+pub(crate) const OURS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, UPGRADE];
 
 /// A body up to this size is sent in one write with its head.
 const JOINED_BODY_BYTES: usize = 32 * 1024;
@@ -336,7 +336,14 @@ impl Preparer {
             trail.and_then(|trail| trail.method.as_deref()).or(extra.and_then(|extra| extra.method.as_deref()));
         let own_method = own_method.map(method::parse).transpose()?;
         let own = extra.map_or(&[][..], |extra| &extra.headers);
-        let own = without_ours(checked(own.iter().map(|(name, value)| (&**name, &**value)))?);
+        let mut own = without_ours(checked(own.iter().map(|(name, value)| (&**name, &**value)))?);
+        if let Some(body_type) =
+            extra.and_then(|extra| extra.body_type.as_deref()).filter(|_| self.defaults.is_untyped())
+            && !contains(&own, &CONTENT_TYPE)
+            && let Ok(body_type) = HeaderValue::from_str(body_type)
+        {
+            own.push(HeaderLine::new(CONTENT_TYPE, body_type));
+        }
         let is_bodiless = trail.is_some_and(|trail| trail.method.is_some());
         let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !is_bodiless);
         let coding = self.defaults.coding.filter(|_| !contains(&own, &CONTENT_ENCODING));

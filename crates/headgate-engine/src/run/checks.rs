@@ -3,6 +3,8 @@
 use crate::columns::select::Selection;
 use crate::engine::machine;
 use crate::http::authorization::authorization;
+use crate::http::header_lines::checked;
+use crate::http::request::OURS;
 use crate::http::target;
 use crate::message;
 use crate::model::error::JobError;
@@ -18,6 +20,7 @@ pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
     check_saving(options)?;
     check_request(&options.request)?;
     check_places(options)?;
+    check_header_templates(options)?;
     check_selection(options)
 }
 
@@ -52,6 +55,28 @@ fn check_selection(options: &JobOptions) -> Result<(), JobError> {
         option.set(true),
         ", as bodies {why}"
     )))
+}
+
+/// Of each name there is one header: a row's takes the place of the run's.
+fn check_header_templates(options: &JobOptions) -> Result<(), JobError> {
+    let refused = |message: Message| JobError::usage(message!(OptionName::HeaderTemplates, ": ", message));
+    let templates = &options.source.templates.headers;
+    checked(templates.iter().map(|(name, _)| (name.as_str(), &b""[..])))
+        .map_err(|reason| refused(reason.to_string().into()))?;
+    for (name, _) in templates {
+        if OURS.iter().any(|ours| ours.as_str().eq_ignore_ascii_case(name)) {
+            let trouble = format!("`{name}` is set by headgate, which decides on bodies and connections");
+            return Err(refused(trouble.into()));
+        }
+        if options.request.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
+            return Err(refused(message!(
+                "`{name}` is in ",
+                OptionName::Headers,
+                ", too, and can't be both: leave one of them out"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Where bodies are saved, and that there are some.
@@ -149,6 +174,22 @@ pub(crate) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_header_that_is_made_of_columns_is_no_other_ones() {
+        let told = |name: &str| {
+            let mut options = JobOptions::default();
+            options.request.headers = vec![("X-Tenant".into(), "a".into())];
+            options.source.templates.headers = vec![("X-Other".into(), "{a}".into()), (name.into(), "{a}".into())];
+            check(&options).map_err(|error| error.to_string())
+        };
+        let ours = "header_templates: `Content-length` is set by headgate, which decides on bodies and connections";
+        let twice = "header_templates: `x-tenant` is in headers, too, and can't be both: leave one of them out";
+        assert_eq!(Ok(()), told("X-Other"));
+        assert_eq!(Err(ours.to_owned()), told("Content-length"));
+        assert_eq!(Err(twice.to_owned()), told("x-tenant"));
+        assert_eq!(Err("header_templates: a header has a name that can't be sent (`a b`)".to_owned()), told("a b"));
+    }
 
     #[test]
     fn each_local_address_and_each_proxy_has_all_ports() {

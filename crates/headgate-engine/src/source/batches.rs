@@ -1,21 +1,16 @@
 //! From one row after another to batches: bounds, `head`, and rows before the error that ended them.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use arrow_schema::Fields;
 
-use super::cells::{Place, add_defect};
 use super::columns::OptionalColumns;
 use super::content::{Content, Passing, Tracked, Unread};
 use super::fingerprint::Fingerprint;
-use super::save_to::SaveTo;
 use super::{Again, Source, refusal};
 use crate::model::error::JobError;
 use crate::model::message::Message;
-use crate::model::options::SourceOptions;
 use crate::model::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS, Row, RowBatch, RowBody};
-use crate::model::saved::SaveAs;
 use crate::model::source_size::SourceSize;
 
 /// What one form of input implements; [`Batches`] makes a [`Source`] of it.
@@ -88,8 +83,6 @@ pub(super) struct Batches<R> {
     failed: Option<JobError>,
     again: Option<Again>,
     tracking: Option<Tracking>,
-    /// What the files of bodies are called, if they are saved.
-    save_to: Option<SaveTo>,
 }
 
 /// What is known of the rows that have passed.
@@ -101,10 +94,8 @@ struct Tracking {
 }
 
 impl<R: Rows + 'static> Batches<R> {
-    pub(super) fn boxed(rows: R, options: &SourceOptions, again: Option<Again>) -> Result<Box<dyn Source>, JobError> {
-        let save_to = options.save_to.as_deref().map(SaveTo::new).transpose()?;
-        let end = options.head;
-        Ok(Box::new(Self { rows, next_ordinal: 0, end, failed: None, again, tracking: None, save_to }))
+    pub(super) fn boxed(rows: R, head: Option<u64>, again: Option<Again>) -> Box<dyn Source> {
+        Box::new(Self { rows, next_ordinal: 0, end: head, failed: None, again, tracking: None })
     }
 }
 
@@ -138,10 +129,7 @@ impl<R: Rows> Source for Batches<R> {
         {
             let passing = self.tracking.as_mut().map(|tracking| &mut tracking.passing);
             match self.rows.next_row(self.next_ordinal, passing) {
-                Ok(Some(mut row)) => {
-                    if let Some(save_to) = &self.save_to {
-                        name(&mut row, save_to);
-                    }
+                Ok(Some(row)) => {
                     bytes += row_bytes(&row);
                     batch.push(row);
                     self.next_ordinal += 1;
@@ -217,15 +205,6 @@ impl<R: Rows> Source for Batches<R> {
 
     fn kept_fields(&self) -> Fields {
         self.rows.kept_fields()
-    }
-}
-
-fn name(row: &mut Row, save_to: &SaveTo) {
-    let ordinal = row.ordinal;
-    let extra = row.extra.get_or_insert_default();
-    match save_to.name(ordinal, |_| Ok(b"x")) {
-        Ok(name) => extra.save_as = Some(Arc::new(SaveAs { name, checksum: None })),
-        Err(reason) => add_defect(row, Place::Row(ordinal), reason),
     }
 }
 

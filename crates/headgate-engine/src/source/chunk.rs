@@ -11,6 +11,9 @@ use super::cells::{Place, defect_row, set_headers, set_method, url_row};
 use super::columns::Columns;
 use super::cost::set_cost;
 use super::header_column::{HeaderColumn, byte_column, value_column};
+use super::template::bound::RequestTemplates;
+use super::template::cell::Cell;
+use super::template::cell_column::CellColumn;
 use crate::model::row::Row;
 
 /// What is read of a file.
@@ -25,8 +28,9 @@ pub(super) struct Used {
 
 impl Used {
     pub(super) fn new(columns: Columns, metadata: &ArrowReaderMetadata) -> Self {
-        let optional = [columns.method, columns.headers, columns.body].into_iter().flatten();
-        let mut roots: Vec<usize> = optional.chain([columns.url]).chain(columns.kept.iter().copied()).collect();
+        let read = [columns.url, columns.method, columns.headers, columns.body].into_iter().flatten();
+        let of_templates = columns.templates.iter().flat_map(|templates| &templates.columns).copied();
+        let mut roots: Vec<usize> = read.chain(of_templates).chain(columns.kept.iter().copied()).collect();
         // Columns behind those of the file are none of its own.
         let own = metadata.schema().fields().len();
         let mask = |roots: &[usize]| {
@@ -43,21 +47,24 @@ impl Used {
 }
 
 pub(super) struct Chunk {
-    url: BinaryViewArray,
+    rows: usize,
+    url: Option<BinaryViewArray>,
     method: Option<BinaryViewArray>,
     headers: Option<HeaderColumn>,
     body: Option<BinaryViewArray>,
     /// With the name of its column.
     cost: Option<(String, BinaryViewArray)>,
+    /// Those that templates need.
+    cells: Vec<CellColumn>,
     pub(super) kept: Vec<ArrayRef>,
 }
 
 impl Chunk {
-    /// From the columns of a record batch; `schema` is the file's.
+    /// From the columns of a record batch, which has so many rows; `schema` is the file's.
     ///
     /// # Errors
     /// A column has a type that can't be used.
-    pub(super) fn new(used: &Used, schema: &SchemaRef, columns: &[ArrayRef]) -> Result<Self, String> {
+    pub(super) fn new(used: &Used, schema: &SchemaRef, columns: &[ArrayRef], rows: usize) -> Result<Self, String> {
         let column = |index: usize| {
             let column = used.roots.binary_search(&index).ok().and_then(|position| columns.get(position));
             column.ok_or_else(|| format!("the column {:?} was not read", schema.field(index).name()))
@@ -78,25 +85,34 @@ impl Chunk {
             let costs = costs.and_then(value_column).ok_or_else(|| unfit(index, trouble))?;
             Ok::<_, String>((schema.field(index).name().clone(), costs))
         };
+        let cell_column = |index: &usize| {
+            let made = CellColumn::new(&schema.fields()[*index], column(*index)?);
+            made.map_err(|_| unfit(*index, "can't be part of a request"))
+        };
+        let of_templates = used.columns.templates.iter().flat_map(|templates| &templates.columns);
         Ok(Self {
-            url: bytes(used.columns.url)?,
+            rows,
+            url: used.columns.url.map(bytes).transpose()?,
             method: used.columns.method.map(bytes).transpose()?,
             headers: used.columns.headers.map(headers).transpose()?,
             body: used.columns.body.map(bytes).transpose()?,
             cost: used.columns.cost.map(cost).transpose()?,
+            cells: of_templates.map(cell_column).collect::<Result<_, _>>()?,
             kept: used.columns.kept.iter().map(|index| column(*index).cloned()).collect::<Result<_, _>>()?,
         })
     }
 
     pub(super) fn rows(&self) -> usize {
-        self.url.len()
+        self.rows
     }
 
-    pub(super) fn row(&self, ordinal: u64, at: usize) -> Row {
+    pub(super) fn row(&self, ordinal: u64, at: usize, templates: Option<&RequestTemplates>) -> Row {
         let place = Place::Row(ordinal);
-        let mut row = match cell(Some(&self.url), at) {
-            Some(url) => url_row(ordinal, place, url),
-            None => defect_row(ordinal, place, "the URL is null"),
+        let cells: Vec<Cell> = self.cells.iter().map(|column| column.cell(at)).collect();
+        let mut row = match (cell(self.url.as_ref(), at), templates) {
+            (Some(url), _) => url_row(ordinal, place, url),
+            (None, Some(templates)) if templates.make_urls() => templates.row(ordinal, place, &cells),
+            (None, _) => defect_row(ordinal, place, "the URL is null"),
         };
         if let Some(method) = cell(self.method.as_ref(), at) {
             set_method(&mut row, place, method);
@@ -111,6 +127,9 @@ impl Chunk {
             && let Some(cost) = cell(Some(costs), at)
         {
             set_cost(&mut row, place, name, cost);
+        }
+        if let Some(templates) = templates {
+            templates.fill(&mut row, place, &cells);
         }
         row
     }

@@ -1,5 +1,6 @@
 //! Which column of the input is what, by name.
 
+use super::template::bound::{Named, RequestTemplates};
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
@@ -9,14 +10,52 @@ use crate::model::options::SourceOptions;
 const SHOWN_COLUMNS: usize = 20;
 
 /// Where the columns stand that a job uses.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Columns {
-    pub(super) url: usize,
+    /// `None`: a template makes them.
+    pub(super) url: Option<usize>,
     pub(super) method: Option<usize>,
     pub(super) headers: Option<usize>,
     pub(super) body: Option<usize>,
     pub(super) cost: Option<usize>,
     pub(super) kept: Vec<usize>,
+    pub(super) templates: Option<RequestTemplates>,
+}
+
+/// The columns that an input has by name.
+pub(super) struct Names<'a> {
+    options: &'a SourceOptions,
+    names: Vec<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(options: &'a SourceOptions, names: impl Iterator<Item = &'a str>) -> Self {
+        Self { options, names: names.collect() }
+    }
+
+    fn find(&self, name: &str) -> Result<Option<usize>, JobError> {
+        let mut found = self.names.iter().enumerate().filter(|(_, each)| **each == name).map(|(index, _)| index);
+        match (found.next(), found.next()) {
+            (Some(_), Some(_)) => {
+                Err(error(self.options, format!("there are several columns {name:?}: give each its own name")))
+            }
+            (first, _) => Ok(first),
+        }
+    }
+
+    fn missing(&self, trouble: Message) -> JobError {
+        let columns = shown(&self.names);
+        error(self.options, message!(trouble, "; {columns}"))
+    }
+}
+
+impl Named for Names<'_> {
+    fn has(&self, column: &str) -> bool {
+        self.names.contains(&column)
+    }
+
+    fn place(&mut self, column: &str, option: OptionName) -> Result<usize, JobError> {
+        self.find(column)?.ok_or_else(|| self.missing(message!("there is no column {column:?} for ", option)))
+    }
 }
 
 /// Of columns that are used where they are there.
@@ -47,53 +86,48 @@ impl Columns {
     /// # Errors
     /// `Input`: a column that must be there is not, or one that is used is there twice.
     pub(super) fn find<'a>(
-        options: &SourceOptions,
+        options: &'a SourceOptions,
         keep: &[String],
         names: impl Iterator<Item = &'a str>,
     ) -> Result<Self, JobError> {
-        let names: Vec<&str> = names.collect();
-        let find = |name: &str| {
-            let mut found = names.iter().enumerate().filter(|(_, each)| **each == name).map(|(index, _)| index);
-            match (found.next(), found.next()) {
-                (Some(_), Some(_)) => {
-                    Err(error(options, format!("there are several columns {name:?}: give each its own name")))
-                }
-                (first, _) => Ok(first),
-            }
-        };
-        let missing = |trouble: Message| {
-            let columns = shown(&names);
-            error(options, message!(trouble, "; {columns}"))
-        };
+        let mut names = Names::new(options, names);
+        let templates = RequestTemplates::new(options, &mut names)?;
+        let makes = |part: fn(&RequestTemplates) -> bool| templates.as_ref().is_some_and(part);
 
         // The default names are optional; a name that somebody chose must be there.
         let defaults = SourceOptions::default();
-        let optional = |name: &String, default: &String, option: OptionName| match find(name)? {
-            None if name != default => Err(missing(message!("there is no column {name:?} for ", option))),
+        let optional = |name: &String, default: &String, option: OptionName| match names.find(name)? {
+            None if name != default => Err(names.missing(message!("there is no column {name:?} for ", option))),
             found => Ok(found),
         };
-        let url = find(&options.url_column)?.ok_or_else(|| {
+        let url = if makes(RequestTemplates::make_urls) {
+            None
+        } else {
             let name = &options.url_column;
-            missing(message!(
-                "there is no column {name:?} with URLs: use ",
-                OptionName::UrlColumn,
-                " to name the one that has them"
-            ))
-        })?;
-        let cost = |name: &String| {
-            let option = OptionName::CostColumn;
-            find(name)?.ok_or_else(|| missing(message!("there is no column {name:?} for ", option)))
+            Some(names.find(name)?.ok_or_else(|| {
+                names.missing(message!(
+                    "there is no column {name:?} with URLs: use ",
+                    OptionName::UrlColumn,
+                    " to name the one that has them, or ",
+                    OptionName::Url,
+                    " to make them of others"
+                ))
+            })?)
         };
-        let kept =
-            keep.iter().map(|name| find(name)?.ok_or_else(|| missing(message!("there is no column {name:?} to keep"))));
-        Ok(Self {
-            url,
-            method: optional(&options.method_column, &defaults.method_column, OptionName::MethodColumn)?,
-            headers: optional(&options.headers_column, &defaults.headers_column, OptionName::HeadersColumn)?,
-            body: optional(&options.body_column, &defaults.body_column, OptionName::BodyColumn)?,
-            cost: options.cost_column.as_ref().map(cost).transpose()?,
-            kept: kept.collect::<Result<_, _>>()?,
-        })
+        let method = optional(&options.method_column, &defaults.method_column, OptionName::MethodColumn)?;
+        let headers = optional(&options.headers_column, &defaults.headers_column, OptionName::HeadersColumn)?;
+        let body = if makes(RequestTemplates::make_bodies) {
+            None
+        } else {
+            optional(&options.body_column, &defaults.body_column, OptionName::BodyColumn)?
+        };
+        let cost = options.cost_column.as_ref().map(|name| names.place(name, OptionName::CostColumn)).transpose()?;
+        let kept = keep.iter().map(|name| {
+            let missing = || names.missing(message!("there is no column {name:?} to keep"));
+            names.find(name)?.ok_or_else(missing)
+        });
+        let kept = kept.collect::<Result<_, _>>()?;
+        Ok(Self { url, method, headers, body, cost, kept, templates })
     }
 }
 

@@ -15,6 +15,7 @@ use super::input::{Input, Reader};
 use super::keep::{self, KeptText};
 use super::partition::Partition;
 use super::records::{Fields, Record, Records};
+use super::template::cell::Cell;
 use crate::model::error::JobError;
 use crate::model::message::Message;
 use crate::model::options::SourceOptions;
@@ -153,7 +154,7 @@ impl Rows for Delimited {
 
 fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut KeptText) -> Row {
     let Header { columns, names, .. } = header;
-    let url = header.cell(fields, columns.url);
+    let url = columns.url.and_then(|column| header.cell(fields, column));
     if fields.len() != header.fields {
         kept.push_nulls();
         let mut row = Row::new(ordinal, String::from_utf8_lossy(url.unwrap_or_default()));
@@ -161,8 +162,15 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
         add_defect(&mut row, place, reason.with(format!("{}, not {}", fields.len(), header.fields)));
         return row;
     }
-    let mut row = url_row(ordinal, place, url.unwrap_or_default());
     let cell = |column: Option<usize>| column.and_then(|column| header.cell(fields, column)).unwrap_or_default();
+    let templates = columns.templates.as_ref().map(|templates| {
+        let cells = templates.columns.iter().map(|column| Cell::of_text(cell(Some(*column))));
+        (templates, cells.collect::<Vec<_>>())
+    });
+    let mut row = match &templates {
+        Some((templates, cells)) if templates.make_urls() => templates.row(ordinal, place, cells),
+        _ => url_row(ordinal, place, url.unwrap_or_default()),
+    };
     set_method(&mut row, place, cell(columns.method));
     set_headers(&mut row, place, header_json::parse(cell(columns.headers)));
     let body = cell(columns.body);
@@ -171,6 +179,9 @@ fn row(ordinal: u64, place: Place, header: &Header, fields: &Fields, kept: &mut 
     }
     if let Some(column) = columns.cost {
         set_cost(&mut row, place, &names[column], cell(columns.cost));
+    }
+    if let Some((templates, cells)) = &templates {
+        templates.fill(&mut row, place, cells);
     }
     for (index, column) in columns.kept.iter().enumerate() {
         let Some(bytes) = header.cell(fields, *column) else {

@@ -27,6 +27,6 @@ pub(super) fn open(
         Form::Parquet => Box::new(Parquet::open(opened, options, partition)?),
         Form::Delimited(delimiter, _) => Box::new(Delimited::new(Input::open(opened)?, options, delimiter, partition)?),
         Form::Ndjson(_) => Box::new(Ndjson::new(Input::open(opened)?, options, &partition)?),
-        Form::Text(_) | Form::Stdin | Form::Pattern => Box::new(Text::new(Input::open(opened)?)),
+        Form::Text(_) | Form::Stdin | Form::Pattern => Box::new(Text::new(Input::open(opened)?, options)?),
     })
 }

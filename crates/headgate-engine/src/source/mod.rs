@@ -3,7 +3,7 @@
 //!
 //! One form of input, one file: `text`, `delimited`, `ndjson`, `parquet`, `pattern`. A form yields one
 //! row after another (`batches::Rows`); cutting them into batches, `head` and the order of rows and errors
-//! are the same for all and live in `batches`.
+//! are the same for all and live in `batches`. Several files are a form, too, made of those of the files: `several`.
 
 mod batches;
 mod cells;
@@ -28,6 +28,7 @@ mod ndjson;
 pub mod open;
 mod opened;
 mod parquet;
+mod parquet_footer;
 mod partition;
 mod pattern;
 pub mod peek;

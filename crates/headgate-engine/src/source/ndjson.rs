@@ -22,8 +22,10 @@ use super::input::{Input, Reader};
 use super::keep::{self, KeptText};
 use super::lines::{Line, Lines};
 use super::partition::Partition;
+use super::template::bound::{Named, RequestTemplates};
+use super::template::cell::Cell as TemplateCell;
 use crate::model::error::JobError;
-use crate::model::message::Message;
+use crate::model::message::{Message, OptionName};
 use crate::model::options::SourceOptions;
 use crate::model::reason::Reason;
 use crate::model::row::{Row, RowBatch};
@@ -38,34 +40,55 @@ pub(super) struct Ndjson {
 
 /// The names that are looked for in each object, each once, and what each is used for.
 struct Used {
-    names: Vec<String>,
+    names: Names,
     columns: Columns,
     /// What the directories of the file say of some of them, whatever the objects have.
     said: Vec<(usize, Option<Box<RawValue>>)>,
 }
 
+/// Each once.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl Names {
+    fn index(&mut self, name: &str) -> usize {
+        self.0.iter().position(|each| each == name).unwrap_or_else(|| {
+            self.0.push(name.to_owned());
+            self.0.len() - 1
+        })
+    }
+}
+
+/// Which columns there are each object says for itself.
+impl Named for Names {
+    fn has(&self, _column: &str) -> bool {
+        false
+    }
+
+    fn place(&mut self, column: &str, _option: OptionName) -> Result<usize, JobError> {
+        Ok(self.index(column))
+    }
+}
+
 impl Used {
-    fn new(options: &SourceOptions, keep: &[String], partition: &Partition) -> Self {
-        let mut names: Vec<String> = Vec::new();
-        let mut index = |name: &String| {
-            names.iter().position(|each| each == name).unwrap_or_else(|| {
-                names.push(name.clone());
-                names.len() - 1
-            })
-        };
+    fn new(options: &SourceOptions, keep: &[String], partition: &Partition) -> Result<Self, JobError> {
+        let mut names = Names::default();
+        let templates = RequestTemplates::new(options, &mut names)?;
+        let makes = |part: fn(&RequestTemplates) -> bool| templates.as_ref().is_some_and(part);
         let columns = Columns {
-            url: index(&options.url_column),
-            method: Some(index(&options.method_column)),
-            headers: Some(index(&options.headers_column)),
-            body: Some(index(&options.body_column)),
-            cost: options.cost_column.as_ref().map(&mut index),
-            kept: keep.iter().map(index).collect(),
+            url: (!makes(RequestTemplates::make_urls)).then(|| names.index(&options.url_column)),
+            method: Some(names.index(&options.method_column)),
+            headers: Some(names.index(&options.headers_column)),
+            body: (!makes(RequestTemplates::make_bodies)).then(|| names.index(&options.body_column)),
+            cost: options.cost_column.as_ref().map(|name| names.index(name)),
+            kept: keep.iter().map(|name| names.index(name)).collect(),
+            templates,
         };
-        let said = names.iter().enumerate().filter_map(|(index, name)| {
+        let said = names.0.iter().enumerate().filter_map(|(index, name)| {
             let value = partition.value(partition.find(name)?);
             Some((index, value.and_then(|value| to_raw_value(value).ok())))
         });
-        Self { said: said.collect(), names, columns }
+        Ok(Self { said: said.collect(), names, columns })
     }
 }
 
@@ -77,7 +100,7 @@ impl Ndjson {
     ) -> Result<Self, JobError> {
         let keep = keep::listed(options)?;
         let kept = KeptText::new(&options.input, &keep)?;
-        let used = Used::new(options, &keep, partition);
+        let used = Used::new(options, &keep, partition)?;
         Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used, kept })
     }
 }
@@ -136,16 +159,26 @@ impl Rows for Ndjson {
 fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, Reason> {
     let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line is", line, error))?;
     let mut json = serde_json::Deserializer::from_str(text);
-    let values = json.deserialize_map(Object { names: &used.names }).and_then(|values| json.end().map(|()| values));
+    let values = json.deserialize_map(Object { names: &used.names.0 }).and_then(|values| json.end().map(|()| values));
     let mut values: Vec<Option<&RawValue>> = values.map_err(|error| no_object("", &error))?;
     for (index, value) in &used.said {
         values[*index] = value.as_deref();
     }
-    let cell = |column: usize| values[column].map(|json| Cell { name: &used.names[column], json });
+    let cell = |column: usize| values[column].map(|json| Cell { name: &used.names.0[column], json });
     let columns = &used.columns;
+    let templates = columns.templates.as_ref().map(|templates| {
+        let cells = templates.columns.iter().map(|column| cell(*column).map_or(TemplateCell::Null, Cell::of_template));
+        (templates, cells.collect::<Vec<_>>())
+    });
 
-    let url = cell(columns.url).ok_or_else(|| format!("there is no {:?}", used.names[columns.url]))?.string()?;
-    let mut row = url_row(ordinal, place, url.as_bytes());
+    let mut row = match (columns.url, &templates) {
+        (Some(column), _) => {
+            let url = cell(column).ok_or_else(|| format!("there is no {:?}", used.names.0[column]))?.string()?;
+            url_row(ordinal, place, url.as_bytes())
+        }
+        (None, Some((templates, cells))) => templates.row(ordinal, place, cells),
+        (None, None) => return Err("there is no URL".into()),
+    };
     if let Some(method) = columns.method.and_then(cell) {
         match method.string() {
             Ok(method) => set_method(&mut row, place, method.as_bytes()),
@@ -167,6 +200,9 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
             Ok(text) => set_cost(&mut row, place, cost.name, text.as_bytes()),
             Err(trouble) => add_defect(&mut row, place, trouble),
         }
+    }
+    if let Some((templates, cells)) = &templates {
+        templates.fill(&mut row, place, cells);
     }
     for (index, column) in columns.kept.iter().enumerate() {
         match cell(*column).map(Cell::text).transpose() {
@@ -197,6 +233,17 @@ impl<'a> Cell<'a> {
             _ => "a number",
         };
         Err(format!("{:?} is {kind}, not a string", self.name).into())
+    }
+
+    fn of_template(self) -> TemplateCell<'a> {
+        if !self.json.get().starts_with('"') {
+            return TemplateCell::Json(self.json.get().into());
+        }
+        match self.text() {
+            Ok(Cow::Borrowed(text)) => TemplateCell::Text(text.as_bytes().into()),
+            Ok(Cow::Owned(text)) => TemplateCell::Text(text.into_bytes().into()),
+            Err(trouble) => TemplateCell::Unfit(trouble),
+        }
     }
 
     /// Strings as they are, other values as their JSON text.

@@ -15,6 +15,7 @@ use super::partition::Partition;
 use super::pattern::Pattern;
 use super::several::Several;
 use super::surveyed::Surveyed;
+use super::template::bound::{AnyNames, RequestTemplates};
 use super::text::Text;
 use super::{Again, Source};
 use crate::message;
@@ -28,12 +29,22 @@ use crate::model::options::SourceOptions;
 /// `Input`: no such file, an unknown extension, no URL column (naming the columns there are), an option that does not fit
 /// the form; of several files that they have not one form, or not the same columns. `Usage`: what is no file among several.
 pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
+    // A mistake in them has nothing to do with the input.
+    RequestTemplates::new(options, &mut AnyNames)?;
     if is_several(options) {
         let files = Arc::new(Surveyed::new(options)?);
         refuse_columns(options, files.has_columns())?;
         return begin_several(options, files);
     }
     let form = Form::of(&options.input)?;
+    if form == Form::Pattern && options.url.is_some() {
+        let name = &options.input;
+        return Err(JobError::input(message!(
+            "{name}: the input is a URL already, and ",
+            OptionName::Url,
+            " makes URLs of the rows of a file: leave one of them out"
+        )));
+    }
     refuse_columns(options, form.has_columns())?;
     let opened = match form {
         Form::Pattern | Form::Stdin => None,
@@ -80,16 +91,16 @@ fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Result<Box<dy
     let (name, again) = (options.name().into_owned(), files.clone());
     let again_options = options.clone();
     let open = Arc::new(move || begin_several(&again_options, again.clone()));
-    Batches::boxed(Several::new(files), options, Some(Again { name, open }))
+    Ok(Batches::boxed(Several::new(files), options.head, Some(Again { name, open })))
 }
 
 /// The source of an input that is open, from its beginning. `None`: it is no file.
 fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn Source>, JobError> {
     let Some(opened) = opened else {
         return Ok(if Form::of(&options.input)? == Form::Stdin {
-            Batches::boxed(Text::live("standard input", std::io::stdin()), options, None)?
+            Batches::boxed(Text::live("standard input", std::io::stdin(), options)?, options.head, None)
         } else {
-            Batches::boxed(Pattern::parse(&options.input)?, options, Some(again(options, None)))?
+            Batches::boxed(Pattern::open(options)?, options.head, Some(again(options, None)))
         });
     };
     let again = opened.ends().is_some().then(|| again(options, Some(opened.clone())));
@@ -97,11 +108,13 @@ fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn
     Ok(match opened.form {
         Form::Delimited(delimiter, _) => {
             let input = Input::open(opened)?;
-            Batches::boxed(Delimited::new(input, options, delimiter, none)?, options, again)?
+            Batches::boxed(Delimited::new(input, options, delimiter, none)?, options.head, again)
         }
-        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &none)?, options, again)?,
-        Form::Parquet => Batches::boxed(Parquet::open(opened, options, none)?, options, again)?,
-        Form::Text(_) | Form::Stdin | Form::Pattern => Batches::boxed(Text::new(Input::open(opened)?), options, again)?,
+        Form::Ndjson(_) => Batches::boxed(Ndjson::new(Input::open(opened)?, options, &none)?, options.head, again),
+        Form::Parquet => Batches::boxed(Parquet::open(opened, options, none)?, options.head, again),
+        Form::Text(_) | Form::Stdin | Form::Pattern => {
+            Batches::boxed(Text::new(Input::open(opened)?, options)?, options.head, again)
+        }
     })
 }
 

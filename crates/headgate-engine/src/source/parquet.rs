@@ -3,29 +3,27 @@
 //! Text and binary columns are read as arrow's views, whatever type the file asks for: a view points into the page
 //! it came from, so that a large value that a dictionary holds once is not laid out once for each row.
 
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType, Fields, Schema, SchemaRef};
+use arrow_schema::{DataType, Fields, SchemaRef};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use twox_hash::XxHash3_128;
 
 use super::batches::Rows;
 use super::chunk::{Chunk, Used};
 use super::columns::{Columns, OptionalColumns};
 use super::content::Passing;
-use super::encrypted::{ENCRYPTED, ENCRYPTED_MAGIC, has_encryption};
+use super::encrypted::{ENCRYPTED, has_encryption};
 use super::fingerprint::{self, Fingerprint, ParquetFile};
 use super::keep;
 use super::opened::{Changed, Opened, OpenedFile};
+use super::parquet_footer;
 use super::partition::Partition;
 use super::stored;
 use crate::columns::kept::KeptCodec;
@@ -36,7 +34,6 @@ use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch, rows_of_a_batch};
 use crate::model::source_size::SourceSize;
 
-const MAGIC: &[u8; 4] = b"PAR1";
 /// A skip of no more record batches than this reads them: that costs less than to open the row group anew.
 const NEAR_BATCHES: u64 = 16;
 
@@ -70,26 +67,8 @@ impl Parquet {
     pub(super) fn open(opened: Arc<Opened>, options: &SourceOptions, partition: Partition) -> Result<Self, JobError> {
         let name = options.input.as_str();
         let error = |trouble: String| JobError::input(format!("{name}: {trouble}"));
-        let file = opened.file();
-        let cannot_be_opened = |cause| error(format!("can't be opened: {cause}"));
-        let bytes = opened.bytes().map_or_else(|| Ok(file.metadata()?.len()), Ok).map_err(cannot_be_opened)?;
-        match read_magic(file).map_err(cannot_be_opened)? {
-            Some(magic) if magic == *MAGIC => {}
-            Some(magic) if magic == *ENCRYPTED_MAGIC => return Err(error(ENCRYPTED.into())),
-            _ => return Err(error("not a Parquet file: it does not begin with PAR1".into())),
-        }
-        let damaged = |cause| {
-            let trouble = if has_encryption(file, bytes) {
-                ENCRYPTED.into()
-            } else {
-                format!("not a complete Parquet file: {cause}")
-            };
-            error(trouble)
-        };
-        let as_stored = ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(damaged)?;
-        if !lies_within(as_stored.metadata(), bytes) {
-            return Err(error("damaged: its footer describes columns outside the file; get an intact copy".into()));
-        }
+        let (as_stored, bytes) = parquet_footer::read(name, &opened)?;
+        let damaged = |cause| error(parquet_footer::damaged(opened.file(), bytes, &cause));
         let stored = as_stored.schema();
         let fields = stored::fields(stored, as_stored.parquet_schema());
         let with_views = ArrowReaderOptions::new().with_schema(stored::with_views(&fields, stored));
@@ -100,7 +79,7 @@ impl Parquet {
         let columns = Columns::find(options, &keep::names(options, &names), names.into_iter())?;
         let used = Used::new(columns, &metadata);
         let fields: Vec<_> = fields.iter().cloned().chain(partition.fields(&DataType::Utf8)).collect();
-        let schema = with_partition(metadata.schema(), &partition);
+        let schema = partition.behind(metadata.schema());
         let kept_fields: Fields = used.columns.kept.iter().map(|index| fields[*index].clone()).collect();
         let kept_fields = stored::kept(&kept_fields);
         let codec = keep::codec(name, &kept_fields)?;
@@ -110,10 +89,10 @@ impl Parquet {
         // A column of a type that can't be used is told before the first row.
         let empty: Vec<ArrayRef> =
             used.roots.iter().map(|index| new_empty_array(schema.field(*index).data_type())).collect();
-        Chunk::new(&used, &schema, &empty).map_err(error)?;
+        Chunk::new(&used, &schema, &empty, 0).map_err(error)?;
         let ends = opened.ends().cloned();
-        let fingerprint = ends.map(|ends| ParquetFile::of(file, ends).map(Fingerprint::Parquet));
-        let fingerprint = fingerprint.transpose().map_err(cannot_be_opened)?;
+        let fingerprint = ends.map(|ends| ParquetFile::of(opened.file(), ends).map(Fingerprint::Parquet));
+        let fingerprint = fingerprint.transpose().map_err(|cause| error(format!("can't be opened: {cause}")))?;
         Ok(Self {
             opened,
             fingerprint,
@@ -234,10 +213,10 @@ impl Parquet {
         let said = self.used.roots.iter().filter_map(|root| root.checked_sub(own));
         let mut said = said.map(|at| self.partition.array(at, batch.num_rows())).peekable();
         if said.peek().is_none() {
-            return Chunk::new(&self.used, &self.schema, batch.columns());
+            return Chunk::new(&self.used, &self.schema, batch.columns(), batch.num_rows());
         }
         let columns: Vec<ArrayRef> = batch.columns().iter().cloned().chain(said).collect();
-        Chunk::new(&self.used, &self.schema, &columns)
+        Chunk::new(&self.used, &self.schema, &columns, batch.num_rows())
     }
 
     /// A reader of the current row group from the current row on.
@@ -294,7 +273,7 @@ impl Rows for Parquet {
         self.pass(u64::from(self.chunk.is_some()), passing)?;
         let Some(chunk) = &self.chunk else { return Ok(None) };
         self.kept_bytes += chunk.kept_bytes(self.at);
-        let row = chunk.row(ordinal, self.at);
+        let row = chunk.row(ordinal, self.at, self.used.columns.templates.as_ref());
         self.at += 1;
         Ok(Some(row))
     }
@@ -407,32 +386,5 @@ impl Rows for Parquet {
         self.kept_from = self.at;
         self.kept_bytes = 0;
         keep::attach(codec, &columns, batch)
-    }
-}
-
-/// The columns as they are read, and behind them those of the directories.
-fn with_partition(schema: &SchemaRef, partition: &Partition) -> SchemaRef {
-    let own = schema.fields().iter().cloned();
-    Arc::new(Schema::new(own.chain(partition.fields(&DataType::Utf8View)).collect::<Fields>()))
-}
-
-/// Whether all column chunks lie within a file of so many bytes: the reader panics where a place is negative.
-fn lies_within(metadata: &ParquetMetaData, file_bytes: u64) -> bool {
-    let mut columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
-    columns.all(|column| {
-        let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
-        match (u64::try_from(start), u64::try_from(column.compressed_size())) {
-            (Ok(start), Ok(length)) => start.checked_add(length).is_some_and(|end| end <= file_bytes),
-            _ => false,
-        }
-    })
-}
-
-/// `None`: the file is shorter.
-fn read_magic(file: &File) -> io::Result<Option<[u8; MAGIC.len()]>> {
-    let mut magic = [0; MAGIC.len()];
-    match file.read_exact_at(&mut magic, 0) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        read => read.map(|()| Some(magic)),
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, StringViewArray};
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use percent_encoding::percent_decode_str;
 
 use crate::model::options::{SourceOptions, Templates};
@@ -83,6 +83,12 @@ impl Partition {
     /// Each as a column of text.
     pub(super) fn fields(&self, data_type: &DataType) -> impl Iterator<Item = Arc<Field>> {
         self.0.iter().map(|(name, _)| Arc::new(Field::new(name, data_type.clone(), true)))
+    }
+
+    /// The columns of a file as they are read, and these behind them.
+    pub(super) fn behind(&self, own: &SchemaRef) -> SchemaRef {
+        let columns = own.fields().iter().cloned().chain(self.fields(&DataType::Utf8View));
+        Arc::new(Schema::new(columns.collect::<Fields>()))
     }
 
     /// So many rows of one.

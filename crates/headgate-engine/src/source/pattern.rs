@@ -9,9 +9,12 @@ use std::net::Ipv6Addr;
 
 use super::batches::Rows;
 use super::cells::{Place, url_row};
+use super::columns::Names;
 use super::content::Passing;
 use super::fingerprint::Fingerprint;
+use super::template::bound::RequestTemplates;
 use crate::model::error::JobError;
+use crate::model::options::SourceOptions;
 use crate::model::row::Row;
 use crate::model::source_size::SourceSize;
 
@@ -20,6 +23,8 @@ pub(super) struct Pattern {
     text: String,
     parts: Vec<Part>,
     count: u64,
+    /// What is sent with each, without a column.
+    templates: Option<RequestTemplates>,
 }
 
 #[derive(Debug)]
@@ -57,14 +62,21 @@ impl Part {
 
 impl Pattern {
     /// # Errors
+    /// As [`Pattern::parse`]. `Input`: a template of a column, of which there are none.
+    pub(super) fn open(options: &SourceOptions) -> Result<Self, JobError> {
+        let templates = RequestTemplates::new(options, &mut Names::new(options, std::iter::empty()))?;
+        Ok(Self { templates, ..Self::parse(&options.input)? })
+    }
+
+    /// # Errors
     /// `Input`: the text is no pattern, with the place; or it stands for more rows than can be counted.
-    pub(super) fn parse(text: &str) -> Result<Self, JobError> {
+    fn parse(text: &str) -> Result<Self, JobError> {
         Parser { text, at: 0 }
             .parts()
             .and_then(|parts| {
                 let count = parts.iter().try_fold(1_u64, |count, part| count.checked_mul(part.count()));
                 let count = count.ok_or("the ranges and sets multiply to more URLs than 64 bits can count")?;
-                Ok(Self { text: text.to_owned(), parts, count })
+                Ok(Self { text: text.to_owned(), parts, count, templates: None })
             })
             .map_err(|trouble| JobError::input(format!("{text}: {trouble}")))
     }
@@ -83,7 +95,13 @@ impl Pattern {
 
 impl Rows for Pattern {
     fn next_row(&mut self, ordinal: u64, _passing: Option<&mut Passing>) -> Result<Option<Row>, JobError> {
-        Ok((ordinal < self.count).then(|| url_row(ordinal, Place::Row(ordinal), self.url(ordinal).as_bytes())))
+        Ok((ordinal < self.count).then(|| {
+            let mut row = url_row(ordinal, Place::Row(ordinal), self.url(ordinal).as_bytes());
+            if let Some(templates) = &self.templates {
+                templates.fill(&mut row, Place::Row(ordinal), &[]);
+            }
+            row
+        }))
     }
 
     fn skip(&mut self, ordinal: u64, count: u64, _passing: Option<&mut Passing>) -> Result<u64, JobError> {

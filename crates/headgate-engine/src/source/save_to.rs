@@ -1,5 +1,6 @@
 //! The names of files that bodies are saved under, made of the values of a row.
 
+use super::template::cell::Cell;
 use super::template::parse::{Piece, Placeholder, Template};
 use crate::message;
 use crate::model::error::JobError;
@@ -13,6 +14,7 @@ const EXTENSION: &str = "ext";
 const CHECKSUM: &str = "sha256";
 
 /// A template of names.
+#[derive(Debug)]
 pub(super) struct SaveTo {
     template: Template,
 }
@@ -44,23 +46,19 @@ impl SaveTo {
         Ok(Self { template })
     }
 
-    /// Those of its placeholders that stand for columns.
-    pub(super) fn columns(&self) -> impl Iterator<Item = &Placeholder> {
-        self.template.pieces().iter().filter_map(|piece| match piece {
-            Piece::Column(placeholder) if !is_own(&placeholder.column) => Some(placeholder),
-            _ => None,
-        })
+    /// Looks for the columns that its placeholders stand for: `find` says where each is.
+    pub(super) fn bind(
+        &mut self,
+        mut find: impl FnMut(&mut Placeholder) -> Result<usize, JobError>,
+    ) -> Result<(), JobError> {
+        self.template.bind(|placeholder| if is_own(&placeholder.column) { Ok(0) } else { find(placeholder) })
     }
 
-    /// The name for a row; `value` gives what stands for a column.
+    /// The name for a row with these values.
     ///
     /// # Errors
     /// Why it can't have one.
-    pub(super) fn name<'a>(
-        &'a self,
-        ordinal: u64,
-        value: impl Fn(&'a Placeholder) -> Result<&'a [u8], Reason>,
-    ) -> Result<FileName, Reason> {
+    pub(super) fn name(&self, ordinal: u64, cells: &[Cell<'_>]) -> Result<FileName, Reason> {
         let mut number = itoa::Buffer::new();
         let number = number.format(ordinal);
         let mut pieces = Vec::with_capacity(self.template.pieces().len());
@@ -71,7 +69,7 @@ impl SaveTo {
                     ROW => NamePiece::Literal(number),
                     EXTENSION => NamePiece::Extension,
                     CHECKSUM => NamePiece::Checksum,
-                    _ => NamePiece::Value(value(placeholder)?),
+                    _ => NamePiece::Value(placeholder.bytes(cells)?),
                 },
             });
         }

@@ -15,8 +15,10 @@ mod parquet;
 mod pattern;
 mod selected;
 mod several;
+mod several_columns;
 mod several_compared;
 mod skip;
+mod templates;
 mod text;
 
 use std::path::{Path, PathBuf};

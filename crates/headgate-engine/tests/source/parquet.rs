@@ -214,7 +214,7 @@ fn a_file_without_the_url_column_is_refused_with_those_it_has() {
     let files = Files::new();
     let error = open_error(&write(&files, &batch(vec![("link", url_column(1)), ("id", url_column(1))]), 100));
     assert_eq!(
-        "urls.parquet: there is no column \"url\" with URLs: use url_column to name the one that has them; the columns are \"link\", \"id\"",
+        "urls.parquet: there is no column \"url\" with URLs: use url_column to name the one that has them, or url to make them of others; the columns are \"link\", \"id\"",
         files.message(&error)
     );
 }

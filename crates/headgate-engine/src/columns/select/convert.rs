@@ -1,10 +1,12 @@
 //! What becomes of a value in a column of a type: what does not fit exactly is none.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow_array::timezone::Tz;
 use arrow_cast::parse::string_to_datetime;
 use arrow_schema::DataType;
+use memchr::memchr;
 use serde_json::value::RawValue;
 
 use super::absent::Absent;
@@ -56,7 +58,7 @@ impl SelectedType {
             (Self::Json, _) => Ok(SelectedValue::Text(raw.into())),
             (_, Some(b'n')) => Err(Absent::Null),
             (_, Some(b'"')) => {
-                let text: String = serde_json::from_str(raw).map_err(|_| self.unfit(raw))?;
+                let text = unquoted(raw).ok_or_else(|| self.unfit(raw))?;
                 if self == Self::String { Ok(SelectedValue::Text(text.into())) } else { self.of_text(&text) }
             }
             (Self::String, _) => Ok(SelectedValue::Text(raw.into())),
@@ -80,6 +82,14 @@ impl SelectedType {
 
     fn unfit(self, value: &str) -> Absent {
         Absent::Unfit(format!("not {}: {}", self.name(), shown(value.as_bytes())).into())
+    }
+}
+
+/// The text of a string that is right but for its escapes: one has half of a character, perhaps.
+fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
+    match raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(text) if memchr(b'\\', text.as_bytes()).is_none() => Some(Cow::Borrowed(text)),
+        _ => serde_json::from_str(raw).ok().map(Cow::Owned),
     }
 }
 

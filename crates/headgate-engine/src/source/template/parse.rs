@@ -87,6 +87,19 @@ impl Template {
         Ok(Self { pieces: pieces.0 })
     }
 
+    pub fn empty() -> Self {
+        Self { pieces: Vec::new() }
+    }
+
+    /// Of some pieces of another one.
+    pub(super) fn of(pieces: &[Piece]) -> Self {
+        Self { pieces: pieces.to_vec() }
+    }
+
+    pub(super) fn of_column(column: Placeholder) -> Self {
+        Self { pieces: vec![Piece::Column(column)] }
+    }
+
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
@@ -100,6 +113,14 @@ impl Template {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Literal(_) => None,
             Piece::Column(placeholder) => Some(placeholder),
+        })
+    }
+
+    /// What stands in it as it is.
+    pub fn literals(&self) -> impl Iterator<Item = &str> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Literal(text) => Some(&**text),
+            Piece::Column(_) => None,
         })
     }
 
@@ -163,6 +184,11 @@ impl Template {
 }
 
 impl Placeholder {
+    /// The value of this column, whatever its name looks like.
+    pub fn of(column: &str) -> Self {
+        Self { written: column.into(), column: column.into(), slot: 0, default: None, as_string: false }
+    }
+
     /// `None`: it names no column.
     fn parse(inner: &str) -> Option<Self> {
         let (column, default) = match inner.split_once('|') {

@@ -1,0 +1,313 @@
+//! Templates that are bound to the columns of an input: which columns they need, and what they make of a row.
+
+use std::sync::Arc;
+
+use super::cell::{Cell, Output};
+use super::form::{self, FormTemplate};
+use super::header;
+use super::json::{JsonTemplate, JsonTrouble};
+use super::multipart::MultipartTemplate;
+use super::parse::{Placeholder, Template};
+use super::url::UrlTemplate;
+use super::{checksum, path, since};
+use crate::message;
+use crate::model::error::JobError;
+use crate::model::message::{Message, OptionName};
+use crate::model::options::SourceOptions;
+use crate::model::reason::Reason;
+use crate::model::row::{BodyPiece, Row, RowBody, RowExtra};
+use crate::model::saved::SaveAs;
+use crate::source::cells::{Place, add_defect, defect_row, url_row};
+use crate::source::save_to::SaveTo;
+
+/// A body that is made of columns is no longer.
+const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+
+const IF_NONE_MATCH: &str = "if-none-match";
+const IF_MODIFIED_SINCE: &str = "if-modified-since";
+
+/// The columns that an input has.
+pub(in crate::source) trait Named {
+    /// Whether it is known to have a column of this name.
+    fn has(&self, column: &str) -> bool;
+
+    /// Where a column stands that this option needs.
+    ///
+    /// # Errors
+    /// It isn't there, or there twice.
+    fn place(&mut self, column: &str, option: OptionName) -> Result<usize, JobError>;
+}
+
+/// What of the requests is made of columns.
+#[derive(Debug)]
+pub(in crate::source) struct RequestTemplates {
+    /// Where the columns stand whose values are needed, each once: a placeholder's slot is an index of this.
+    pub(in crate::source) columns: Vec<usize>,
+    url: Option<UrlTemplate>,
+    headers: Vec<(Box<str>, Template)>,
+    if_none_match: Option<Placeholder>,
+    if_modified_since: Option<Placeholder>,
+    body: Option<Body>,
+    /// What it is.
+    body_type: Option<Arc<str>>,
+    /// What the file with the answer's body is called, if it is saved.
+    save_to: Option<SaveTo>,
+    /// What that must have.
+    checksum: Option<Placeholder>,
+}
+
+#[derive(Debug)]
+enum Body {
+    Json(JsonTemplate),
+    Form(FormTemplate),
+    Multipart(MultipartTemplate),
+    /// With its path.
+    File(Template),
+}
+
+impl RequestTemplates {
+    /// `None`: nothing is made of columns.
+    ///
+    /// # Errors
+    /// `Usage`, naming the option: a text that is no such template. Those of `named`.
+    pub(in crate::source) fn new(options: &SourceOptions, named: &mut dyn Named) -> Result<Option<Self>, JobError> {
+        let mut binder = Binder { named, columns: Vec::new() };
+        let url = options.url.as_ref().map(|text| binder.url(text)).transpose()?;
+        let templates = &options.templates;
+        let headers = templates.headers.iter().map(|(name, text)| binder.header(name, text));
+        let headers: Vec<_> = headers.collect::<Result<_, _>>()?;
+        let if_none_match = binder.column(options.if_none_match_column.as_ref(), OptionName::IfNoneMatchColumn)?;
+        let if_modified_since =
+            binder.column(options.if_modified_since_column.as_ref(), OptionName::IfModifiedSinceColumn)?;
+        let body = binder.body(options)?;
+        let body_type = body.as_ref().and_then(Body::media_type);
+        let save_to = options.save_to.as_ref().map(|text| binder.save_to(text)).transpose()?;
+        let checksum = binder.column(options.checksum_column.as_ref(), OptionName::ChecksumColumn)?;
+        let is_used = url.is_some()
+            || body.is_some()
+            || save_to.is_some()
+            || !headers.is_empty()
+            || if_none_match.is_some()
+            || if_modified_since.is_some();
+        let columns = binder.columns;
+        let made = Self { columns, url, headers, if_none_match, if_modified_since, body, body_type, save_to, checksum };
+        Ok(is_used.then_some(made))
+    }
+
+    /// Whether rows have no other URL.
+    pub(in crate::source) fn make_urls(&self) -> bool {
+        self.url.is_some()
+    }
+
+    /// Whether rows have no other body.
+    pub(in crate::source) fn make_bodies(&self) -> bool {
+        self.body.is_some()
+    }
+
+    /// The row with these values, if its URL is made of them.
+    pub(in crate::source) fn row(&self, ordinal: u64, place: Place, cells: &[Cell<'_>]) -> Row {
+        match self.url(cells) {
+            Ok(url) => url_row(ordinal, place, url.as_bytes()),
+            Err(trouble) => defect_row(ordinal, place, trouble),
+        }
+    }
+
+    fn url(&self, cells: &[Cell<'_>]) -> Result<String, Reason> {
+        match &self.url {
+            Some(url) => url.render(cells),
+            None => Err("there is no URL".into()),
+        }
+    }
+
+    /// Puts headers and the body that are made of these values in place of the row's own.
+    pub(in crate::source) fn fill(&self, row: &mut Row, place: Place, cells: &[Cell<'_>]) {
+        let ordinal = row.ordinal;
+        let extra = row.extra.get_or_insert_default();
+        if extra.defect.is_none()
+            && let Err(trouble) = self.fill_extra(extra, ordinal, cells)
+        {
+            add_defect(row, place, trouble);
+        }
+    }
+
+    /// # Errors
+    /// Why they can't be sent.
+    fn fill_extra(&self, extra: &mut RowExtra, ordinal: u64, cells: &[Cell<'_>]) -> Result<(), Reason> {
+        for (name, _) in &self.headers {
+            remove(extra, name);
+        }
+        for (name, template) in &self.headers {
+            extra.headers.push((name.clone(), header::render(name, template, cells)?));
+        }
+        if let Some(value) = optional(self.if_none_match.as_ref(), cells)? {
+            remove(extra, IF_NONE_MATCH);
+            header::check(IF_NONE_MATCH, value)?;
+            extra.headers.push((IF_NONE_MATCH.into(), value.into()));
+        }
+        if let Some(since) = &self.if_modified_since
+            && let Some(value) = optional(Some(since), cells)?
+        {
+            remove(extra, IF_MODIFIED_SINCE);
+            let date = since::http_date(&since.column, value)?;
+            extra.headers.push((IF_MODIFIED_SINCE.into(), date.into_owned().into()));
+        }
+        if let Some(body) = &self.body {
+            extra.body = Some(body.render(cells)?);
+            extra.body_type.clone_from(&self.body_type);
+        }
+        if let Some(save_to) = &self.save_to {
+            let checksum = optional(self.checksum.as_ref(), cells)?.map(checksum::parse).transpose()?;
+            extra.save_as = Some(Arc::new(SaveAs { name: save_to.name(ordinal, cells)?, checksum }));
+        }
+        Ok(())
+    }
+}
+
+/// The value of a column that may have none. An empty one is none.
+fn optional<'a>(placeholder: Option<&'a Placeholder>, cells: &'a [Cell<'a>]) -> Result<Option<&'a [u8]>, Reason> {
+    let value = placeholder.map(|placeholder| placeholder.cell(cells).bytes()).transpose()?.flatten();
+    Ok(value.filter(|value| !value.is_empty()))
+}
+
+fn remove(extra: &mut RowExtra, header: &str) {
+    extra.headers.retain(|(name, _)| !name.eq_ignore_ascii_case(header));
+}
+
+impl Body {
+    fn media_type(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Json(_) => Some("application/json".into()),
+            Self::Form(_) => Some(form::MEDIA_TYPE.into()),
+            Self::Multipart(multipart) => Some(multipart.media_type().into()),
+            Self::File(_) => None,
+        }
+    }
+
+    fn render(&self, cells: &[Cell<'_>]) -> Result<RowBody, Reason> {
+        let mut out = Output::new("the body", MAX_BODY_BYTES);
+        match self {
+            Self::Json(json) => json.render(cells, &mut out)?,
+            Self::Form(form) => form.render(cells, &mut out)?,
+            Self::Multipart(multipart) => return multipart.render(cells, out),
+            Self::File(template) => {
+                return Ok(RowBody::Pieces([BodyPiece::File(path::render(template, cells)?)].into()));
+            }
+        }
+        Ok(out.bytes.into())
+    }
+}
+
+/// Parses templates, and notes which columns they need.
+struct Binder<'a> {
+    named: &'a mut dyn Named,
+    columns: Vec<usize>,
+}
+
+impl Binder<'_> {
+    fn url(&mut self, text: &str) -> Result<UrlTemplate, JobError> {
+        let refused = |trouble: Message| refused(OptionName::Url, trouble);
+        let mut template = Template::parse(text).map_err(|error| refused(error.to_string().into()))?;
+        self.bind(&mut template, OptionName::Url)?;
+        UrlTemplate::new(&template).map_err(refused)
+    }
+
+    fn save_to(&mut self, text: &str) -> Result<SaveTo, JobError> {
+        let mut save_to = SaveTo::new(text)?;
+        save_to.bind(|placeholder| self.find(placeholder, OptionName::SaveTo))?;
+        Ok(save_to)
+    }
+
+    fn header(&mut self, name: &str, text: &str) -> Result<(Box<str>, Template), JobError> {
+        let refused = |trouble: Message| refused(OptionName::HeaderTemplates, message!("{name}: ", trouble));
+        let mut template = Template::parse(text).map_err(|error| refused(error.to_string().into()))?;
+        header::check_literals(&template).map_err(refused)?;
+        self.bind(&mut template, OptionName::HeaderTemplates)?;
+        Ok((name.into(), template))
+    }
+
+    fn body(&mut self, options: &SourceOptions) -> Result<Option<Body>, JobError> {
+        let templates = &options.templates;
+        if let Some(document) = &templates.json {
+            let json = JsonTemplate::new(document, |template| self.bind(template, OptionName::Json));
+            return json.map(|json| Some(Body::Json(json))).map_err(|trouble| match trouble {
+                JsonTrouble::Document(trouble) => refused(OptionName::Json, trouble),
+                JsonTrouble::Binding(error) => error,
+            });
+        }
+        if !templates.data_urlencode.is_empty() {
+            let mut form = FormTemplate::default();
+            for (index, text) in templates.data_urlencode.iter().enumerate() {
+                self.field(index, text, OptionName::DataUrlencode, |field| form.add(field))?;
+            }
+            return Ok(Some(Body::Form(form)));
+        }
+        if !templates.form.is_empty() {
+            let mut multipart = MultipartTemplate::new()?;
+            for (index, text) in templates.form.iter().enumerate() {
+                self.field(index, text, OptionName::Form, |field| multipart.add(field))?;
+            }
+            return Ok(Some(Body::Multipart(multipart)));
+        }
+        let file = self.column(options.body_file_column.as_ref(), OptionName::BodyFileColumn)?;
+        Ok(file.map(|column| Body::File(Template::of_column(column))))
+    }
+
+    /// Of a field messages tell the number: it may be a secret.
+    fn field(
+        &mut self,
+        index: usize,
+        text: &str,
+        option: OptionName,
+        add: impl FnOnce(&Template) -> Result<(), Message>,
+    ) -> Result<(), JobError> {
+        let number = index + 1;
+        let refused = |trouble: Message| refused(option, message!("field {number}: ", trouble));
+        let mut template = Template::parse(text).map_err(|error| refused(error.to_string().into()))?;
+        self.bind(&mut template, option)?;
+        add(&template).map_err(refused)
+    }
+
+    fn bind(&mut self, template: &mut Template, option: OptionName) -> Result<(), JobError> {
+        template.bind(|placeholder| self.find(placeholder, option))
+    }
+
+    fn find(&mut self, placeholder: &mut Placeholder, option: OptionName) -> Result<usize, JobError> {
+        if placeholder.column != placeholder.written && self.named.has(&placeholder.written) {
+            placeholder.take_as_written();
+        }
+        self.slot(&placeholder.column, option)
+    }
+
+    fn column(&mut self, column: Option<&String>, option: OptionName) -> Result<Option<Placeholder>, JobError> {
+        let placeholder = |column: &String| {
+            let slot = self.slot(column, option)?;
+            Ok(Placeholder { slot, ..Placeholder::of(column) })
+        };
+        column.map(placeholder).transpose()
+    }
+
+    fn slot(&mut self, column: &str, option: OptionName) -> Result<usize, JobError> {
+        let place = self.named.place(column, option)?;
+        Ok(self.columns.iter().position(|each| *each == place).unwrap_or_else(|| {
+            self.columns.push(place);
+            self.columns.len() - 1
+        }))
+    }
+}
+
+fn refused(option: OptionName, trouble: Message) -> JobError {
+    JobError::usage(message!(option, ": ", trouble))
+}
+
+/// Names of any columns: for what can be told of templates before an input is open.
+pub(in crate::source) struct AnyNames;
+
+impl Named for AnyNames {
+    fn has(&self, _column: &str) -> bool {
+        false
+    }
+
+    fn place(&mut self, _column: &str, _option: OptionName) -> Result<usize, JobError> {
+        Ok(0)
+    }
+}

@@ -1,0 +1,124 @@
+//! The values of a row that templates take.
+
+use std::borrow::Cow;
+
+use super::parse::{Piece, Placeholder, Template};
+use crate::model::reason::Reason;
+
+/// A value of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cell<'a> {
+    Null,
+    Text(Cow<'a, [u8]>),
+    /// What is no text, as JSON.
+    Json(Cow<'a, str>),
+    /// It can't be read, or is a number that JSON can't hold.
+    Unfit(Reason),
+}
+
+impl<'a> Cell<'a> {
+    /// Of a form that has no nulls: an empty one is read as null, as most readers do.
+    pub fn of_text(text: &'a [u8]) -> Self {
+        if text.is_empty() { Self::Null } else { Self::Text(text.into()) }
+    }
+
+    /// As it stands, JSON as its text. `None`: it is null.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    pub fn bytes(&self) -> Result<Option<&[u8]>, Reason> {
+        match self {
+            Self::Null => Ok(None),
+            Self::Text(text) => Ok(Some(text)),
+            Self::Json(json) => Ok(Some(json.as_bytes())),
+            Self::Unfit(reason) => Err(reason.clone()),
+        }
+    }
+}
+
+impl Placeholder {
+    /// Its cell among those of a row.
+    pub fn cell<'a>(&self, cells: &'a [Cell<'a>]) -> &'a Cell<'a> {
+        cells.get(self.slot).unwrap_or(&Cell::Null)
+    }
+
+    /// What stands there, before it is encoded: the value as it is, or the default.
+    ///
+    /// # Errors
+    /// There is no value, and no default; or it can't be read.
+    pub fn bytes<'a>(&'a self, cells: &'a [Cell<'a>]) -> Result<&'a [u8], Reason> {
+        let value = self.cell(cells).bytes()?;
+        let value = value.or(self.default.as_deref().map(str::as_bytes));
+        value.ok_or_else(|| format!("the column {:?} has no value", self.column).into())
+    }
+}
+
+impl Template {
+    /// Renders it into `out`, each value as `encode` puts it there.
+    ///
+    /// # Errors
+    /// A value that is missing, or can't be read or encoded; or it is too long.
+    pub(super) fn render<'a>(
+        &'a self,
+        cells: &'a [Cell<'a>],
+        out: &mut Output,
+        mut encode: impl FnMut(&Placeholder, &'a [u8], &mut Output) -> Result<(), Reason>,
+    ) -> Result<(), Reason> {
+        self.pieces().iter().try_for_each(|piece| match piece {
+            Piece::Literal(text) => out.push(text.as_bytes()),
+            Piece::Column(placeholder) => encode(placeholder, placeholder.bytes(cells)?, out),
+        })
+    }
+}
+
+/// What is rendered, up to a bound: values can be of any length.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) bytes: Vec<u8>,
+    /// Bytes that were taken out.
+    taken: usize,
+    max: usize,
+    what: &'static str,
+}
+
+impl Output {
+    /// `what` it is, in words.
+    pub(super) fn new(what: &'static str, max: usize) -> Self {
+        Self { bytes: Vec::new(), taken: 0, max, what }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Reason> {
+        self.check_room(bytes.len())?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// What there is, which goes on counting.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        self.taken += self.bytes.len();
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Another one with the room that this one has left.
+    pub(super) fn like(&self) -> Self {
+        Self { bytes: Vec::new(), taken: self.taken + self.bytes.len(), ..*self }
+    }
+
+    /// # Errors
+    /// So many bytes more would be too many.
+    pub(super) fn check_room(&self, more: usize) -> Result<(), Reason> {
+        if more > self.max.saturating_sub(self.taken + self.bytes.len()) {
+            return Err(format!("{} is longer than {} bytes", self.what, self.max).into());
+        }
+        Ok(())
+    }
+}
+
+/// # Errors
+/// The value of this column is no UTF-8.
+pub(super) fn text<'a>(placeholder: &Placeholder, value: &'a [u8]) -> Result<&'a str, Reason> {
+    std::str::from_utf8(value).map_err(|error| {
+        let reason = Reason::new(format!("the column {:?} is not UTF-8", placeholder.column));
+        reason.with(format!("after {} valid bytes", error.valid_up_to()))
+    })
+}

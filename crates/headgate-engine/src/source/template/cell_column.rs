@@ -1,0 +1,126 @@
+//! A column of a Parquet file as cells: text, bytes, dates and times as text, and what else there is as JSON.
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Float16Type, Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, BinaryViewArray};
+use arrow_json::writer::{EncoderOptions, make_encoder};
+use arrow_schema::{ArrowError, DataType, FieldRef};
+
+use super::cell::Cell;
+use crate::model::reason::Reason;
+use crate::parts::time::in_utc;
+use crate::source::header_column::byte_column;
+
+/// What the formatter writes in place of a date that no calendar reaches.
+const NO_DATE: &[u8] = b"\"ERROR";
+
+pub(in crate::source) enum CellColumn {
+    Bytes(BinaryViewArray),
+    Encoded(Box<EncodedColumn>),
+}
+
+/// The values of a record batch, encoded all at once.
+pub(in crate::source) struct EncodedColumn {
+    name: String,
+    json: Vec<u8>,
+    values: Vec<Value>,
+}
+
+enum Value {
+    Null,
+    Json(Range<usize>),
+    NotFinite,
+    NoDate,
+}
+
+impl CellColumn {
+    /// # Errors
+    /// JSON can't hold what has this type.
+    pub(in crate::source) fn new(field: &FieldRef, array: &ArrayRef) -> Result<Self, ArrowError> {
+        if let Some(bytes) = byte_column(array) {
+            return Ok(Self::Bytes(bytes));
+        }
+        let array = in_utc(array)?;
+        let options = EncoderOptions::default().with_explicit_nulls(true);
+        let mut encoder = make_encoder(field, &array, &options)?;
+        let (is_time, has_floats) = (field.data_type().is_temporal(), has_floats(field.data_type()));
+        let mut json = Vec::new();
+        let values = (0..array.len()).map(|row| {
+            if encoder.is_null(row) {
+                return Value::Null;
+            }
+            if has_floats && !is_finite(&array, row) {
+                return Value::NotFinite;
+            }
+            let start = json.len();
+            encoder.encode(row, &mut json);
+            if is_time && json[start..].starts_with(NO_DATE) {
+                return Value::NoDate;
+            }
+            Value::Json(start..json.len())
+        });
+        let values = values.collect();
+        drop(encoder);
+        Ok(Self::Encoded(Box::new(EncodedColumn { name: field.name().clone(), json, values })))
+    }
+
+    pub(in crate::source) fn cell(&self, row: usize) -> Cell<'_> {
+        match self {
+            Self::Bytes(bytes) if bytes.is_null(row) => Cell::Null,
+            Self::Bytes(bytes) => Cell::Text(bytes.value(row).into()),
+            Self::Encoded(column) => column.cell(row),
+        }
+    }
+}
+
+impl EncodedColumn {
+    fn cell(&self, row: usize) -> Cell<'_> {
+        let name = &self.name;
+        let unfit = |trouble: &str| Cell::Unfit(Reason::new(format!("the column {name:?} has {trouble}")));
+        match &self.values[row] {
+            Value::Null => Cell::Null,
+            Value::NotFinite => unfit("a number that JSON can't hold: infinity, or what is not a number"),
+            Value::NoDate => unfit("a date or time that can't be written"),
+            Value::Json(range) => match std::str::from_utf8(&self.json[range.clone()]) {
+                // A date or time: nothing in it is escaped.
+                Ok(json) => match json.strip_prefix('"').and_then(|json| json.strip_suffix('"')) {
+                    Some(text) => Cell::Text(text.as_bytes().into()),
+                    None => Cell::Json(json.into()),
+                },
+                Err(_) => unfit("text that is not UTF-8"),
+            },
+        }
+    }
+}
+
+fn has_floats(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().any(|field| has_floats(field.data_type())),
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => has_floats(field.data_type()),
+        other => other.is_floating(),
+    }
+}
+
+/// Whether there is no number in a value that JSON can't hold, for which the encoder would write null.
+fn is_finite(array: &dyn Array, row: usize) -> bool {
+    let all = |items: &dyn Array| (0..items.len()).all(|item| is_finite(items, item));
+    if array.is_null(row) {
+        return true;
+    }
+    match array.data_type() {
+        DataType::Float16 => array.as_primitive::<Float16Type>().value(row).is_finite(),
+        DataType::Float32 => array.as_primitive::<Float32Type>().value(row).is_finite(),
+        DataType::Float64 => array.as_primitive::<Float64Type>().value(row).is_finite(),
+        DataType::Struct(_) => array.as_struct().columns().iter().all(|column| is_finite(column, row)),
+        DataType::List(_) => all(&array.as_list::<i32>().value(row)),
+        DataType::LargeList(_) => all(&array.as_list::<i64>().value(row)),
+        DataType::FixedSizeList(..) => all(&array.as_fixed_size_list().value(row)),
+        DataType::Map(..) => all(&array.as_map().value(row)),
+        _ => true,
+    }
+}

@@ -1,0 +1,74 @@
+//! Forms in the URL encoding (URL standard, "application/x-www-form-urlencoded") that are made of columns.
+
+use super::cell::{Cell, Output};
+use super::parse::{Piece, Placeholder, Template};
+use super::percent;
+use crate::message;
+use crate::model::message::{Message, OptionName};
+use crate::model::reason::Reason;
+
+pub(super) const MEDIA_TYPE: &str = "application/x-www-form-urlencoded";
+
+/// The fields of a form, in their order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct FormTemplate(Vec<FormPiece>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum FormPiece {
+    Written(String),
+    Value(Placeholder),
+}
+
+impl FormTemplate {
+    /// Adds a field: as in curl, its name is sent as it is written, what is behind the `=` is encoded, and what has no `=` is
+    /// without a name.
+    ///
+    /// # Errors
+    /// For curl, it would name a file.
+    pub(super) fn add(&mut self, field: &Template) -> Result<(), Message> {
+        let (before, content) = match field.split_once("=") {
+            Some((name, content)) => (Some(name), content),
+            None => (None, field.clone()),
+        };
+        if before.as_ref().unwrap_or(&content).literals().any(|literal| literal.contains('@')) {
+            return Err(message!(
+                "an @ before any = would have curl read a file: write name={{column}} for a value, or give files with ",
+                OptionName::BodyFileColumn
+            ));
+        }
+        if !self.0.is_empty() {
+            self.push_str("&");
+        }
+        if let Some(name) = before.filter(|name| name.literal() != Some("")) {
+            self.push(&name, str::to_owned);
+            self.push_str("=");
+        }
+        self.push(&content, percent::encoded);
+        Ok(())
+    }
+
+    fn push(&mut self, template: &Template, as_sent: impl Fn(&str) -> String) {
+        for piece in template.pieces() {
+            match piece {
+                Piece::Literal(text) => self.push_str(&as_sent(text)),
+                Piece::Column(placeholder) => self.0.push(FormPiece::Value(placeholder.clone())),
+            }
+        }
+    }
+
+    fn push_str(&mut self, text: &str) {
+        match self.0.last_mut() {
+            Some(FormPiece::Written(written)) => written.push_str(text),
+            _ => self.0.push(FormPiece::Written(text.to_owned())),
+        }
+    }
+
+    /// # Errors
+    /// A value that is missing.
+    pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
+        self.0.iter().try_for_each(|piece| match piece {
+            FormPiece::Written(text) => out.push(text.as_bytes()),
+            FormPiece::Value(placeholder) => percent::push(placeholder.bytes(cells)?, out),
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! JSON bodies that are made of columns. The document is taken apart once: what stands outside its strings stays as it is
+//! written, and values go into strings alone, so that no value can change what is around it.
+
+use std::fmt;
+
+use serde::de::IgnoredAny;
+
+use super::cell::{Cell, Output, text};
+use super::parse::{Piece, Placeholder, Template};
+use crate::model::error::JobError;
+use crate::model::message::Message;
+use crate::model::reason::Reason;
+
+/// A document, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct JsonTemplate(Vec<JsonPiece>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum JsonPiece {
+    Written(String),
+    /// A value of the column's own type.
+    Value(Placeholder),
+    /// Text within a string.
+    Within(Placeholder),
+}
+
+/// What is wrong with a document, or with what binds its templates.
+pub(super) enum JsonTrouble {
+    Document(Message),
+    Binding(JobError),
+}
+
+impl JsonTemplate {
+    /// `bind` gives the placeholders of each string their slots.
+    ///
+    /// # Errors
+    /// It is no JSON, one of its strings is no template, or those of `bind`.
+    pub(super) fn new(
+        document: &str,
+        mut bind: impl FnMut(&mut Template) -> Result<(), JobError>,
+    ) -> Result<Self, JsonTrouble> {
+        let refused = |trouble: String| JsonTrouble::Document(trouble.into());
+        serde_json::from_str::<IgnoredAny>(document).map_err(|error| refused(format!("not JSON: {error}")))?;
+        let mut pieces = JsonPieces::default();
+        let trimmed = document.trim_ascii_end();
+        let mut rest = trimmed.trim_ascii_start();
+        while let Some(start) = rest.find('"') {
+            let string_at = trimmed.len() - rest.len() + start;
+            pieces.push_str(&rest[..start]);
+            let (string, behind) = rest[start..].split_at(string_length(&rest[start..]));
+            rest = behind;
+            // It may be a secret: its place is told, and not the string.
+            let line = 1 + document[..string_at].matches('\n').count();
+            let in_string = |error: &dyn fmt::Display| refused(format!("in the string on line {line}: {error}"));
+            let decoded: String = serde_json::from_str(string).map_err(|error| in_string(&error))?;
+            let mut template = Template::parse(&decoded).map_err(|error| in_string(&error))?;
+            bind(&mut template).map_err(JsonTrouble::Binding)?;
+            let is_key = behind.trim_ascii_start().starts_with(':');
+            if template.literal() == Some(&*decoded) {
+                pieces.push_str(string);
+            } else if let Some(placeholder) = template.whole().filter(|whole| !is_key && !whole.as_string) {
+                pieces.0.push(JsonPiece::Value(placeholder.clone()));
+            } else {
+                pieces.push_str("\"");
+                for piece in template.pieces() {
+                    match piece {
+                        Piece::Literal(text) => pieces.push_str(contents(&string_of(text))),
+                        Piece::Column(placeholder) => pieces.0.push(JsonPiece::Within(placeholder.clone())),
+                    }
+                }
+                pieces.push_str("\"");
+            }
+        }
+        pieces.push_str(rest);
+        Ok(Self(pieces.0))
+    }
+
+    /// # Errors
+    /// A value that is missing within a text, or is no text that JSON can have.
+    pub(super) fn render(&self, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
+        self.0.iter().try_for_each(|piece| match piece {
+            JsonPiece::Written(text) => out.push(text.as_bytes()),
+            JsonPiece::Within(placeholder) => {
+                let value = text(placeholder, placeholder.bytes(cells)?)?;
+                out.check_room(value.len())?;
+                out.push(contents(&string_of(value)).as_bytes())
+            }
+            JsonPiece::Value(placeholder) => match (placeholder.cell(cells), &placeholder.default) {
+                (Cell::Json(json), _) => out.push(json.as_bytes()),
+                (Cell::Null, None) => out.push(b"null"),
+                _ => {
+                    let value = text(placeholder, placeholder.bytes(cells)?)?;
+                    out.check_room(value.len())?;
+                    out.push(string_of(value).as_bytes())
+                }
+            },
+        })
+    }
+}
+
+/// The length of the string that a valid document goes on with, its quotes included.
+fn string_length(text: &str) -> usize {
+    let mut is_escaped = false;
+    let end = text.bytes().skip(1).position(|byte| {
+        let ends = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        ends
+    });
+    end.map_or(text.len(), |end| end + 2)
+}
+
+fn string_of(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Without its quotes.
+fn contents(string: &str) -> &str {
+    string.strip_prefix('"').and_then(|string| string.strip_suffix('"')).unwrap_or(string)
+}
+
+#[derive(Default)]
+struct JsonPieces(Vec<JsonPiece>);
+
+impl JsonPieces {
+    fn push_str(&mut self, text: &str) {
+        match self.0.last_mut() {
+            Some(JsonPiece::Written(written)) => written.push_str(text),
+            _ => self.0.push(JsonPiece::Written(text.to_owned())),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Multipart forms (RFC 7578) that are made of columns. A file is named by its path, and read when it is sent.
+
+use std::path::Path;
+
+use aws_lc_rs::rand;
+use bytes::Bytes;
+
+use super::cell::{Cell, Output};
+use super::header::check_literals;
+use super::parse::Template;
+use super::path;
+use crate::model::error::JobError;
+use crate::model::message::Message;
+use crate::model::reason::Reason;
+use crate::model::row::{BodyPiece, RowBody};
+
+const BOUNDARY_BYTES: usize = 16;
+
+const TYPE: &str = ";type=";
+const FILE_NAME: &str = ";filename=";
+/// Of files whose type nobody says.
+const ANY_TYPE: &str = "application/octet-stream";
+
+/// The fields of a form, in their order.
+#[derive(Debug, Clone)]
+pub(super) struct MultipartTemplate {
+    fields: Vec<Field>,
+    /// So long and random that it is in no value.
+    boundary: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Field {
+    name: Template,
+    content: Content,
+    media_type: Option<Box<str>>,
+    file_name: Option<Template>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Content {
+    Text(Template),
+    /// With its path.
+    File(Template),
+}
+
+impl MultipartTemplate {
+    /// Without fields.
+    ///
+    /// # Errors
+    /// `Internal`: the system has no random numbers.
+    pub(super) fn new() -> Result<Self, JobError> {
+        let mut random = [0; BOUNDARY_BYTES];
+        rand::fill(&mut random).map_err(|_| JobError::internal("the system gives no random numbers"))?;
+        let number = u128::from_be_bytes(random);
+        Ok(Self { fields: Vec::new(), boundary: format!("headgate-{number:032x}") })
+    }
+
+    pub(super) fn media_type(&self) -> String {
+        format!("multipart/form-data; boundary={}", self.boundary)
+    }
+
+    /// # Errors
+    /// It is no `name=value` or `name=@path`.
+    pub(super) fn add(&mut self, field: &Template) -> Result<(), Message> {
+        let (name, value) = field.split_once("=").ok_or("write name=value, or name=@path for a file")?;
+        if name.literal() == Some("") {
+            return Err("a field needs a name: write name=value, or name=@path for a file".into());
+        }
+        let (value, media_type, file_name) = with_attributes(value)?;
+        if value.strip_prefix("<").is_some() {
+            return Err(FROM_FILE.into());
+        }
+        let content = value.strip_prefix("@").map_or(Content::Text(value), Content::File);
+        if matches!(&content, Content::File(path) if path.literal() == Some("")) {
+            return Err("there is no path behind the @: write name=@{column}, or name=@ with a path".into());
+        }
+        self.fields.push(Field { name, content, media_type, file_name });
+        Ok(())
+    }
+
+    /// # Errors
+    /// A value that is missing, or can't be where it goes.
+    pub(super) fn render(&self, cells: &[Cell<'_>], mut out: Output) -> Result<RowBody, Reason> {
+        let mut pieces = Vec::new();
+        for field in &self.fields {
+            let file = match &field.content {
+                Content::File(path) => Some(path::render(path, cells)?),
+                Content::Text(_) => None,
+            };
+            self.push_head(field, file.as_deref(), cells, &mut out)?;
+            match (&field.content, file) {
+                (_, Some(file)) => {
+                    let before = Bytes::from(out.take());
+                    pieces.extend([BodyPiece::Bytes(before), BodyPiece::File(file)]);
+                }
+                (Content::Text(text) | Content::File(text), None) => {
+                    text.render(cells, &mut out, |_, value, out| out.push(value))?;
+                }
+            }
+            out.push(b"\r\n")?;
+        }
+        out.push(format!("--{}--\r\n", self.boundary).as_bytes())?;
+        let rest = Bytes::from(out.take());
+        if pieces.is_empty() {
+            return Ok(rest.into());
+        }
+        pieces.push(BodyPiece::Bytes(rest));
+        Ok(RowBody::Pieces(pieces.into()))
+    }
+
+    fn push_head(
+        &self,
+        field: &Field,
+        file: Option<&Path>,
+        cells: &[Cell<'_>],
+        out: &mut Output,
+    ) -> Result<(), Reason> {
+        out.push(format!("--{}\r\nContent-Disposition: form-data; name=\"", self.boundary).as_bytes())?;
+        push_quoted(&field.name, cells, out)?;
+        out.push(b"\"")?;
+        let of_path = file.and_then(Path::file_name).map(std::os::unix::ffi::OsStrExt::as_bytes);
+        if field.file_name.is_some() || of_path.is_some() {
+            out.push(b"; filename=\"")?;
+            match (&field.file_name, of_path) {
+                (Some(name), _) => push_quoted(name, cells, out)?,
+                (None, name) => push_escaped(name.unwrap_or_default(), out)?,
+            }
+            out.push(b"\"")?;
+        }
+        out.push(b"\r\n")?;
+        if let Some(media_type) = field.media_type.as_deref().or(file.map(|_| ANY_TYPE)) {
+            out.push(format!("Content-Type: {media_type}\r\n").as_bytes())?;
+        }
+        out.push(b"\r\n")
+    }
+}
+
+const FROM_FILE: &str =
+    "for curl, < sends what is in a file as text: write name=@path to send a file, or name={column} for a value";
+
+/// What stands behind the value, in any order.
+type Attributes = (Template, Option<Box<str>>, Option<Template>);
+
+fn with_attributes(value: Template) -> Result<Attributes, Message> {
+    let next = |text: &str| [TYPE, FILE_NAME].into_iter().filter_map(|key| Some((text.find(key)?, 0))).min();
+    let Some((value, mut rest)) = value.split_at_first(next) else { return Ok((value, None, None)) };
+    let (mut media_type, mut file_name) = (None, None);
+    loop {
+        let is_type = rest.strip_prefix(TYPE).is_some();
+        let behind = rest.strip_prefix(TYPE).or_else(|| rest.strip_prefix(FILE_NAME)).unwrap_or_else(Template::empty);
+        let (attribute, more) = match behind.split_at_first(next) {
+            Some((attribute, more)) => (attribute, Some(more)),
+            None => (behind, None),
+        };
+        if is_type {
+            let text = attribute.literal().filter(|text| text.contains('/') && check_literals(&attribute).is_ok());
+            let text = text.ok_or("behind ;type= there must be a media type, such as text/plain, and no column")?;
+            if media_type.replace(text.into()).is_some() {
+                return Err(";type= is there twice".into());
+            }
+        } else if file_name.replace(attribute).is_some() {
+            return Err(";filename= is there twice".into());
+        }
+        match more {
+            Some(more) => rest = more,
+            None => return Ok((value, media_type, file_name)),
+        }
+    }
+}
+
+/// A name in quotes.
+fn push_quoted(template: &Template, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
+    let mut name = out.like();
+    template.render(cells, &mut name, |_, value, name| name.push(value))?;
+    push_escaped(&name.bytes, out)
+}
+
+/// As browsers write what would end a name in quotes (HTML standard, "multipart/form-data encoding algorithm").
+fn push_escaped(name: &[u8], out: &mut Output) -> Result<(), Reason> {
+    for piece in name.split_inclusive(|byte| b"\"\r\n".contains(byte)) {
+        let (text, escaped) = match piece.split_last() {
+            Some((b'"', text)) => (text, "%22"),
+            Some((b'\r', text)) => (text, "%0D"),
+            Some((b'\n', text)) => (text, "%0A"),
+            _ => (piece, ""),
+        };
+        out.push(text)?;
+        out.push(escaped.as_bytes())?;
+    }
+    Ok(())
+}

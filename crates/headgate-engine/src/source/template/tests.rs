@@ -1,0 +1,565 @@
+//! What a server reads of a request is what the cells hold, whatever that is; and what no encoding can carry is refused.
+
+use std::convert::Infallible;
+
+use percent_encoding::percent_decode_str;
+use proptest::prelude::*;
+use serde_json::Value;
+use url::Url;
+
+use super::bound::{Named, RequestTemplates};
+use super::cell::Cell;
+use super::parse::Template;
+use crate::model::error::JobError;
+use crate::model::message::OptionName;
+use crate::model::options::{SourceOptions, Templates};
+use crate::model::row::{BodyPiece, Row, RowBody, RowExtra};
+use crate::source::cells::Place;
+
+/// Columns a, b, c.
+struct Letters;
+
+impl Named for Letters {
+    fn has(&self, column: &str) -> bool {
+        matches!(column, "a" | "b" | "c" | "b|c" | "c:string")
+    }
+
+    fn place(&mut self, column: &str, _option: OptionName) -> Result<usize, JobError> {
+        let place = ["a", "b", "c", "b|c", "c:string"].iter().position(|each| *each == column);
+        place.ok_or_else(|| JobError::input(format!("there is no column {column:?}")))
+    }
+}
+
+fn text(text: &str) -> Cell<'_> {
+    Cell::Text(text.as_bytes().into())
+}
+
+fn json(json: &str) -> Cell<'_> {
+    Cell::Json(json.into())
+}
+
+/// Of the row with these values in a, b, c.
+fn row(options: &SourceOptions, values: &[Cell<'_>]) -> Row {
+    let templates = RequestTemplates::new(options, &mut Letters).expect("templates").expect("some");
+    let cells: Vec<Cell> =
+        templates.columns.iter().map(|place| values.get(*place).unwrap_or(&Cell::Null).clone()).collect();
+    let mut row =
+        if templates.make_urls() { templates.row(0, Place::Row(0), &cells) } else { Row::new(0, "http://h/") };
+    templates.fill(&mut row, Place::Row(0), &cells);
+    row
+}
+
+fn defect(row: &Row) -> Option<String> {
+    row.extra.as_ref()?.defect.as_ref().map(ToString::to_string)
+}
+
+fn with_url(url: &str) -> SourceOptions {
+    SourceOptions { url: Some(url.into()), ..SourceOptions::default() }
+}
+
+fn with(templates: Templates) -> SourceOptions {
+    SourceOptions { templates, ..SourceOptions::default() }
+}
+
+fn with_json(json: &str) -> SourceOptions {
+    with(Templates { json: Some(json.into()), ..Templates::default() })
+}
+
+fn with_form(fields: &[&str]) -> SourceOptions {
+    with(Templates { data_urlencode: fields.iter().map(ToString::to_string).collect(), ..Templates::default() })
+}
+
+fn with_multipart(fields: &[&str]) -> SourceOptions {
+    with(Templates { form: fields.iter().map(ToString::to_string).collect(), ..Templates::default() })
+}
+
+fn with_header(template: &str) -> SourceOptions {
+    with(Templates { headers: vec![("X-A".into(), template.into())], ..Templates::default() })
+}
+
+fn url(template: &str, values: &[Cell<'_>]) -> Result<String, String> {
+    let row = row(&with_url(template), values);
+    defect(&row).map_or_else(|| Ok(row.url.to_string()), Err)
+}
+
+fn extra(options: &SourceOptions, values: &[Cell<'_>]) -> Result<RowExtra, String> {
+    let row = row(options, values);
+    defect(&row).map_or_else(|| Ok(*row.extra.clone().expect("something of it")), Err)
+}
+
+fn body(options: &SourceOptions, values: &[Cell<'_>]) -> Result<Vec<u8>, String> {
+    extra(options, values).map(|extra| match extra.body {
+        Some(RowBody::Bytes(bytes)) => bytes.to_vec(),
+        other => panic!("not in memory: {other:?}"),
+    })
+}
+
+fn text_body(options: &SourceOptions, values: &[Cell<'_>]) -> Result<String, String> {
+    body(options, values).map(|body| String::from_utf8(body).expect("text"))
+}
+
+fn usage(options: &SourceOptions) -> String {
+    RequestTemplates::new(options, &mut Letters).expect_err("a mistake").to_string()
+}
+
+#[test]
+fn a_value_can_mean_nothing_but_itself_in_a_url() {
+    for (expected, template, value) in [
+        ("http://h/x/1", "http://h/x/{a}", "1"),
+        ("http://h/a%2Fb", "http://h/{a}", "a/b"),
+        ("http://h/a%3Fb%23c%26d%3De", "http://h/{a}", "a?b#c&d=e"),
+        ("http://h/%252e%252e", "http://h/{a}", "%2e%2e"),
+        ("http://h/...", "http://h/{a}", "..."),
+        ("http://h/..a", "http://h/..{a}", "a"),
+        ("http://h/..%2F..", "http://h/{a}", "../.."),
+        ("http://h/%5C..", "http://h/{a}", "\\.."),
+        ("http://h?q=..", "http://h?q={a}", ".."),
+        ("http://h/?q=%2B%20%25&x", "http://h/?q={a}&x", "+ %"),
+        ("http://h/#%0D%0A", "http://h/#{a}", "\r\n"),
+        ("http://h/%C3%BC-._~", "http://h/{a}", "ü-._~"),
+        ("http://1.2.3.4:80/", "http://{a}:80/", "1.2.3.4"),
+        ("http://[::1]:80/", "http://{a}:80/", "[::1]"),
+        ("http://[::1]:80/", "http://[{a}]:80/", "::1"),
+        ("http://bücher.example/", "http://{a}.example/", "bücher"),
+        ("http://h:81", "http://h:{a}", "81"),
+        ("HTTPS://h/", "{a}://h/", "HTTPS"),
+        ("https://h/", "http{a}://h/", "s"),
+        ("http://%40%3A%2F@h/", "http://{a}@h/", "@:/"),
+        ("http://h/v1/x", "{a}/x", "http://h/v1"),
+        ("http://h/v1/?q", "{a}", "http://h/v1/?q"),
+        ("https://h?u=http://x", "{a}?u=http://x", "https://h"),
+    ] {
+        assert_eq!(Ok(expected.to_owned()), url(template, &[text(value)]), "{template} with {value:?}");
+    }
+    assert_eq!(Ok("http://h//?q=".to_owned()), url("http://h/{a|}/?q={a|}", &[]));
+    assert_eq!(
+        Ok("http://h/none/18446744073709551616/%5B%5D".to_owned()),
+        url("http://h/{a|none}/{b}/{c}", &[Cell::Null, json("18446744073709551616"), json("[]"),])
+    );
+}
+
+#[test]
+fn what_no_encoding_can_carry_in_a_url_is_refused_in_the_same_words() {
+    let dots = "the column \"a\" can't be part of a path segment that is then . or .., which would change the path";
+    let no_host = "a host of columns is a name or an IP address, and this is neither";
+    let no_port = "a port of columns is a number, and this is none";
+    let no_scheme = "the column \"a\" is no beginning of a URL: it has no http:// or https://";
+    let no_slash = "the column \"a\" has no / behind the host, and what follows would change the host";
+    let no_base_host = "the column \"a\" is no beginning of a URL: it has no host";
+    for (expected, detail, template, value) in [
+        (dots, "..", "http://h/{a}", ".."),
+        (dots, ".", "http://h/x/{a}/y", "."),
+        (dots, "..", "http://h/.{a}?q", "."),
+        (dots, "%2e.", "http://h/%2{a}.", "e"),
+        (dots, "%2E.", "http://h/%2E{a}", "."),
+        (dots, r".\t.", "http://h/.\t{a}", "."),
+        (dots, "..", "http://h/x\\{a}", ".."),
+        (dots, "..", "{b|http://h/}{a}", ".."),
+        (no_host, "a/b", "http://{a}/", "a/b"),
+        (no_host, "a:80", "http://{a}/", "a:80"),
+        (no_host, "u@evil.example", "http://{a}.example/", "u@evil"),
+        (no_host, "a b", "http://{a}/", "a b"),
+        (no_host, "%2e", "http://{a}/", "%2e"),
+        (no_host, "[::1", "http://{a}/", "[::1"),
+        (no_host, "[::1].x", "http://{a}.x/", "[::1]"),
+        (no_host, "[x]", "http://[{a}]/", "x"),
+        (no_port, "8/", "http://h:{a}/", "8/"),
+        ("only URLs of http and https are supported", "file", "{a}://h/", "file"),
+        (no_scheme, "h/x", "{a}", "h/x"),
+        (no_scheme, "ftp://h", "{a}", "ftp://h"),
+        (no_slash, "http://h", "{a}.evil.example/", "http://h"),
+        (no_slash, "http://h", "{a}{b|x}", "http://h"),
+        (no_base_host, "http://", "{a}/x", "http://"),
+        (no_base_host, "http:///x", "{a}/x", "http:///x"),
+    ] {
+        let told = url(template, &[text(value)]).expect_err(value);
+        assert_eq!(format!("{expected} (row 0: `{detail}`)"), told, "{template} with {value:?}");
+    }
+    assert_eq!(Err("the column \"a\" has no value (row 0)".to_owned()), url("http://h/{a}", &[]));
+    let long = "x".repeat(70_000);
+    assert_eq!(Err("the URL is longer than 65536 bytes (row 0)".to_owned()), url("http://h/{a}", &[text(&long)]));
+    let not_text = Cell::Text(b"\xFF"[..].into());
+    assert_eq!(Ok("http://h/%FF".to_owned()), url("http://h/{a}", &[not_text]));
+}
+
+#[test]
+fn a_text_that_is_no_template_of_urls_is_refused_with_the_option() {
+    let beginning = "url: a URL begins with http:// or https://, or with a column that has the beginning of one, as in {base}/items";
+    let user = "url: a user and password can only be columns here: give others with user";
+    for (expected, template) in [
+        (beginning, "h/{a}"),
+        (beginning, "ftp://h/{a}"),
+        (beginning, "x/{a}://h"),
+        (user, "http://me:secret@h/{a}"),
+        (user, "http://{a}:secret@h/"),
+        ("url: the URL has no host", "http:///{a}"),
+        ("url: the brace at character 10 isn't closed: write {column}, or {{ for a brace", "http://h/{a"),
+        ("there is no column \"x\"", "http://h/{x}"),
+    ] {
+        assert_eq!(expected, usage(&with_url(template)), "{template}");
+    }
+}
+
+#[test]
+fn a_column_is_meant_by_all_that_stands_between_the_braces_if_it_has_that_name() {
+    let values = [text("1"), text("2"), text("3"), text("4"), text("5")];
+    assert_eq!(Ok("http://h/4/5/2/3".to_owned()), url("http://h/{b|c}/{c:string}/{b|x}/{c:string|x}", &values));
+}
+
+#[test]
+fn a_string_of_json_that_is_one_placeholder_takes_the_cells_own_type() {
+    let document =
+        r#" {"model": "x", "n": "{a}", "{a}": 1.50, "s": "{a:string}", "t": "\u00e9 {a}{{}", "e": "\u0041"} "#;
+    for (n, s, cell) in [
+        ("5", "5", json("5")),
+        ("18446744073709551616.10", "18446744073709551616.10", json("18446744073709551616.10")),
+        ("true", "true", json("true")),
+        (r#"[1, {"b": null}]"#, r#"[1, {\"b\": null}]"#, json(r#"[1, {"b": null}]"#)),
+        (r#""a\"b\\\n""#, r#"a\"b\\\n"#, text("a\"b\\\n")),
+        (r#""5""#, "5", text("5")),
+    ] {
+        let expected =
+            format!(r#"{{"model": "x", "n": {n}, "{s}": 1.50, "s": "{s}", "t": "é {s}{{}}", "e": "\u0041"}}"#);
+        assert_eq!(Ok(expected), text_body(&with_json(document), &[cell]));
+    }
+    assert_eq!(
+        Ok("[null, \"no\", 7]".to_owned()),
+        text_body(&with_json(r#"["{a}", "{a|no}", "{b|no}"]"#), &[Cell::Null, json("7")])
+    );
+    for document in [r#"["{a:string}"]"#, r#"["x{a}"]"#, r#"{"{a}": 1}"#] {
+        assert_eq!(Err("the column \"a\" has no value (row 0)".to_owned()), text_body(&with_json(document), &[]));
+    }
+    let not_text = Cell::Text(b"ab\xFF"[..].into());
+    assert_eq!(
+        Err("the column \"a\" is not UTF-8 (row 0: after 2 valid bytes)".to_owned()),
+        text_body(&with_json(r#"["{a}"]"#), &[not_text])
+    );
+    let extra = extra(&with_json(r#"["{a}"]"#), &[text("x")]).expect("a body");
+    assert_eq!(Some("application/json"), extra.body_type.as_deref());
+}
+
+#[test]
+fn a_document_that_is_no_json_or_has_a_broken_template_is_refused_without_its_text() {
+    for (expected, document) in [
+        ("json: not JSON: EOF while parsing an object at line 1 column 1", "{"),
+        ("json: not JSON: key must be a string at line 2 column 2", "[1,\n{a}"),
+        (
+            "json: in the string on line 2: the brace at character 3 isn't closed: write {column}, or {{ for a brace",
+            "[\n\"secret\",\"a {\"]",
+        ),
+        ("there is no column \"x\"", r#"["{x}"]"#),
+    ] {
+        assert_eq!(expected, usage(&with_json(document)), "{document}");
+    }
+}
+
+#[test]
+fn names_of_form_fields_are_sent_as_written_and_what_follows_is_encoded() {
+    let options = with_form(&["a[]={a}", "b=x y&{b|}", "={a}", "{a}", "{a}=1", "lit eral"]);
+    let expected = "a[]=%26%3D&b=x%20y%26&%26%3D&%26%3D&%26%3D=1&lit%20eral";
+    assert_eq!(Ok(expected.to_owned()), text_body(&options, &[text("&=")]));
+    let extra = extra(&options, &[text("x")]).expect("a body");
+    assert_eq!(Some("application/x-www-form-urlencoded"), extra.body_type.as_deref());
+    let told = "data_urlencode: field 2: an @ before any = would have curl read a file: write name={column} for a value, or give files with body_file_column";
+    for field in ["a@b", "@b", "a@b=c"] {
+        assert_eq!(told, usage(&with_form(&["a=@b", field])));
+    }
+}
+
+#[test]
+fn a_multipart_form_has_texts_and_files_with_names_that_can_end_nothing() {
+    let options = with_multipart(&["t=x{b};type=text/plain;charset=utf-8", "f{b}=@dir/{a};filename={b}", "g=@{c}"]);
+    let extra = extra(&options, &[text("x.jpg"), text("\"\r\n"), text("/tmp/ü\"")]).expect("a body");
+    let boundary = extra.body_type.as_deref().and_then(|text| text.strip_prefix("multipart/form-data; boundary="));
+    let boundary = boundary.expect("a boundary").to_owned();
+    assert_eq!(41, boundary.len());
+    let Some(RowBody::Pieces(pieces)) = extra.body else { panic!("a body in pieces") };
+    let shown = pieces.iter().map(|piece| match piece {
+        BodyPiece::Bytes(bytes) => String::from_utf8_lossy(bytes).replace(&boundary, "B"),
+        BodyPiece::File(path) => format!("<{}>", path.display()),
+    });
+    let expected = [
+        "--B\r\nContent-Disposition: form-data; name=\"t\"\r\nContent-Type: text/plain;charset=utf-8\r\n\r\nx\"\r\n\r\n",
+        "--B\r\nContent-Disposition: form-data; name=\"f%22%0D%0A\"; filename=\"%22%0D%0A\"\r\n",
+        "Content-Type: application/octet-stream\r\n\r\n<dir/x.jpg>\r\n",
+        "--B\r\nContent-Disposition: form-data; name=\"g\"; filename=\"ü%22\"\r\n",
+        "Content-Type: application/octet-stream\r\n\r\n</tmp/ü\">\r\n--B--\r\n",
+    ];
+    assert_eq!(expected.concat(), shown.collect::<String>());
+}
+
+#[test]
+fn a_field_that_is_no_part_of_a_multipart_form_is_refused() {
+    let write = "form: field 1: write name=value, or name=@path for a file";
+    for (expected, field) in [
+        (write, "ab"),
+        (write, "{b|c}"),
+        ("form: field 1: a field needs a name: write name=value, or name=@path for a file", "=x"),
+        ("form: field 1: there is no path behind the @: write name=@{column}, or name=@ with a path", "a=@"),
+        ("form: field 1: behind ;type= there must be a media type, such as text/plain, and no column", "a=b;type={a}"),
+        ("form: field 1: ;type= is there twice", "a=b;type=a/b;type=c/d"),
+        (
+            "form: field 1: for curl, < sends what is in a file as text: write name=@path to send a file, or name={column} for a value",
+            "a=<b",
+        ),
+    ] {
+        assert_eq!(expected, usage(&with_multipart(&[field])), "{field}");
+    }
+}
+
+#[test]
+fn a_path_stays_in_the_directory_that_the_template_names() {
+    let path = |template: &str, value: &str| match extra(&with_multipart(&[template]), &[text(value)]) {
+        Ok(RowExtra { body: Some(RowBody::Pieces(pieces)), .. }) => Ok(format!("{:?}", pieces[1])),
+        Ok(other) => panic!("no file: {other:?}"),
+        Err(trouble) => Err(trouble),
+    };
+    assert_eq!(Ok("File(\"../x/y\")".to_owned()), path("f=@{a}", "../x/y"));
+    assert_eq!(Ok("File(\"x/..y\")".to_owned()), path("f=@x/{a}", "..y"));
+    for (expected, template, value) in [
+        ("the column \"a\" has a / and is not the beginning of the path (row 0: `../y`)", "f=@x/{a}", "../y"),
+        ("the path of the file leads out of its directory (row 0: `x/../y`)", "f=@x/{a}/y", ".."),
+        ("the path of the file leads out of its directory (row 0: `x/..`)", "f=@x/.{a}", "."),
+        ("the path of the file has a NUL (row 0: `x\\x00`)", "f=@{a}", "x\0"),
+        ("the path of the file is empty (row 0)", "f=@{b|}", ""),
+    ] {
+        assert_eq!(Err(expected.to_owned()), path(template, value));
+    }
+    let options = SourceOptions { body_file_column: Some("a".into()), ..SourceOptions::default() };
+    let extra = extra(&options, &[text("/tmp/x")]).expect("a body");
+    let file = BodyPiece::File(std::path::Path::new("/tmp/x").into());
+    assert_eq!((Some(RowBody::Pieces([file].into())), None), (extra.body, extra.body_type));
+}
+
+fn header(template: &str, value: &str) -> Result<String, String> {
+    let extra = extra(&with_header(template), &[text(value)])?;
+    let (name, value) = extra.headers.into_iter().next().expect("a header");
+    assert_eq!("X-A", &*name);
+    Ok(String::from_utf8(value.into()).expect("text"))
+}
+
+#[test]
+fn a_value_can_not_begin_another_header_nor_lose_anything_on_the_way() {
+    let unfit = "the header \"X-A\" has a character that can't be sent, such as a line break";
+    let lost = "the header \"X-A\" begins or ends with white space, which would be lost";
+    assert_eq!(Ok("Bearer a\tü".to_owned()), header("Bearer {a}", "a\tü"));
+    for (expected, value) in [
+        (unfit, "a\r\nX-B: c"),
+        (unfit, "a\n"),
+        (unfit, "\0"),
+        (unfit, "\x7F"),
+        (unfit, "\x1B"),
+        (lost, " a"),
+        (lost, "a\t"),
+    ] {
+        let told = header("{a}", value).expect_err(value);
+        assert_eq!(expected, told.split(" (row").next().expect("a message"));
+    }
+    assert_eq!("header_templates: X-A: has a character that can't be sent in a header", usage(&with_header("{a}\n")));
+}
+
+#[test]
+fn a_second_pass_asks_for_what_has_changed_where_a_first_one_left_something() {
+    let options = SourceOptions {
+        if_none_match_column: Some("a".into()),
+        if_modified_since_column: Some("b".into()),
+        ..SourceOptions::default()
+    };
+    let headers = |etag: Cell<'_>, since: Cell<'_>| {
+        let headers = extra(&options, &[etag, since])?.headers;
+        let told = headers.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value)));
+        Ok(told.collect::<Vec<_>>().join(", "))
+    };
+    assert_eq!(Ok(String::new()), headers(Cell::Null, text("")));
+    assert_eq!(Ok("if-none-match: W/\"x\"".to_owned()), headers(text("W/\"x\""), Cell::Null));
+    let date = "if-modified-since: Thu, 14 May 2026 09:30:00 GMT";
+    for since in [
+        "Thu, 14 May 2026 09:30:00 GMT",
+        "2026-05-14T09:30:00Z",
+        "2026-05-14T11:30:00.999+02:00",
+        "2026-05-14 09:30:00",
+    ] {
+        assert_eq!(Ok(date.to_owned()), headers(Cell::Null, text(since)), "{since}");
+    }
+    assert_eq!(
+        Ok("if-modified-since: Thu, 14 May 2026 00:00:00 GMT".to_owned()),
+        headers(Cell::Null, text("2026-05-14"))
+    );
+    for since in ["yesterday", "1747215000", "1969-12-31", "2026-13-01"] {
+        let told: Result<String, String> = headers(Cell::Null, text(since));
+        let expected = format!("the column \"b\" has no time: write it as 2026-05-14T09:30:00Z (row 0: `{since}`)");
+        assert_eq!(Err(expected), told);
+    }
+    let told: Result<String, String> = headers(text("\"a\n\""), Cell::Null);
+    assert!(told.expect_err("a line break").starts_with("the header \"if-none-match\" has a character"));
+}
+
+#[test]
+fn what_is_made_of_a_row_stands_in_place_of_its_own() {
+    let templates = RequestTemplates::new(&with_header("{a}"), &mut Letters).expect("templates").expect("some");
+    let mut row = Row::new(0, "http://h/");
+    row.extra.get_or_insert_default().headers = vec![("x-a".into(), (*b"old").into()), ("x-b".into(), (*b"b").into())];
+    templates.fill(&mut row, Place::Row(0), &[text("new")]);
+    let expected = vec![("x-b".into(), Box::from(*b"b")), ("X-A".into(), Box::from(*b"new"))];
+    assert_eq!(expected, row.extra.expect("headers").headers);
+}
+
+#[test]
+fn a_body_and_a_header_are_no_longer_than_their_bounds() {
+    let long = "x".repeat(70_000);
+    assert_eq!(Err("a header is longer than 65536 bytes (row 0)".to_owned()), header("{a}", &long));
+    let fields: Vec<String> = (0..40).map(|index| format!("f{index}={{a}}")).collect();
+    let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
+    let long = "x".repeat(2_000_000);
+    let too_long = Err("the body is longer than 67108864 bytes (row 0)".to_owned());
+    for options in [with_form(&fields), with_multipart(&fields), with_json(&format!("{:?}", ["{a}x"; 40]))] {
+        assert_eq!(too_long, text_body(&options, &[text(&long)]));
+    }
+}
+
+/// The fields of a multipart form: names and contents, by the rules of RFC 2046 section 5.1.
+fn fields(body: &[u8], boundary: &str) -> Vec<(String, Vec<u8>)> {
+    let delimiter = format!("\r\n--{boundary}");
+    let body = [b"\r\n", body].concat();
+    let starts: Vec<usize> = memchr::memmem::find_iter(&body, &delimiter).collect();
+    let parts = starts.windows(2).map(|pair| &body[pair[0] + delimiter.len() + 2..pair[1]]);
+    let field = parts.map(|part| {
+        let head = memchr::memmem::find(part, b"\r\n\r\n").expect("a head");
+        let name = String::from_utf8_lossy(&part[..head]);
+        let name = name.split_once("name=\"").expect("a name").1.split('"').next().expect("its end");
+        (name.to_owned(), part[head + 4..].to_vec())
+    });
+    assert_eq!(b"--\r\n", &body[starts.last().expect("an end") + delimiter.len()..]);
+    field.collect()
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        any::<i64>().prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        (-1_000_000..1_000_000).prop_map(|number| Value::from(f64::from(number) / 64.0)),
+        ".*".prop_map(Value::from),
+        Just(Value::Null),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map(".*", inner, 0..4).prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+fn nasty() -> impl Strategy<Value = String> {
+    prop_oneof![".*", "[./%2eE\\\\?#&=+ \"'<>\r\n\t:@;]*", "(?s).*"]
+}
+
+proptest! {
+    #[test]
+    fn a_server_decodes_of_a_url_what_the_cell_holds(value in nasty()) {
+        match url("http://h/x/{a|}/y?a=1&q={a|}&b=2#{a|}", &[text(&value)]) {
+            Err(trouble) => {
+                prop_assert!(matches!(&*value, "." | ".."), "{trouble}");
+            }
+            Ok(url) => {
+                let url = Url::parse(&url).expect("a URL");
+                prop_assert_eq!(Some("h"), url.host_str());
+                let segments: Vec<_> = url.path_segments().expect("a path").collect();
+                prop_assert_eq!(3, segments.len());
+                prop_assert_eq!(&*value, percent_decode_str(segments[1]).decode_utf8().expect("UTF-8"));
+                let pairs: Vec<(String, String)> =
+                    url.query_pairs().map(|(name, value)| (name.into(), value.into())).collect();
+                let expected = [("a", "1"), ("q", &*value), ("b", "2")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+                prop_assert_eq!(&expected[..], pairs);
+                let fragment = percent_decode_str(url.fragment().unwrap_or_default()).decode_utf8().expect("UTF-8");
+                prop_assert_eq!(&*value, fragment);
+            }
+        }
+    }
+
+    #[test]
+    fn a_path_never_changes_its_shape(values in prop::collection::vec(nasty(), 3)) {
+        let cells: Vec<Cell> = values.iter().map(|value| text(value)).collect();
+        if let Ok(url) = url("http://h/x/.{a|}{b|}/%2{c|}/z", &cells) {
+            let url = Url::parse(&url).expect("a URL");
+            prop_assert_eq!(4, url.path_segments().expect("a path").count());
+        }
+    }
+
+    #[test]
+    fn a_host_is_that_of_the_template_whatever_the_values_are(value in nasty(), base in "[a-z./:@\\\\?#]*") {
+        if let Ok(url) = url("http://{a}.example.com:81/", &[text(&value)])
+            && let Ok(url) = Url::parse(&url)
+        {
+            prop_assert!(url.host_str().expect("a host").ends_with(".example.com"));
+            prop_assert_eq!((Some(81), "", "/"), (url.port(), url.username(), url.path()));
+        }
+        let base = format!("http://{base}");
+        let rendered = url("{a}/{b|}", &[text(&base), text(&value)]);
+        if let (Ok(url), Ok(base)) = (rendered.and_then(|url| Url::parse(&url).map_err(|error| error.to_string())), Url::parse(&base)) {
+            prop_assert_eq!(base.host_str(), url.host_str());
+        }
+    }
+
+    #[test]
+    fn a_server_decodes_of_a_form_what_the_cells_hold(a in nasty(), b in nasty()) {
+        let body = body(&with_form(&["n={a|}", "{b|}=x"]), &[text(&a), text(&b)]).expect("a body");
+        let pairs: Vec<(String, String)> =
+            url::form_urlencoded::parse(&body).map(|(name, value)| (name.into(), value.into())).collect();
+        prop_assert_eq!(vec![("n".to_owned(), a), (b, "x".to_owned())], pairs);
+    }
+
+    #[test]
+    fn a_server_decodes_of_json_what_the_cells_hold(value in nasty(), any in any_json()) {
+        let written = any.to_string();
+        let cell = match &any {
+            Value::Null => Cell::Null,
+            Value::String(string) => text(string),
+            _ => json(&written),
+        };
+        let document = r#"{"a": ["{a}", "{a:string}", "x{a}y"], "b": "{b}", "{a}": 0}"#;
+        let body = body(&with_json(document), &[text(&value), cell]).expect("a body");
+        let mut expected = serde_json::json!({"a": [value, value, format!("x{value}y")], "b": any});
+        expected[value] = 0.into();
+        let decoded = serde_json::from_slice::<Value>(&body).expect("JSON");
+        prop_assert_eq!(expected, decoded);
+    }
+
+    #[test]
+    fn a_server_decodes_of_a_multipart_form_what_the_cells_hold(a in prop::collection::vec(any::<u8>(), 0..200), b in nasty()) {
+        let cells = [Cell::Text((&*a).into()), text(&b)];
+        let extra = extra(&with_multipart(&["n={a|}", "m{b|}={b|};filename={b|}"]), &cells).expect("a body");
+        let boundary = extra.body_type.as_deref().and_then(|text| text.split_once("boundary=")).expect("a boundary").1;
+        let Some(RowBody::Bytes(body)) = &extra.body else { panic!("a body in memory") };
+        let name = format!("m{b}").replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
+        prop_assert_eq!(vec![("n".to_owned(), a.clone()), (name, b.into_bytes())], fields(body, boundary));
+    }
+
+    #[test]
+    fn a_header_arrives_as_it_is_or_the_row_is_refused(value in nasty()) {
+        if let Ok(sent) = header("{a|}", &value) {
+            prop_assert_eq!(&value, &sent);
+            prop_assert_eq!(value.trim_matches([' ', '\t']), &value);
+            prop_assert!(http::HeaderValue::from_bytes(value.as_bytes()).is_ok());
+        } else {
+            let has_control = value.bytes().any(|byte| byte != b'\t' && (byte < b' ' || byte == 0x7F));
+            prop_assert!(has_control || value.trim_matches([' ', '\t']) != value);
+        }
+    }
+
+    #[test]
+    fn what_is_a_template_renders_or_is_refused_and_never_panics(template in "[abc{}|:/@=.;<>?#\\[\\]\" ]*", value in nasty()) {
+        let mut parsed = Template::parse(&template);
+        if let Ok(template) = &mut parsed {
+            let Ok(()) = template.bind(|_| Ok::<usize, Infallible>(0));
+        }
+        let quoted = Value::from(&*template).to_string();
+        let url = format!("http://{template}");
+        for options in [with_url(&template), with_url(&url), with_json(&template), with_json(&quoted), with_form(&[&template]), with_multipart(&[&template]), with_header(&template)] {
+            if let Ok(Some(templates)) = RequestTemplates::new(&options, &mut Letters) {
+                let cells = vec![text(&value); templates.columns.len()];
+                let mut row = templates.row(0, Place::Row(0), &cells);
+                templates.fill(&mut row, Place::Row(0), &cells);
+            }
+        }
+    }
+}
