@@ -32,6 +32,7 @@ use super::storage::{Storage, remove_if_there, write_file};
 use crate::message;
 use crate::model::error::{JobError, cause};
 use crate::model::message::{Message, OptionName};
+use crate::model::options::SaveFormat;
 use crate::parts::read::ways_on;
 
 /// A job's directory that this process alone writes to, until it is dropped.
@@ -81,7 +82,8 @@ impl JobDirectory {
             }
             // Of a job that can't be read, nobody knows.
             let then = self.manifest().ok().flatten();
-            let saved = then.is_some_and(|then| if then.clearing { then.clearing_saved } else { then.saves() });
+            let saved =
+                then.is_some_and(|then| if then.clearing { then.clearing_saved } else { then.saves().is_some() });
             let mut manifest = manifest.clone();
             (manifest.clearing, manifest.clearing_saved) = (true, saved);
             self.write_manifest(&manifest)?;
@@ -92,7 +94,7 @@ impl JobDirectory {
                 self.storage.remove(&self.root.join(part))?;
             }
             if saved {
-                remove_names(save_places(&self.root).names())?;
+                remove_names(save_places(&self.root, SaveFormat::Files).names())?;
             }
             self.storage.sync_directory(&self.root)?;
             for directory in [log, &tmp] {
@@ -129,7 +131,7 @@ impl JobDirectory {
     pub(super) fn recover(&self) -> Result<Results, JobError> {
         let results = Results::claimed(&self.root)?;
         self.settle(results.newest.number).map_err(|error| unusable(&self.root, &error))?;
-        let saves = self.manifest()?.is_some_and(|manifest| manifest.saves());
+        let saves = self.manifest()?.and_then(|manifest| manifest.saves());
         self.apply(&results.newest, saves)?;
         if results.since_checkpoint == 0 {
             self.log.remove_before(results.newest.number, self.storage.as_ref())?;
@@ -167,8 +169,8 @@ impl JobDirectory {
 
     /// Makes the parts that the commit adds count, and those that it removes count no more: all of it or nothing, also if the machine
     /// stops in between.
-    pub(super) fn commit(&self, commit: &Commit, saves: bool) -> Result<(), JobError> {
-        if saves {
+    pub(super) fn commit(&self, commit: &Commit, saves: Option<SaveFormat>) -> Result<(), JobError> {
+        if saves.is_some() {
             // The files of this commit, and the places of those before: one step for all of them.
             self.storage.sync_file_system(&self.root).map_err(|error| unusable(&self.root, &error))?;
         }
@@ -179,9 +181,9 @@ impl JobDirectory {
     }
 
     /// The steps that follow a commit, as far as they were not taken yet. What is removed goes first, so that no row is there twice.
-    fn apply(&self, commit: &Commit, saves: bool) -> Result<(), JobError> {
-        if saves {
-            place_saved(&self.root, commit, self.storage.as_ref())?;
+    fn apply(&self, commit: &Commit, saves: Option<SaveFormat>) -> Result<(), JobError> {
+        if let Some(format) = saves {
+            place_saved(&self.root, commit, format, self.storage.as_ref())?;
         }
         let applied = || -> io::Result<()> {
             for name in &commit.removes {

@@ -217,9 +217,9 @@ impl Manifest {
         }
     }
 
-    /// Whether bodies are saved.
-    pub(super) fn saves(&self) -> bool {
-        self.spec.source.save_to.is_some()
+    /// How bodies are saved, if they are.
+    pub(super) fn saves(&self) -> Option<SaveFormat> {
+        self.spec.source.save_to.as_ref().map(|_| self.spec.answers.save_format)
     }
 
     /// The same job, whose input may have been moved.

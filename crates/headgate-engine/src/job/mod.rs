@@ -25,6 +25,7 @@ pub mod retry;
 mod salted_hash;
 mod saved;
 pub mod set;
+mod shards;
 mod sink;
 pub mod status;
 pub mod storage;

@@ -186,7 +186,7 @@ impl OpenJob {
     ) -> Result<RunningJob, JobError> {
         let saves = self.manifest.saves();
         // Files are written beside what is there before the first outcome comes.
-        let waits = self.replaces && !self.is_resumable() && !saves;
+        let waits = self.replaces && !self.is_resumable() && saves.is_none();
         if self.is_new && !waits {
             self.directory.begin(&self.manifest)?;
         }
@@ -196,8 +196,8 @@ impl OpenJob {
         if let Some(input) = self.input {
             writer.track(input);
         }
-        if saves {
-            writer.save_bodies();
+        if let Some(format) = saves {
+            writer.save_bodies(format);
         }
         let watched = writer.watched();
         let sink = DurableSink::new(writer, self.done_rows, window, begins_with, self.then.is_some());

@@ -11,34 +11,45 @@ use std::path::{Component, Path, PathBuf};
 
 use super::commit::Commit;
 use super::results::{OWN_DIRECTORY, unplaced};
-use super::storage::Storage;
+use super::storage::{Storage, remove_if_there};
 use crate::http::save::places::SavePlaces;
 use crate::model::error::{JobError, cause};
+use crate::model::options::SaveFormat;
 use crate::parts::name::{PartKind, PartName};
 use crate::parts::paths::saved_paths;
 
 /// Where bodies of the job in this directory are saved.
-pub(crate) fn save_places(root: &Path) -> SavePlaces {
+pub(crate) fn save_places(root: &Path, format: SaveFormat) -> SavePlaces {
     let own = root.join(OWN_DIRECTORY);
-    SavePlaces::new(root, own.join("tmp"), own.join("names"))
+    SavePlaces::new(root, own.join("tmp"), own.join("names")).in_archives(format == SaveFormat::Tar)
 }
 
 /// Moves the files of the rows that a commit adds to their places, as far as they are not there yet.
 ///
 /// # Errors
 /// `Output`: one can't be moved, naming it.
-pub(super) fn place_saved(root: &Path, commit: &Commit, storage: &dyn Storage) -> Result<(), JobError> {
+pub(super) fn place_saved(
+    root: &Path,
+    commit: &Commit,
+    format: SaveFormat,
+    storage: &dyn Storage,
+) -> Result<(), JobError> {
     // Parts that were merged: their files had their places before that commit.
     if commit.removes.iter().any(|name| is_answered(name)) {
         return Ok(());
     }
-    let places = save_places(root);
+    let places = save_places(root, format);
+    let mut archive = String::new();
     for part in commit.adds.iter().filter(|part| is_answered(&part.name)) {
         let written = unplaced(root, &part.name);
         let part = if written.exists() { written } else { root.join(&part.name) };
         let mut failed = None;
         let read = saved_paths(&part, |path| {
-            place(&places, path, storage).map_err(|error| {
+            let placed = match format {
+                SaveFormat::Files => place(&places, path, storage),
+                SaveFormat::Tar => place_archived(&places, path, &mut archive, storage),
+            };
+            placed.map_err(|error| {
                 let kind = error.kind();
                 failed = Some(JobError::output(format!(
                     "can't move a saved file to {}: {}",
@@ -57,14 +68,31 @@ pub(super) fn place_saved(root: &Path, commit: &Commit, storage: &dyn Storage) -
 }
 
 fn place(places: &SavePlaces, path: &str, storage: &dyn Storage) -> io::Result<()> {
-    let (claimed, placed) = (places.claimed(path), places.placed(path));
-    if let Some(mark) = places.mark(path).filter(|mark| !mark.exists()) {
-        // Before the claim goes, so that one of them always stands.
-        within_directories(&mark, || storage.create(&mark).map(drop))?;
+    mark(places, path, storage)?;
+    move_to(&places.claimed(path), &places.placed(path), storage)
+}
+
+/// As [`place`], of a body in an archive, which is moved when the first of its members is met.
+fn place_archived(places: &SavePlaces, path: &str, archive: &mut String, storage: &dyn Storage) -> io::Result<()> {
+    let Some((name, member)) = path.split_once('/') else { return Err(io::ErrorKind::InvalidData.into()) };
+    if archive != name {
+        move_to(&places.written(name), &places.placed(name), storage)?;
+        name.clone_into(archive);
     }
-    match within_directories(&placed, || storage.rename(&claimed, &placed)) {
+    mark(places, member, storage)?;
+    remove_if_there(storage, &places.claimed(member))
+}
+
+/// Before the claim of the name goes, so that one of them always stands.
+fn mark(places: &SavePlaces, path: &str, storage: &dyn Storage) -> io::Result<()> {
+    let Some(mark) = places.mark(path).filter(|mark| !mark.exists()) else { return Ok(()) };
+    within_directories(&mark, || storage.create(&mark).map(drop))
+}
+
+fn move_to(from: &Path, to: &Path, storage: &dyn Storage) -> io::Result<()> {
+    match within_directories(to, || storage.rename(from, to)) {
         // It was moved before.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(&placed).is_ok() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(to).is_ok() => Ok(()),
         moved => moved,
     }
 }
@@ -97,7 +125,9 @@ pub(super) fn remove_saved(root: &Path, part: &str, storage: &dyn Storage) -> io
     // What is damaged is no reason not to start over.
     let _ = saved_paths(&root.join(part), |path| {
         let Some(file) = below(root, path) else { return Ok(()) };
-        match storage.remove(&file) {
+        let archive =
+            || path.split_once('/').map(|(archive, _)| root.join(archive)).filter(|archive| archive.is_file());
+        match storage.remove(&archive().unwrap_or(file.clone())) {
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 let kind = error.kind();
                 failed = Some(error);

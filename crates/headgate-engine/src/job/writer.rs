@@ -17,9 +17,11 @@ use super::part_format::PartFormat;
 use super::parts::PartList;
 use super::records::{kinds, select};
 use super::results::Results;
+use super::saved::save_places;
+use super::shards::Shards;
 use super::watched::Watched;
 use crate::model::error::{JobError, cause};
-use crate::model::options::SinkOptions;
+use crate::model::options::{SaveFormat, SinkOptions};
 use crate::parts::checksum::FinishedPart;
 use crate::parts::name::{PartKind, PartName};
 use crate::parts::time::now_text;
@@ -60,8 +62,9 @@ pub(super) struct JobWriter {
     until_checkpoint: u64,
     watched: Arc<Watched>,
     input: Option<TrackedInput>,
-    /// Bodies are saved beside the parts.
-    saves: bool,
+    /// How bodies are saved beside the parts, if they are.
+    saves: Option<SaveFormat>,
+    shards: Option<Shards>,
 }
 
 /// An input that is known again by what was read of it.
@@ -151,13 +154,16 @@ impl JobWriter {
             parts,
             until_checkpoint,
             input: None,
-            saves: false,
+            saves: None,
+            shards: None,
         })
     }
 
     /// Commits have from now on the files of saved bodies.
-    pub(super) fn save_bodies(&mut self) {
-        self.saves = true;
+    pub(super) fn save_bodies(&mut self, format: SaveFormat) {
+        let root = self.directory.root();
+        self.saves = Some(format);
+        self.shards = (format == SaveFormat::Tar).then(|| Shards::new(root, save_places(root, format), self.max_bytes));
     }
 
     /// Commits say from now on what was read of this input.
@@ -189,6 +195,16 @@ impl JobWriter {
     }
 
     fn write_answered(&mut self, records: &RecordBatch) -> Result<(), JobError> {
+        if let Some(shards) = &mut self.shards {
+            let archived = shards.add(records);
+            let archived = archived.inspect_err(|_| self.give_up())?;
+            return self.write_archived(&archived);
+        }
+        self.write_archived(records)
+    }
+
+    /// Rows whose bodies are where they belong.
+    fn write_archived(&mut self, records: &RecordBatch) -> Result<(), JobError> {
         self.totals.answered += records.num_rows() as u64;
         self.run_rows += records.num_rows() as u64;
         self.write_to(PartKind::Answered, records)
@@ -221,6 +237,9 @@ impl JobWriter {
 
     /// Whether it is time for a commit: a part is full, or rows have waited for long enough.
     pub(super) fn is_due(&self) -> bool {
+        if let Some(shards) = &self.shards {
+            return shards.is_full();
+        }
         let waits_since = self.uncommitted_since;
         !self.finished.is_empty()
             || waits_since.is_some_and(|since| (self.clock)().saturating_duration_since(since) >= self.commit_every)
@@ -228,6 +247,9 @@ impl JobWriter {
 
     /// Closes the open parts and makes them count, together with the rows that are done with them.
     pub(super) fn commit(&mut self, done_rows: &DoneRows, change: &Change) -> Result<(), JobError> {
+        if let Some(shards) = &mut self.shards {
+            shards.close()?;
+        }
         self.close(PartKind::Answered)?;
         self.close(PartKind::Failed)?;
         let mut next = self.last.clone();
@@ -326,6 +348,9 @@ impl JobWriter {
 
     /// Discards what is not committed. It has no end and is no use; without it there may be room for others.
     pub(super) fn give_up(&mut self) {
+        if let Some(shards) = &mut self.shards {
+            shards.give_up();
+        }
         for kind in [PartKind::Answered, PartKind::Failed] {
             if let Some(OpenPart { name, writer, .. }) = self.series_mut(kind).open.take() {
                 drop(writer);

@@ -133,7 +133,9 @@ fn begin(
         asked,
         set_before,
         save_places: match &options.sink.output {
-            Output::Directory(path) if options.source.save_to.is_some() => Some(save_places(path)),
+            Output::Directory(path) if options.source.save_to.is_some() => {
+                Some(save_places(path, options.answer.save_format))
+            }
             _ => None,
         },
         key_salt: output.key_salt()?,

@@ -39,8 +39,7 @@ impl Claim {
             renamed => renamed.map_err(|error| cannot_write(&claimed, &error))?,
         }
         let claim = Self { claimed, saved: Some(Box::new(Saved { path: path.as_str().into(), checksum })) };
-        let looks = [Some(places.placed(&path)), places.placed_in_small(&path), Some(places.mark_of_any(&path))];
-        for look in looks.into_iter().flatten() {
+        for look in places.looks(&path) {
             match fs::symlink_metadata(&look) {
                 Ok(_) => return Err(taken(path)),
                 Err(error) => match error.kind() {

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::model::file_name::{clash_key, folded};
 
+/// What describes a body in an archive has this extension.
+const DESCRIBING: &str = "json";
+
 /// The directories of a job that saves bodies.
 #[derive(Debug)]
 pub struct SavePlaces {
@@ -11,13 +14,25 @@ pub struct SavePlaces {
     root: PathBuf,
     /// What is not committed.
     tmp: PathBuf,
-    /// Marks of names with capitals, which others may not have in small letters.
+    /// Marks of names that others may not have, where the files themselves don't say it.
     names: PathBuf,
+    /// Bodies end up in archives: what others may not have is a name without its extension.
+    in_archives: bool,
 }
 
 impl SavePlaces {
     pub fn new(root: &Path, tmp: PathBuf, names: PathBuf) -> Self {
-        Self { root: root.to_owned(), tmp, names }
+        Self { root: root.to_owned(), tmp, names, in_archives: false }
+    }
+
+    /// The same, of a job whose bodies end up in archives.
+    #[must_use]
+    pub fn in_archives(self, in_archives: bool) -> Self {
+        Self { in_archives, ..self }
+    }
+
+    pub fn are_in_archives(&self) -> bool {
+        self.in_archives
     }
 
     /// Of what comes of the body of a row: when the row is asked again, it takes the place of that.
@@ -32,7 +47,12 @@ impl SavePlaces {
 
     /// Of a file that is whole and has claimed this path.
     pub fn claimed(&self, path: &str) -> PathBuf {
-        self.tmp.join(format!("f-{}", clash_key(path)))
+        self.tmp.join(format!("f-{}", self.clash_key(path)))
+    }
+
+    /// Of an archive that is being written.
+    pub fn written(&self, archive: &str) -> PathBuf {
+        self.tmp.join(archive)
     }
 
     /// Where it ends up.
@@ -40,23 +60,67 @@ impl SavePlaces {
         self.root.join(path)
     }
 
-    /// Where the name would be in small letters, if it isn't.
-    pub(super) fn placed_in_small(&self, path: &str) -> Option<PathBuf> {
-        Some(folded(path)).filter(|folded| folded != path).map(|folded| self.root.join(folded))
+    /// What stands where this name would clash with it.
+    pub(super) fn looks(&self, path: &str) -> impl Iterator<Item = PathBuf> + use<> {
+        let is_own = !self.in_archives;
+        let small = folded(path);
+        let small = (small != path).then(|| self.root.join(small));
+        let placed = is_own.then(|| self.placed(path));
+        placed.into_iter().chain(small.filter(|_| is_own)).chain([self.mark_of_any(path)])
     }
 
-    /// Stands for this name and for all that differ in case alone, if one of them is taken that has capitals.
-    pub(super) fn mark_of_any(&self, path: &str) -> PathBuf {
-        let key = clash_key(path);
+    /// Stands for this name and for all that clash with it, if one of them is taken and needs a mark.
+    fn mark_of_any(&self, path: &str) -> PathBuf {
+        let key = self.clash_key(path);
         self.names.join(&key[..2]).join(key)
     }
 
-    /// What is to stand there when this name is taken.
+    /// What is to stand there when this name is taken: of files, only that which is not spelled in small letters.
     pub fn mark(&self, path: &str) -> Option<PathBuf> {
-        (folded(path) != path).then(|| self.mark_of_any(path))
+        (self.in_archives || folded(path) != path).then(|| self.mark_of_any(path))
     }
 
     pub fn names(&self) -> &Path {
         &self.names
+    }
+
+    fn clash_key(&self, path: &str) -> String {
+        clash_key(if self.in_archives { key_of(path) } else { path })
+    }
+}
+
+/// The name of a body in an archive: readers take what is before the first dot of its last component for the key of its row.
+pub(super) fn member(path: &str, extension: &str) -> String {
+    let (directory, name) =
+        path.rsplit_once('/').map_or(("", path), |(_, name)| (&path[..path.len() - name.len()], name));
+    let (stem, extension) = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).unwrap_or((name, extension));
+    let stem = stem.replace('.', "%2E");
+    let extension = if extension == DESCRIBING { "body.json" } else { extension };
+    format!("{directory}{stem}.{extension}")
+}
+
+/// What members of one row have in common.
+pub fn key_of(member: &str) -> &str {
+    let name = member.rfind('/').map_or(0, |slash| slash + 1);
+    member[name..].find('.').map_or(member, |dot| &member[..name + dot])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_of_an_archive_has_a_key_without_dots() {
+        for (member_name, key, path, extension) in [
+            ("a.jpg", "a", "a.jpg", "png"),
+            ("a.png", "a", "a", "png"),
+            ("d.e/a%2Eb.jpg", "d.e/a%2Eb", "d.e/a.b.jpg", "png"),
+            ("d/%2Ea.jpg", "d/%2Ea", "d/.a.jpg", "png"),
+            ("%2Ea.png", "%2Ea", ".a", "png"),
+            ("a.body.json", "a", "a.json", "json"),
+        ] {
+            let found = member(path, extension);
+            assert_eq!((member_name, key), (&*found, key_of(&found)));
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use aws_lc_rs::digest::{Context, SHA256};
 
 use super::claim::Claim;
-use super::places::SavePlaces;
+use super::places::{SavePlaces, member};
 use crate::http::decode::streamed::{NotDecoded, undo_streamed};
 use crate::http::decode::{Codings, Undo};
 use crate::model::error::{ErrorKind, Failure, JobError, cause};
@@ -86,7 +86,10 @@ impl Writing {
             let detail = format!("{}, not {}", hex(&checksum), hex(&expected));
             return Err(NotSaved::Failed(Failure::new(ErrorKind::ChecksumMismatch, reason.with(detail))));
         }
-        let path = end.save_as.name.path(&end.extension, &hex(&checksum));
+        let mut path = end.save_as.name.path(&end.extension, &hex(&checksum));
+        if self.places.are_in_archives() {
+            path = member(&path, &end.extension);
+        }
         let claim = Claim::new(&self.places, &file.path, path, checksum)?;
         file.leave();
         Ok((claim, is_cut))
