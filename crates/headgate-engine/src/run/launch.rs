@@ -84,6 +84,19 @@ fn repeats(rows: &RowReceiver, state: Option<&JobState>) -> Repeats {
     Repeats { in_this_run: rows.can_pass_over(), in_a_later_run: state.is_some_and(|state| state.resumable) }
 }
 
+/// What bounds attempts, and where their bodies are saved, if they are.
+fn attempt_limits(
+    engine: &Engine,
+    request: &RequestOptions,
+    concurrency: usize,
+    save_places: Option<SavePlaces>,
+) -> AttemptLimits {
+    let mut limits = AttemptLimits::new(request, engine.memory(), concurrency);
+    let saver = |places| Arc::new(Saver::new(Arc::new(places), engine.savers(), request.fail_on.clone()));
+    limits.response.saver = save_places.map(saver);
+    limits
+}
+
 impl Launch {
     fn setting(&self) -> Setting {
         Setting {
@@ -133,10 +146,7 @@ impl Launch {
             }
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
-                let mut limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency);
-                limits.response.saver = self.save_places.map(|places| {
-                    Arc::new(Saver::new(Arc::new(places), engine.savers(), self.request.fail_on.clone()))
-                });
+                let limits = attempt_limits(engine, &self.request, self.run.concurrency, self.save_places);
                 let repeats = repeats(&rows, state.as_ref());
                 let gate = Arc::new(SharedGate::of(&self.run, self.request.body_bytes(), repeats, started));
                 held = Some(gate.clone());
