@@ -136,9 +136,7 @@ fn is_reserved(component: &str) -> bool {
         let number = stem.strip_prefix(*device).map(|number| number.chars().collect::<Vec<_>>());
         number.is_some_and(|number| matches!(number[..], ['0'..='9' | '¹' | '²' | '³']))
     };
-    matches!(component, "." | "..")
-        || DEVICES.contains(&&*stem)
-        || NUMBERED_DEVICES.iter().any(is_numbered)
+    matches!(component, "." | "..") || DEVICES.contains(&&*stem) || NUMBERED_DEVICES.iter().any(is_numbered)
 }
 
 fn is_of_jobs(component: &str) -> bool {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use headgate_engine::model::error::JobErrorKind;
+use headgate_engine::model::file_name::hex;
 use headgate_engine::model::options::SaveFormat;
 use headgate_engine::run::Run;
 use headgate_testserver::{Config, Server};
@@ -24,7 +25,7 @@ fn saving<T: AsRef<str>>(template: &str, urls: impl IntoIterator<Item = T>) -> R
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(digest(&SHA256, bytes).as_ref())
 }
 
 /// The files below a directory but for a job's own, with what is in them.
