@@ -105,6 +105,7 @@ pub struct AnswersAsked {
 /// Templates are not stored, but whether they are the same; `None`: there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "they stand under these names in `job.json`")]
 pub struct TemplateHashes {
     pub header_templates_hash: Option<String>,
     pub json_hash: Option<String>,

@@ -45,11 +45,11 @@ pub(super) fn place_saved(
         let part = if written.exists() { written } else { root.join(&part.name) };
         let mut failed = None;
         let read = saved_paths(&part, |path| {
-            let placed = match format {
+            let moved = match format {
                 SaveFormat::Files => place(&places, path, storage),
                 SaveFormat::Tar => place_archived(&places, path, &mut archive, storage),
             };
-            placed.map_err(|error| {
+            moved.map_err(|error| {
                 let kind = error.kind();
                 failed = Some(JobError::output(format!(
                     "can't move a saved file to {}: {}",

@@ -80,6 +80,10 @@ pub(super) enum Begun {
     Finished(JobState),
 }
 
+fn saver(places: SavePlaces, engine: &Engine, request: &RequestOptions) -> Arc<Saver> {
+    Arc::new(Saver::new(Arc::new(places), engine.savers(), request.fail_on.clone()))
+}
+
 fn repeats(rows: &RowReceiver, state: Option<&JobState>) -> Repeats {
     Repeats { in_this_run: rows.can_pass_over(), in_a_later_run: state.is_some_and(|state| state.resumable) }
 }
@@ -133,10 +137,8 @@ impl Launch {
             }
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
-                let mut limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency);
-                limits.response.saver = self.save_places.map(|places| {
-                    Arc::new(Saver::new(Arc::new(places), engine.savers(), self.request.fail_on.clone()))
-                });
+                let saver = self.save_places.map(|places| saver(places, engine, &self.request));
+                let limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency).saving(saver);
                 let repeats = repeats(&rows, state.as_ref());
                 let gate = Arc::new(SharedGate::of(&self.run, self.request.body_bytes(), repeats, started));
                 held = Some(gate.clone());

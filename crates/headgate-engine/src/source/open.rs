@@ -34,7 +34,7 @@ pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     if is_several(options) {
         let files = Arc::new(Surveyed::new(options)?);
         refuse_columns(options, files.has_columns())?;
-        return begin_several(options, files);
+        return Ok(begin_several(options, files));
     }
     let form = Form::of(&options.input)?;
     if form == Form::Pattern && options.url.is_some() {
@@ -87,11 +87,11 @@ fn refuse_columns(options: &SourceOptions, there_are: bool) -> Result<(), JobErr
 }
 
 /// The source of files that were looked at, from the first row of the first one.
-fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Result<Box<dyn Source>, JobError> {
+fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Box<dyn Source> {
     let (name, again) = (options.name().into_owned(), files.clone());
     let again_options = options.clone();
-    let open = Arc::new(move || begin_several(&again_options, again.clone()));
-    Ok(Batches::boxed(Several::new(files), options.head, Some(Again { name, open })))
+    let open = Arc::new(move || Ok(begin_several(&again_options, again.clone())));
+    Batches::boxed(Several::new(files), options.head, Some(Again { name, open }))
 }
 
 /// The source of an input that is open, from its beginning. `None`: it is no file.

@@ -34,11 +34,12 @@ fn digit(byte: u8) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::file_name::hex;
 
     #[test]
     fn a_checksum_is_64_digits_in_either_case() {
         let expected: Checksum = std::array::from_fn(|at| (at * 7) as u8);
-        let digits: String = expected.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = hex(&expected);
         for text in [digits.clone(), digits.to_uppercase(), format!("sha256:{digits}"), format!(" SHA256:{digits}\n")] {
             assert_eq!(Ok(expected), parse(text.as_bytes()), "{text}");
         }
