@@ -336,14 +336,7 @@ impl Preparer {
             trail.and_then(|trail| trail.method.as_deref()).or(extra.and_then(|extra| extra.method.as_deref()));
         let own_method = own_method.map(method::parse).transpose()?;
         let own = extra.map_or(&[][..], |extra| &extra.headers);
-        let mut own = without_ours(checked(own.iter().map(|(name, value)| (&**name, &**value)))?);
-        if let Some(body_type) =
-            extra.and_then(|extra| extra.body_type.as_deref()).filter(|_| self.defaults.is_untyped())
-            && !contains(&own, &CONTENT_TYPE)
-            && let Ok(body_type) = HeaderValue::from_str(body_type)
-        {
-            own.push(HeaderLine::new(CONTENT_TYPE, body_type));
-        }
+        let own = without_ours(checked(own.iter().map(|(name, value)| (&**name, &**value)))?);
         let is_bodiless = trail.is_some_and(|trail| trail.method.is_some());
         let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !is_bodiless);
         let coding = self.defaults.coding.filter(|_| !contains(&own, &CONTENT_ENCODING));

@@ -21,8 +21,8 @@ const FILES: u64 = 8;
 const WINDOW: u64 = 20;
 
 /// A job whose rows are cut into files of a directory, each below one that is the body of its rows; row 12 is this one.
-fn rig(row_12: Option<String>) -> Rig {
-    let mut rig = Rig::new(Config::default(), ROWS, |row| row_12.clone().filter(|_| row == 12));
+fn rig(row_12: Option<&str>) -> Rig {
+    let mut rig = Rig::new(Config::default(), ROWS, |row| row_12.filter(|_| row == 12).map(String::from));
     let input = PathBuf::from(&rig.options.source.input);
     let text = fs::read_to_string(&input).unwrap();
     let lines: Vec<&str> = text.lines().collect();
@@ -49,7 +49,7 @@ fn put(rig: &Rig, path: &str, urls: &[&str]) {
 
 /// One that was stopped while row 12 waited, in the third file, and the window was full.
 fn stopped(held: &Held) -> Rig {
-    let mut rig = rig(Some(held.url()));
+    let mut rig = rig(Some(&held.url()));
     rig.options.run.window = WINDOW;
     rig.options.run.grace = Duration::ZERO;
     let job = rig.start();
@@ -127,8 +127,7 @@ fn files_that_were_added_at_the_end_are_done_if_that_is_allowed() {
 
 #[test]
 fn failed_rows_of_several_files_are_asked_again_wherever_the_command_is_run() {
-    let dead = "http://127.0.0.1:1/".to_owned();
-    let mut rig = rig(Some(dead));
+    let mut rig = rig(Some("http://127.0.0.1:1/"));
     // Named one by one, and by a pattern.
     let mut inputs = ["part=0", "part=1/2.csv", "part=1/3.c[s]v", "part=2", "part=3"]
         .map(|input| directory(&rig).join(input).display().to_string())

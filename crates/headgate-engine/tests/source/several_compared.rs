@@ -10,7 +10,8 @@ use crate::compared::{check_refused, compared, read};
 use crate::several::{column, inputs, parquet, put};
 
 fn lines(rows: impl IntoIterator<Item = u64>) -> String {
-    rows.into_iter().map(|row| format!("http://host/{row}\n")).collect()
+    let urls: Vec<String> = rows.into_iter().map(|row| format!("http://host/{row}")).collect();
+    urls.join("\n") + "\n"
 }
 
 /// Three files of ten rows each.
@@ -116,7 +117,9 @@ fn of_parquet_files_the_rows_are_named_that_are_known_together() {
         let urls = [format!("http://{file}/0"), format!("http://{file}/{row}")];
         parquet(&files, &format!("d/{file}.parquet"), &[("url", column(urls.iter().map(String::as_str)))]);
     };
-    ["a", "b", "c"].iter().for_each(|file| write(file, "1"));
+    for file in ["a", "b", "c"] {
+        write(file, "1");
+    }
     let whole = inputs(&files, &["d"]);
     let then = read(&whole, None);
     for (file, row) in [("a", 0), ("b", 2), ("c", 4)] {

@@ -50,8 +50,8 @@ fn several_texts(files: &Files) -> SourceOptions {
     std::fs::create_dir(files.path("texts")).expect("a directory");
     files.write("texts/0.txt", "\n");
     for file in 1..300 {
-        let lines: String = (0..file % 7).map(|row| format!("http://host/{file}/{row}\n\n")).collect();
-        files.write(&format!("texts/{file}.txt"), lines);
+        let lines: Vec<String> = (0..file % 7).map(|row| format!("http://host/{file}/{row}\n")).collect();
+        files.write(&format!("texts/{file}.txt"), lines.join("\n"));
     }
     files.write("texts/a.txt.zst", zstd::encode_all(text().as_bytes(), 1).expect("in memory"));
     files.write("texts/b.txt", text());
