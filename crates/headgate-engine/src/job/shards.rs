@@ -1,4 +1,4 @@
-//! Saved bodies in archives, as WebDataset reads them: `00000.tar` and so on, with two members for each row, its body and
+//! Saved bodies in archives, as `WebDataset` reads them: `00000.tar` and so on, with two members for each row, its body and
 //! `key.json` with what the result says of it.
 //!
 //! A body comes as a file of its own and is copied into the open archive. Archives can't be gone on with after a crash; so

@@ -132,11 +132,13 @@ fn usable(component: &str, is_first: bool) -> String {
 /// Whether it is none of ours: a component of dots, or a device.
 fn is_reserved(component: &str) -> bool {
     let stem = component.split('.').next().unwrap_or_default().trim_end_matches(' ').to_lowercase();
-    let is_numbered = |device: &&str| {
-        let number = stem.strip_prefix(*device).map(|number| number.chars().collect::<Vec<_>>());
+    let is_numbered = |device: &str| {
+        let number = stem.strip_prefix(device).map(|number| number.chars().collect::<Vec<_>>());
         number.is_some_and(|number| matches!(number[..], ['0'..='9' | '¹' | '²' | '³']))
     };
-    matches!(component, "." | "..") || DEVICES.contains(&&*stem) || NUMBERED_DEVICES.iter().any(is_numbered)
+    matches!(component, "." | "..")
+        || DEVICES.contains(&&*stem)
+        || NUMBERED_DEVICES.iter().any(|name| is_numbered(name))
 }
 
 fn is_of_jobs(component: &str) -> bool {

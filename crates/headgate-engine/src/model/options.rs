@@ -282,7 +282,7 @@ pub struct AnswerOptions {
 pub enum SaveFormat {
     #[default]
     Files,
-    /// Archives of them, as WebDataset has them.
+    /// Archives of them, as `WebDataset` has them.
     Tar,
 }
 

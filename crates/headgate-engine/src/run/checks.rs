@@ -40,9 +40,11 @@ fn check_selection(options: &JobOptions) -> Result<(), JobError> {
     let Some(selection) = Selection::new(&options.answer)? else { return Ok(()) };
     let RequestOptions { no_body, raw, .. } = options.request;
     let (option, why) = if no_body {
-        (OptionName::NoBody, "are not read")
+        (message!(OptionName::NoBody.set(true)), "are not read")
     } else if raw {
-        (OptionName::Raw, "are not decoded")
+        (message!(OptionName::Raw.set(true)), "are not decoded")
+    } else if options.source.save_to.is_some() {
+        (message!(OptionName::SaveTo), "go into files; those of headers can")
     } else {
         return Ok(());
     };
@@ -52,7 +54,7 @@ fn check_selection(options: &JobOptions) -> Result<(), JobError> {
     Err(JobError::usage(message!(
         OptionName::Select,
         ": values of bodies can't be selected with ",
-        option.set(true),
+        option,
         ", as bodies {why}"
     )))
 }

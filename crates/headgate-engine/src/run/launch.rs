@@ -80,21 +80,12 @@ pub(super) enum Begun {
     Finished(JobState),
 }
 
-fn repeats(rows: &RowReceiver, state: Option<&JobState>) -> Repeats {
-    Repeats { in_this_run: rows.can_pass_over(), in_a_later_run: state.is_some_and(|state| state.resumable) }
+fn saver(places: SavePlaces, engine: &Engine, request: &RequestOptions) -> Arc<Saver> {
+    Arc::new(Saver::new(Arc::new(places), engine.savers(), request.fail_on.clone()))
 }
 
-/// What bounds attempts, and where their bodies are saved, if they are.
-fn attempt_limits(
-    engine: &Engine,
-    request: &RequestOptions,
-    concurrency: usize,
-    save_places: Option<SavePlaces>,
-) -> AttemptLimits {
-    let mut limits = AttemptLimits::new(request, engine.memory(), concurrency);
-    let saver = |places| Arc::new(Saver::new(Arc::new(places), engine.savers(), request.fail_on.clone()));
-    limits.response.saver = save_places.map(saver);
-    limits
+fn repeats(rows: &RowReceiver, state: Option<&JobState>) -> Repeats {
+    Repeats { in_this_run: rows.can_pass_over(), in_a_later_run: state.is_some_and(|state| state.resumable) }
 }
 
 impl Launch {
@@ -146,7 +137,8 @@ impl Launch {
             }
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
-                let limits = attempt_limits(engine, &self.request, self.run.concurrency, self.save_places);
+                let saver = self.save_places.map(|places| saver(places, engine, &self.request));
+                let limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency).saving(saver);
                 let repeats = repeats(&rows, state.as_ref());
                 let gate = Arc::new(SharedGate::of(&self.run, self.request.body_bytes(), repeats, started));
                 held = Some(gate.clone());

@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::file_name::hex;
 use headgate_engine::model::options::SaveFormat;
@@ -359,4 +360,123 @@ fn of_rows_with_one_key_one_is_in_the_archives() {
     assert_eq!(1, saved.len());
     assert!(rows.iter().filter(|row| row.path.is_none()).all(|row| row.kind() == Some("duplicate_name")));
     assert_eq!(vec!["00000.tar"], files(&rig.path("out")).keys().collect::<Vec<_>>());
+}
+
+/// Rows with an id, and perhaps a checksum, of which each is answered with as many bytes.
+fn saving_rows(template: &str, rows: &[serde_json::Value]) -> Rig {
+    let mut rig = Rig::objects(rows);
+    rig.options.source.save_to = Some(template.into());
+    rig
+}
+
+#[test]
+fn names_are_made_of_columns_and_lead_nowhere_else() {
+    let server = server();
+    let ids = [
+        "plain",
+        "../../up",
+        "/etc/passwd",
+        "..",
+        ".",
+        "a/b",
+        "a\\b",
+        "nul\u{0}l",
+        "CON",
+        "x.",
+        "é ü",
+        "%2e%2e",
+        "",
+        "_headgate",
+        "A",
+        "a",
+        "q?*:<>|\"",
+        "\u{202e}gpj.exe",
+    ];
+    let long = "x".repeat(3000);
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).chain(["y".repeat(400), long]).collect();
+    let rows: Vec<_> =
+        ids.iter().map(|id| serde_json::json!({"url": url(server.address(), "/bytes/10"), "id": id})).collect();
+    let mut rig = saving_rows("{id}/{id}.{ext}", &rows);
+    rig.options.run.concurrency = 1;
+    let rows = rig.rows();
+    check(&rig, &rows);
+    let of = |id: &str| &rows[ids.iter().position(|each| each == id).unwrap()];
+    for (id, path) in [
+        ("plain", "plain/plain.txt"),
+        ("../../up", "..%2F..%2Fup/..%2F..%2Fup.txt"),
+        ("/etc/passwd", "%2Fetc%2Fpasswd/%2Fetc%2Fpasswd.txt"),
+        ("..", "%2E%2E/...txt"),
+        ("CON", "%43ON/%43ON.txt"),
+        ("x.", "x%2E/x..txt"),
+        ("_headgate", "%5Fheadgate/_headgate.txt"),
+        ("%2e%2e", "%252e%252e/%252e%252e.txt"),
+    ] {
+        assert_eq!(Some(path), of(id).path.as_deref(), "{id}: {:?}", of(id));
+    }
+    assert_eq!(Some("invalid_request"), of("").kind());
+    assert_eq!("the name of its file has an empty part", of("").message());
+    assert_eq!(("the name of its file is too long", 0), (rows[19].message(), rows[19].attempts));
+    assert_eq!(Some("duplicate_name"), of("a").kind(), "it differs from another in case alone");
+    assert!(!rig.path("up.txt").exists());
+}
+
+#[test]
+fn a_name_without_a_value_or_of_a_column_that_is_not_there_is_told() {
+    let server = server();
+    let rig = Rig::file("rows.csv", format!("url,id\n{0},\n{0},7\n", url(server.address(), "/bytes/10")));
+    for (template, expected) in [("{id}.bin", vec![Some("invalid_request"), None]), ("{id|none}.bin", vec![None, None])]
+    {
+        let mut rig = Rig::file("rows.csv", fs::read(&rig.options.source.input).unwrap());
+        rig.options.source.save_to = Some(template.into());
+        let (rows, _) = rig.run();
+        check(&rig, &rows);
+        assert_eq!(expected, rows.iter().map(ResultRow::kind).collect::<Vec<_>>());
+        assert_eq!(Some("7.bin"), rows[1].path.as_deref());
+    }
+    let mut rig = rig;
+    rig.options.source.save_to = Some("{name}".into());
+    let error = Run::job(&rig.options).expect_err("there is no such column").to_string();
+    assert!(error.contains("there is no column \"name\" for save_to"), "{error}");
+}
+
+#[test]
+fn a_body_must_have_the_checksum_of_its_row() {
+    let server = server();
+    let plain = Rig::new(url(server.address(), "/bytes/1000")).row();
+    let right = sha256(plain.text().as_bytes());
+    let checksums = [
+        serde_json::json!(right),
+        serde_json::json!(right.to_uppercase()),
+        serde_json::json!(format!("sha256:{right}")),
+        serde_json::Value::Null,
+        serde_json::json!("0".repeat(64)),
+        serde_json::json!("abc"),
+    ];
+    let url = url(server.address(), "/encoded/gzip/1000");
+    let rows: Vec<_> = checksums.iter().map(|sum| serde_json::json!({"url": url, "sum": sum})).collect();
+    let mut rig = saving_rows("{row}.{ext}", &rows);
+    rig.options.source.checksum_column = Some("sum".into());
+    let (rows, _) = rig.run();
+    assert_eq!(4, check(&rig, &rows).len());
+    let kinds: Vec<_> = rows.iter().map(ResultRow::kind).collect();
+    assert_eq!(vec![None, None, None, None, Some("checksum_mismatch"), Some("invalid_request")], kinds);
+    assert_eq!("the body does not have the checksum of its row", rows[4].message());
+    assert_eq!(format!("{right}, not {}", "0".repeat(64)), rows[4].detail());
+    assert_eq!(0, rows[5].attempts);
+}
+
+#[test]
+fn rows_that_failed_are_saved_when_they_are_asked_again() {
+    let server = server();
+    let urls = (0..9).map(|row| url(server.address(), if row % 3 == 0 { "/status/503" } else { "/bytes/10" }));
+    let mut rig = saving("{row}.txt", urls);
+    rig.options.request.fail_on = "503".parse().unwrap();
+    let (rows, summary) = rig.run();
+    assert_eq!(3, summary.failed);
+    assert_eq!(6, check(&rig, &rows).len());
+    let options = RetryOptions { output: rig.path("out"), only: Vec::new(), job: rig.options.clone() };
+    let job = Run::retry(options).unwrap();
+    assert!(job.wait(crate::harness::PATIENCE));
+    let rows = rig.results();
+    assert_eq!((9, 6), (rows.len(), check(&rig, &rows).len()), "the server has not healed");
 }

@@ -1,8 +1,10 @@
 //! What bounds the attempts of a run, as the client asks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::http::reply::ResponseLimits;
+use crate::http::save::saver::Saver;
 use crate::model::memory::MemoryBudget;
 use crate::model::options::RequestOptions;
 
@@ -35,5 +37,12 @@ impl AttemptLimits {
             timeout: request.timeout,
             connect_timeout: request.connect_timeout,
         }
+    }
+
+    /// The same, with what saves bodies, if they are saved.
+    #[must_use]
+    pub fn saving(mut self, saver: Option<Arc<Saver>>) -> Self {
+        self.response.saver = saver;
+        self
     }
 }
