@@ -198,6 +198,7 @@ class FetchOptions(WorkOptions):
             elif len(self.input) > 1 and (one == STANDARD_STREAM or AFTER_SCHEME in one):
                 what = one if one == STANDARD_STREAM else "a URL"
                 yield "input", (f"{what} can't be combined with others: only files can",)
+
     def _columns_refused(self) -> Iterator[tuple[str, Message]]:
         """Columns that were chosen by name and would not be read, as something else says what they would."""
         chosen = {

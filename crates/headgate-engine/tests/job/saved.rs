@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::digest::{SHA256, digest};
 use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::model::error::JobErrorKind;
+use headgate_engine::model::file_name::hex;
 use headgate_engine::model::options::SaveFormat;
 use headgate_engine::run::Run;
 use headgate_testserver::{Config, Server};
@@ -25,7 +26,7 @@ fn saving<T: AsRef<str>>(template: &str, urls: impl IntoIterator<Item = T>) -> R
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(digest(&SHA256, bytes).as_ref())
 }
 
 /// The files below a directory but for a job's own, with what is in them.
@@ -315,7 +316,7 @@ fn archives_have_a_body_and_a_description_for_each_row() {
     let server = server();
     let sizes = [0, 10, 70_000, 300_000];
     let urls = (0..40).map(|row| url(server.address(), &format!("/bytes/{}", sizes[row % 4])));
-    let mut rig = saving("d.e/{row}", urls);
+    let mut rig = saving("d.e/{row}.{ext}", urls);
     rig.options.answer.save_format = SaveFormat::Tar;
     rig.options.sink.part_bytes = 1_000_000;
     rig.options.sink.commit_every = std::time::Duration::ZERO;
