@@ -105,12 +105,15 @@ pub struct AnswersAsked {
 /// Templates are not stored, but whether they are the same; `None`: there is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(clippy::struct_field_names, reason = "they stand under these names in `job.json`")]
 pub struct TemplateHashes {
-    pub header_templates_hash: Option<String>,
-    pub json_hash: Option<String>,
-    pub data_urlencode_hash: Option<String>,
-    pub form_hash: Option<String>,
+    #[serde(rename = "header_templates_hash")]
+    pub header_templates: Option<String>,
+    #[serde(rename = "json_hash")]
+    pub json: Option<String>,
+    #[serde(rename = "data_urlencode_hash")]
+    pub data_urlencode: Option<String>,
+    #[serde(rename = "form_hash")]
+    pub form: Option<String>,
 }
 
 impl TemplateHashes {
@@ -119,20 +122,20 @@ impl TemplateHashes {
         let hash =
             |texts: Vec<&str>| (!texts.is_empty()).then(|| salted_hash(salt, texts.into_iter().map(str::as_bytes)));
         Self {
-            header_templates_hash: hash(headers.iter().flat_map(|(name, value)| [&**name, &**value]).collect()),
-            json_hash: hash(json.iter().map(String::as_str).collect()),
-            data_urlencode_hash: hash(data_urlencode.iter().map(String::as_str).collect()),
-            form_hash: hash(form.iter().map(String::as_str).collect()),
+            header_templates: hash(headers.iter().flat_map(|(name, value)| [&**name, &**value]).collect()),
+            json: hash(json.iter().map(String::as_str).collect()),
+            data_urlencode: hash(data_urlencode.iter().map(String::as_str).collect()),
+            form: hash(form.iter().map(String::as_str).collect()),
         }
     }
 
     /// Those that a job may have, each under the name of its option.
     fn by_option(&self) -> [(OptionName, Option<&String>); 4] {
         [
-            (OptionName::HeaderTemplates, self.header_templates_hash.as_ref()),
-            (OptionName::Json, self.json_hash.as_ref()),
-            (OptionName::DataUrlencode, self.data_urlencode_hash.as_ref()),
-            (OptionName::Form, self.form_hash.as_ref()),
+            (OptionName::HeaderTemplates, self.header_templates.as_ref()),
+            (OptionName::Json, self.json.as_ref()),
+            (OptionName::DataUrlencode, self.data_urlencode.as_ref()),
+            (OptionName::Form, self.form.as_ref()),
         ]
     }
 }

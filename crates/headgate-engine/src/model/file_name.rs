@@ -280,7 +280,7 @@ mod tests {
         let (first, second) = (format!("{}a.jpg", "é".repeat(150)), format!("{}b.jpg", "é".repeat(150)));
         let (first, second) = (of_value(first.as_bytes()), of_value(second.as_bytes()));
         assert!(first.len() <= MAX_COMPONENT_BYTES && first.len() >= MAX_COMPONENT_BYTES - 1, "{}", first.len());
-        assert!(first[first.len() - 4..] == *".jpg" && first != second, "{first}");
+        assert!(first.strip_suffix(".jpg").is_some() && first != second, "{first}");
         assert_eq!(MAX_COMPONENT_BYTES, of_value(&[b'x'; 255]).len());
         assert_eq!(MAX_COMPONENT_BYTES, of_value(&[b'x'; 256]).len());
     }
