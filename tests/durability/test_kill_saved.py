@@ -1,7 +1,9 @@
-"""`kill -9` of a job that saves bodies, at any instant: each file is whole, and under the name of its row."""
+"""`kill -9` of a job that saves bodies at any instant: each file is whole and has its row, and no other is there."""
 
 import hashlib
+import json
 import random
+import tarfile
 import urllib.request
 from pathlib import Path
 
@@ -98,4 +100,54 @@ def test_killed_at_any_instant_no_file_is_half_and_none_is_missing_or_left_over(
         assert expected == (row["status"], row["path"], row["sha256"])
     assert {row["path"] for row in found if row["path"]} == set(saved(out))
     assert [] == half_files(out, checksums)
+    assert [] == list((out / "_headgate/tmp").iterdir())
+
+
+def samples(out: Path) -> dict[str, dict[str, bytes]]:
+    """The members of all archives as WebDataset groups them: by what is before the first dot of their names."""
+    found: dict[str, dict[str, bytes]] = {}
+    for archive in sorted(out.glob("*.tar")):
+        with tarfile.open(archive) as members:
+            for member in members:
+                directory, _, name = member.name.rpartition("/")
+                stem, _, extension = name.partition(".")
+                sample = found.setdefault(f"{archive.name}/{directory}/{stem}", {})
+                assert extension not in sample, member.name
+                read = members.extractfile(member)
+                assert read is not None
+                sample[extension] = read.read()
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_killed_at_any_instant_no_archive_is_half_and_no_row_is_missing_or_there_twice(
+    server: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    command: list[str | Path] = ["fetch", urls(server, tmp_path), "-o", out, "--save-to", "x/{row}.{ext}"]
+    command += ["--save-format", "tar", "--part-bytes", "16MiB", "-c", str(CONCURRENCY), "--fail-on", "none"]
+    checksums = bodies(server)
+    chance = random.Random(8)  # noqa: S311 - no secret
+    with watching(server) as watched:
+        for _ in range(4):
+            moment = Moment("commit", chance.uniform(0, 0.03))
+            run = run_and_kill(command, out, watched, moment, rows=ROWS)
+            samples(out)
+            assert run.code is None, run.stderr
+        last = run_and_kill(command, out, watched, None, rows=ROWS)
+    assert 0 == last.code, last.stderr
+
+    found = samples(out)
+    rows = table(out).select(["row", "path", "sha256"]).to_pylist()
+    assert list(range(ROWS)) == [row["row"] for row in rows]
+    saved_rows = [row for row in rows if row["path"]]
+    assert {row["path"].removesuffix(".txt") for row in saved_rows} == set(found)
+    for row in saved_rows:
+        sample = found[row["path"].removesuffix(".txt")]
+        assert {"txt", "json"} == set(sample)
+        size = size_of(row["row"])
+        assert size is not None
+        assert checksums[size] == hashlib.sha256(sample["txt"]).hexdigest() == row["sha256"]
+        described = json.loads(sample["json"])
+        assert (row["row"], row["sha256"]) == (described["row"], described["sha256"])
     assert [] == list((out / "_headgate/tmp").iterdir())

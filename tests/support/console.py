@@ -20,6 +20,9 @@ ENOUGH_REQUESTS = 1000
 class Console:
     """One place with a server, in which steps are taken."""
 
+    longest_s = LONGEST_S
+    """Of one command."""
+
     def __init__(self, place: Path, server: str) -> None:
         self._place = place
         self._server = server
@@ -56,7 +59,7 @@ class Console:
                 if interrupt:
                     wait_for(lambda: bool(stats(self._server)["requests"] >= before + ENOUGH_REQUESTS))
                     process.send_signal(signal.SIGINT)
-                printed, _ = process.communicate(timeout=LONGEST_S)
+                printed, _ = process.communicate(timeout=self.longest_s)
             finally:
                 process.kill()
         assert "Traceback" not in printed, printed
@@ -68,7 +71,7 @@ def shape(printed: str) -> list[str]:
     lines = []
     # A slow run tells every some seconds how far it is.
     for line in re.sub(r"^[\d.]+ s: .*\n", "", printed, flags=re.MULTILINE).splitlines():
-        plain = re.sub(r"\d[\d,.:-]*( (k|ms|µs|s|B|KiB|MiB|UTC)\b)?", "#", line)
+        plain = re.sub(r"\d[\d,.:-]*( (k|ms|µs|s|B|KiB|MiB|GiB|UTC)\b)?", "#", line)
         plain = re.sub(r"^(bound by|  CPU) .*", r"\1", plain)
         lines.append(" ".join(re.sub(r"[━─]+", "", plain).split()))
     return sorted(filter(None, lines))

@@ -362,7 +362,7 @@ impl Share {
     /// Where the body of its answer goes, if it is saved.
     pub(super) fn saving(&self, place: PlaceIndex) -> Option<Box<Saving>> {
         let saver = self.shared.limits.response.saver.as_ref()?;
-        if self.asks_for_head(place) { None } else { self.lanes.look(place, |row| saver.saving(row)) }
+        if self.asks_for_head(place) { None } else { self.lanes.look(place, |row| Saving::of(saver, row)) }
     }
 
     pub(super) fn means(&self) -> Means<'_> {

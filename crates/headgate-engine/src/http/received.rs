@@ -8,7 +8,7 @@ use crate::http::deadline::Deadline;
 use crate::http::decode::{Codings, Decoder, Undo};
 use crate::http::h1::head::Head;
 use crate::http::reply::ResponseLimits;
-use crate::http::save::saving::Saved;
+use crate::http::save::claim;
 use crate::model::error::Failure;
 use crate::model::outcome::Body;
 
@@ -33,7 +33,7 @@ pub struct Kept {
     /// `body` is the beginning of a longer one.
     pub truncated: bool,
     /// The file that has it in place of `body`.
-    pub saved: Option<Saved>,
+    pub saved: Option<claim::Outcome>,
     pub failure: Option<Failure>,
 }
 

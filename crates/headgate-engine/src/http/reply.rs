@@ -8,8 +8,8 @@ use http::Method;
 use crate::http::h1::head::Head;
 use crate::http::patience::Patience;
 use crate::http::redirect::Redirects;
+use crate::http::save::claim;
 use crate::http::save::saver::Saver;
-use crate::http::save::saving::Saved;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::{MemoryBudget, Reservation};
 use crate::model::options::RequestOptions;
@@ -66,7 +66,7 @@ pub struct Reply {
     /// As received, before decoding.
     pub body_bytes: u64,
     /// The file that has it in place of `body`.
-    pub saved: Option<Saved>,
+    pub saved: Option<claim::Outcome>,
     /// Why the response is not whole.
     pub failure: Option<Failure>,
     /// The connection can take another request.

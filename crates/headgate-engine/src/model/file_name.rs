@@ -25,6 +25,10 @@ const OF_PARTS: [&str; 2] = ["part-", "failed-"];
 
 const EXTENSION: char = '\u{1}';
 const CHECKSUM: char = '\u{2}';
+/// A dot of the template: what is behind the last one is an extension, whatever dots values have.
+const DOT: char = '\u{3}';
+/// What describes a body in an archive has this extension.
+const DESCRIBING: &str = "json";
 
 /// A piece of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +54,7 @@ impl FileName {
         let mut name = String::new();
         for piece in pieces {
             match piece {
-                NamePiece::Literal(text) => name.push_str(text),
+                NamePiece::Literal(text) => name.extend(text.chars().map(|each| if each == '.' { DOT } else { each })),
                 NamePiece::Value(value) => encode(value, &mut name),
                 NamePiece::Extension => name.push(EXTENSION),
                 NamePiece::Checksum => name.push(CHECKSUM),
@@ -61,23 +65,36 @@ impl FileName {
             }
         }
         if name.split('/').any(str::is_empty) {
-            return Err(Reason::new("the name of its file has an empty part").with(name));
+            return Err(Reason::new("the name of its file has an empty part").with(name.replace(DOT, ".")));
         }
         Ok(Self(name.into()))
     }
 
     /// The path below the output directory, with `/` between its components.
     pub fn path(&self, extension: &str, checksum: &str) -> String {
-        let name = self.0.replace(EXTENSION, extension).replace(CHECKSUM, checksum);
-        let mut path = String::with_capacity(name.len());
-        for component in name.split('/') {
-            let is_first = path.is_empty();
-            if !is_first {
-                path.push('/');
-            }
-            path.push_str(&usable(component, is_first));
-        }
-        path
+        let name = self.filled(extension, checksum).replace(DOT, ".");
+        let components = name.split('/').enumerate();
+        components.map(|(at, component)| usable(component, at == 0, MAX_COMPONENT_BYTES)).collect::<Vec<_>>().join("/")
+    }
+
+    /// The same in an archive, whose readers take what is before the first dot of the last component for the key of its row,
+    /// and want an extension.
+    pub fn member(&self, extension: &str, checksum: &str) -> String {
+        let name = self.filled(extension, checksum);
+        let (directory, last) = name.rsplit_once('/').map_or((None, &*name), |(before, last)| (Some(before), last));
+        let (stem, own) = last.rsplit_once(DOT).unwrap_or((last, ""));
+        let extension = if own.is_empty() { extension } else { own };
+        let extension = if extension == DESCRIBING { "body.json" } else { extension };
+        let key = stem.replace(['.', DOT], "%2E");
+        let max_bytes = MAX_COMPONENT_BYTES.saturating_sub(extension.len().max(DESCRIBING.len()) + 1);
+        let key = usable(&key, directory.is_none(), max_bytes);
+        let components = directory.into_iter().flat_map(|directory| directory.split('/')).enumerate();
+        let above = components.map(|(at, each)| usable(&each.replace(DOT, "."), at == 0, MAX_COMPONENT_BYTES) + "/");
+        format!("{}{key}.{extension}", above.collect::<String>())
+    }
+
+    fn filled(&self, extension: &str, checksum: &str) -> String {
+        self.0.replace(EXTENSION, extension).replace(CHECKSUM, checksum)
     }
 
     pub fn bytes(&self) -> usize {
@@ -111,7 +128,7 @@ fn push_byte(byte: u8, name: &mut String) {
 }
 
 /// A component that means nothing but itself, and is not too long.
-fn usable(component: &str, is_first: bool) -> String {
+fn usable(component: &str, is_first: bool, max_bytes: usize) -> String {
     let mut usable = String::with_capacity(component.len());
     let mut rest = component;
     if is_reserved(component) || is_first && is_of_jobs(component) {
@@ -126,7 +143,7 @@ fn usable(component: &str, is_first: bool) -> String {
         usable.pop();
         push_encoded(last, &mut usable);
     }
-    if usable.len() > MAX_COMPONENT_BYTES { cut(&usable) } else { usable }
+    if usable.len() > max_bytes { cut(&usable, max_bytes) } else { usable }
 }
 
 /// Whether it is none of ours: a component of dots, or a device.
@@ -147,12 +164,12 @@ fn is_of_jobs(component: &str) -> bool {
 }
 
 /// What is too long, with a hash of all of it in place of its middle: before its extension.
-fn cut(component: &str) -> String {
+fn cut(component: &str, max_bytes: usize) -> String {
     let extension = component.rsplit_once('.').map_or("", |(_, extension)| extension);
     let extension = Some(extension).filter(|extension| (1..=MAX_KEPT_EXTENSION_BYTES).contains(&extension.len()));
     let extension = extension.map(|extension| format!(".{extension}")).unwrap_or_default();
     let hash = &hex(&sha256(component.as_bytes()))[..16];
-    let room = MAX_COMPONENT_BYTES - 1 - hash.len() - extension.len();
+    let room = max_bytes.saturating_sub(1 + hash.len() + extension.len());
     let begin = component.floor_char_boundary(room);
     format!("{}~{hash}{extension}", &component[..begin])
 }
@@ -273,6 +290,26 @@ mod tests {
         assert_eq!(clash_key("A/É.Jpg"), clash_key("a/é.jPG"));
         assert_eq!(folded("ΟΔΟΣ"), folded("οδος"));
         assert_ne!(clash_key("strasse"), clash_key("straße"));
+    }
+
+    #[test]
+    fn a_member_of_an_archive_has_a_key_without_dots_and_an_extension() {
+        use NamePiece::{Extension, Literal, Value};
+        for (expected, pieces, extension) in [
+            ("d/a.jpg", vec![Literal("d/"), Value(b"a"), Literal("."), Extension], "jpg"),
+            ("a.jpg", vec![Value(b"a")], "jpg"),
+            ("v1%2E2.jpg", vec![Value(b"v1.2")], "jpg"),
+            ("%2E%2E%2Fa.jpg", vec![Value(b"../a")], "jpg"),
+            ("a%2Eb.bin", vec![Value(b"a.b"), Literal(".bin")], "jpg"),
+            ("d.e/a%2Eb.gz", vec![Literal("d.e/"), Value(b"a"), Literal(".b.gz")], "jpg"),
+            ("a.body.json", vec![Value(b"a"), Literal("."), Extension], "json"),
+            ("a.body.json", vec![Value(b"a")], "json"),
+            ("%5Fheadgate.jpg", vec![Value(b"_headgate")], "jpg"),
+        ] {
+            assert_eq!(expected, FileName::new(pieces).expect("a name").member(extension, ""));
+        }
+        let long = FileName::new([NamePiece::Value(&[b'x'; 300])]).expect("a name");
+        assert_eq!(MAX_COMPONENT_BYTES, long.member("jpg", "").len() + 1);
     }
 
     proptest! {

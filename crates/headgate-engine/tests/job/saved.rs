@@ -316,7 +316,7 @@ fn archives_have_a_body_and_a_description_for_each_row() {
     let server = server();
     let sizes = [0, 10, 70_000, 300_000];
     let urls = (0..40).map(|row| url(server.address(), &format!("/bytes/{}", sizes[row % 4])));
-    let mut rig = saving("d.e/{row}", urls);
+    let mut rig = saving("d.e/{row}.{ext}", urls);
     rig.options.answer.save_format = SaveFormat::Tar;
     rig.options.sink.part_bytes = 1_000_000;
     rig.options.sink.commit_every = std::time::Duration::ZERO;

@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::places::SavePlaces;
-use super::writing::{NotSaved, cannot_write};
-use crate::model::error::{ErrorKind, Failure};
+use super::trouble::{NotSaved, cannot_write};
+use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::reason::Reason;
 use crate::model::saved::{Checksum, Saved};
+
+/// What became of a body that was to be saved: a file that has its name, or why the job can't go on.
+pub type Outcome = Result<Claim, JobError>;
 
 /// A file that is whole, under a name that is its own. It goes unless it is kept.
 #[derive(Debug)]

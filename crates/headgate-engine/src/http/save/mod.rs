@@ -5,9 +5,10 @@
 //! that no worker waits for the disk. A file is written under the number of its row, then it claims its name, and what counts
 //! for whom is then for the job, whose commit puts it in its place.
 
-mod claim;
+pub mod claim;
 mod extension;
 pub mod places;
 pub mod saver;
 pub mod saving;
+mod trouble;
 mod writing;

@@ -4,9 +4,6 @@ use std::path::{Path, PathBuf};
 
 use crate::model::file_name::{clash_key, folded};
 
-/// What describes a body in an archive has this extension.
-const DESCRIBING: &str = "json";
-
 /// The directories of a job that saves bodies.
 #[derive(Debug)]
 pub struct SavePlaces {
@@ -89,16 +86,6 @@ impl SavePlaces {
     }
 }
 
-/// The name of a body in an archive: readers take what is before the first dot of its last component for the key of its row.
-pub(super) fn member(path: &str, extension: &str) -> String {
-    let (directory, name) =
-        path.rsplit_once('/').map_or(("", path), |(_, name)| (&path[..path.len() - name.len()], name));
-    let (stem, extension) = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).unwrap_or((name, extension));
-    let stem = stem.replace('.', "%2E");
-    let extension = if extension == DESCRIBING { "body.json" } else { extension };
-    format!("{directory}{stem}.{extension}")
-}
-
 /// What members of one row have in common.
 pub fn key_of(member: &str) -> &str {
     let name = member.rfind('/').map_or(0, |slash| slash + 1);
@@ -110,17 +97,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_of_an_archive_has_a_key_without_dots() {
-        for (member_name, key, path, extension) in [
-            ("a.jpg", "a", "a.jpg", "png"),
-            ("a.png", "a", "a", "png"),
-            ("d.e/a%2Eb.jpg", "d.e/a%2Eb", "d.e/a.b.jpg", "png"),
-            ("d/%2Ea.jpg", "d/%2Ea", "d/.a.jpg", "png"),
-            ("%2Ea.png", "%2Ea", ".a", "png"),
-            ("a.body.json", "a", "a.json", "json"),
-        ] {
-            let found = member(path, extension);
-            assert_eq!((member_name, key), (&*found, key_of(&found)));
+    fn the_key_of_a_member_ends_before_the_first_dot_of_its_name() {
+        for (key, member) in [("a", "a.jpg"), ("d.e/a", "d.e/a.body.json"), ("d.e/a", "d.e/a"), ("a", "a")] {
+            assert_eq!(key, key_of(member));
         }
     }
 }

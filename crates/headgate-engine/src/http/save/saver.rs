@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::places::SavePlaces;
-use super::saving::Saving;
 use crate::http::decode::pool::Pool;
-use crate::model::row::Row;
 use crate::model::status_set::StatusSet;
 
 /// One for all workers of a run.
@@ -25,11 +23,5 @@ impl Saver {
     /// Whether an answer with this status has a body that is saved, if an empty one.
     pub(super) fn wants(&self, status: u16) -> bool {
         (200..300).contains(&status) && !matches!(status, 204 | 205) && !self.fail_on.contains(status)
-    }
-
-    /// What the next exchange of the row may become; `None`: its body is not to be saved.
-    pub fn saving(self: &Arc<Self>, row: &Row) -> Option<Box<Saving>> {
-        let save_as = row.extra.as_ref()?.save_as.clone()?;
-        Some(Box::new(Saving::new(self.clone(), save_as, row.ordinal, row.target())))
     }
 }

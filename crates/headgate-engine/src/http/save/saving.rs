@@ -4,10 +4,10 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::claim::Claim;
 use super::extension::extension;
 use super::saver::Saver;
-use super::writing::{End, NotSaved, Writing};
+use super::trouble::NotSaved;
+use super::writing::{End, Writing};
 use crate::http::deadline::{Deadline, OwnWait};
 use crate::http::decode::pool::Length;
 use crate::http::decode::streamed::can_be_undone;
@@ -16,6 +16,7 @@ use crate::http::h1::head::Head;
 use crate::http::received::{Kept, PARTIAL_CONTENT, Received};
 use crate::http::reply::ResponseLimits;
 use crate::model::error::{Failure, JobError};
+use crate::model::row::Row;
 use crate::model::saved::SaveAs;
 
 /// What is handed over at a time, at the least.
@@ -45,8 +46,11 @@ enum Coded {
 }
 
 impl Saving {
-    pub(super) fn new(saver: Arc<Saver>, save_as: Arc<SaveAs>, ordinal: u64, url: &str) -> Self {
-        Self { saver, save_as, ordinal, url: url.into(), writing: None, handed_over: 0, error: None }
+    /// Of the next exchange of a row; `None`: its body is not to be saved.
+    pub fn of(saver: &Arc<Saver>, row: &Row) -> Option<Box<Self>> {
+        let save_as = row.extra.as_ref()?.save_as.clone()?;
+        let (saver, url) = (saver.clone(), row.target().into());
+        Some(Box::new(Self { saver, save_as, ordinal: row.ordinal, url, writing: None, handed_over: 0, error: None }))
     }
 
     /// Whether the body of this answer is saved.
@@ -165,6 +169,3 @@ fn coded(head: &Head, limits: &ResponseLimits, is_empty: bool) -> Result<Coded, 
     let is_left = limits.raw || head.status == PARTIAL_CONTENT || !can_be_undone(&codings)?;
     Ok(if is_left { Coded::Left(codings.names()) } else { Coded::Undone(codings) })
 }
-
-/// A file that has its name, or why the job can't go on.
-pub type Saved = Result<Claim, JobError>;

@@ -2,14 +2,15 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Seek as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use aws_lc_rs::digest::{Context, SHA256};
 
 use super::claim::Claim;
-use super::places::{SavePlaces, member};
+use super::places::SavePlaces;
+use super::trouble::{NotSaved, cannot_read};
 use crate::http::decode::streamed::{NotDecoded, undo_streamed};
 use crate::http::decode::{Codings, Undo};
 use crate::model::error::{ErrorKind, Failure, JobError, cause};
@@ -36,15 +37,6 @@ pub(super) struct End {
     pub(super) extension: String,
     /// Those to undo.
     pub(super) codings: Option<(Codings, Undo)>,
-}
-
-/// Why there is no file.
-#[derive(Debug)]
-pub(super) enum NotSaved {
-    /// The row fails.
-    Failed(Failure),
-    /// The job can't go on.
-    Disk(JobError),
 }
 
 impl Writing {
@@ -86,10 +78,9 @@ impl Writing {
             let detail = format!("{}, not {}", hex(&checksum), hex(&expected));
             return Err(NotSaved::Failed(Failure::new(ErrorKind::ChecksumMismatch, reason.with(detail))));
         }
-        let mut path = end.save_as.name.path(&end.extension, &hex(&checksum));
-        if self.places.are_in_archives() {
-            path = member(&path, &end.extension);
-        }
+        let (name, hash) = (&end.save_as.name, hex(&checksum));
+        let is_member = self.places.are_in_archives();
+        let path = if is_member { name.member(&end.extension, &hash) } else { name.path(&end.extension, &hash) };
         let claim = Claim::new(&self.places, &file.path, path, checksum)?;
         file.leave();
         Ok((claim, is_cut))
@@ -181,18 +172,4 @@ impl Drop for Summed {
             let _ = fs::remove_file(&self.path);
         }
     }
-}
-
-impl From<JobError> for NotSaved {
-    fn from(error: JobError) -> Self {
-        Self::Disk(error)
-    }
-}
-
-pub(super) fn cannot_write(path: &Path, error: &io::Error) -> NotSaved {
-    JobError::output(format!("can't write {}: {}", path.display(), cause(error))).into()
-}
-
-fn cannot_read(path: &Path, error: &io::Error) -> NotSaved {
-    JobError::output(format!("can't read {}: {}", path.display(), cause(error))).into()
 }

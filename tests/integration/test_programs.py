@@ -1,0 +1,71 @@
+"""The three programs that people know, each in one command: the steps of their page, beside its servers."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from support.console import Console
+from support.documents import Command, Example, Step, steps
+from support.run import serving
+
+PAGE = "docs/programs.md"
+FILES = ("50000", "2000")
+"""So many are downloaded on the page, and here, where a disk has other things to do."""
+
+
+class Servers(Console):
+    """A console in which the ports of the page are those of other servers."""
+
+    longest_s = 240
+
+    def __init__(self, place: Path, plain: str, tls: str, api: str) -> None:
+        super().__init__(place, plain)
+        self._ports = {port: url.rpartition(":")[2] for port, url in {"8080": plain, "8443": tls, "8081": api}.items()}
+
+    def _here(self, words: str) -> str:
+        return re.sub(r":(8080|8443|8081)\b", lambda port: f":{self._ports[port[1]]}", words.replace(*FILES))
+
+    def _there(self, words: str) -> str:
+        for port, other in self._ports.items():
+            words = words.replace(f":{other}", f":{port}")
+        return words
+
+    def take(self, step: Step) -> tuple[object, object]:
+        shown, printed = super().take(step)
+        return told(shown), told(self._there(printed) if isinstance(printed, str) else printed)
+
+
+def told(printed: object) -> object:
+    """What is told in every run: what was held back, and how often, depends on the machine."""
+    if not isinstance(printed, list):
+        return printed
+    lines = [line for line in printed if not line.startswith(("held back", "asked again"))]
+    # Of failures of one kind any may be the example.
+    return [re.sub(r"^(\w+ #) row # .*", r"\1", line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    place = tmp_path_factory.mktemp("programs")
+    with ExitStack() as stack:
+        plain = stack.enter_context(serving("--host", "0.0.0.0"))  # noqa: S104 - on loopback addresses of many names
+        tls = stack.enter_context(serving("--host", "0.0.0.0", "--tls-made", str(place / "cert.pem")))  # noqa: S104 - as above
+        limits = ("--api-rate", "2000/s", "--api-concurrency", "40", "--api-fail-first", "5%")
+        api = stack.enter_context(serving(*limits))
+        yield Servers(place, plain.replace("0.0.0.0", "127.0.0.1"), tls, api)  # noqa: S104 - as above
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "heading", ["Check links on many hosts", "Ask a model for each row", "Download files"], ids=lambda one: one
+)
+def test_the_program_does_what_its_page_shows(heading: str, console: Servers) -> None:
+    own = [step for step in steps(PAGE) if step.heading == heading]
+    assert any(isinstance(step, Command) for step in own)
+    assert any(isinstance(step, Example) for step in own)
+    for step in own:
+        shown, printed = console.take(step)
+        assert shown == printed, step
