@@ -28,7 +28,7 @@ use crate::model::options::AnswerOptions;
 use crate::model::reason::Reason;
 use crate::model::selected::{Selected, SelectedValue};
 
-/// The values of one answer are no longer than this together, or than its body.
+/// The values of one answer, of its headers, too, are no longer than this together, or than its body.
 const MAX_SELECTED_BYTES: usize = 16 << 20;
 /// Why there are no values of a body that is empty, or not there.
 pub const NO_BODY: &str = "there is no body";
@@ -156,13 +156,14 @@ impl Selection {
     /// What an answer has of it. `body`: decoded and whole, or why there is no such body.
     pub fn take_from(&self, headers: HeadersRef<'_>, body: Result<&[u8], &'static str>) -> Selected {
         let mut values: Vec<Value> = self.columns.iter().map(|_| Err(Absent::NotThere)).collect();
+        let mut room = body.map_or(0, <[u8]>::len).max(MAX_SELECTED_BYTES);
         for (number, name) in &self.headers {
             if let Some(text) = text_of(headers, name.as_str()) {
-                values[*number] = self.columns[*number].is_of.of_text(&text);
+                values[*number] = within(&mut room, text.len(), || self.columns[*number].is_of.of_text(&text));
             }
         }
         if self.asks_for_bodies()
-            && let Err(absent) = self.look_into(body, &mut values)
+            && let Err(absent) = self.look_into(body, &mut room, &mut values)
         {
             let of_body = self.columns.iter().zip(&mut values).filter(|(column, _)| !column.is_header);
             of_body.for_each(|(_, value)| *value = Err(absent.clone()));
@@ -175,19 +176,23 @@ impl Selection {
         Selected { values: values.into_iter().map(|value| value.unwrap_or(SelectedValue::Null)).collect(), failure }
     }
 
-    fn look_into(&self, body: Result<&[u8], &'static str>, values: &mut [Value]) -> Result<(), Absent> {
+    fn look_into(
+        &self,
+        body: Result<&[u8], &'static str>,
+        room: &mut usize,
+        values: &mut [Value],
+    ) -> Result<(), Absent> {
         let body =
             body.and_then(|body| if body.is_empty() { Err(NO_BODY) } else { Ok(body) }).map_err(Absent::NoBody)?;
         let text = str::from_utf8(body).map_err(|error| Absent::NotJson(error.valid_up_to()))?;
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         let not_json = |error: &serde_json::Error| not_json(body, text, error);
-        let mut room = body.len().max(MAX_SELECTED_BYTES);
         if !self.quick.is_empty() {
             let mut found = vec![None; self.columns.len()];
             walk(text, &self.quick, &mut found).map_err(|error| not_json(&error))?;
             for (number, raw) in found.into_iter().enumerate() {
                 if let Some(raw) = raw {
-                    values[number] = within(&mut room, raw.len(), || self.columns[number].is_of.of_json(raw));
+                    values[number] = within(room, raw.len(), || self.columns[number].is_of.of_json(raw));
                 }
             }
         }
@@ -198,12 +203,10 @@ impl Selection {
             let wants_all = self.trees.queries.iter().any(|(other, _, wants_all)| *other == number && *wants_all);
             values[number] = nodes.and_then(|nodes| match nodes[..] {
                 [] => Err(Absent::NotThere),
-                [first, ..] if !wants_all => {
-                    within(&mut room, first.len(), || self.columns[number].is_of.of_json(first))
-                }
+                [first, ..] if !wants_all => within(room, first.len(), || self.columns[number].is_of.of_json(first)),
                 _ => {
                     let length = nodes.iter().map(|node| node.len() + 1).sum::<usize>() + 1;
-                    within(&mut room, length, || Ok(SelectedValue::Text(format!("[{}]", nodes.join(",")).into())))
+                    within(room, length, || Ok(SelectedValue::Text(format!("[{}]", nodes.join(",")).into())))
                 }
             });
         });

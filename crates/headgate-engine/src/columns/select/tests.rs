@@ -164,6 +164,18 @@ fn headers_are_found_by_name_and_those_that_repeat_are_joined() {
 }
 
 #[test]
+fn headers_that_are_selected_again_and_again_take_no_more_than_bodies() {
+    let select: Vec<String> = (0..20).map(|number| format!("x{number}=header:x")).collect();
+    let selection = selection(&select.iter().map(|select| &select[..]).collect::<Vec<_>>(), &["x19"]);
+    let long = "x".repeat(1 << 20);
+    let headers = [httparse::Header { name: "X", value: long.as_bytes() }];
+    let taken = selection.take_from(HeadersRef::Parsed(&headers), Err(NO_BODY));
+    assert_eq!((text(&long), SelectedValue::Null), (taken.values[15].clone(), taken.values[16].clone()));
+    let failure = taken.failure.expect("the last is missing");
+    assert_eq!(Some("the selected values are too long"), failure.reason.detail.as_deref());
+}
+
+#[test]
 fn a_selection_that_cannot_be_is_refused_by_name() {
     let shape = "a selection is name=$.path or name=header:name, and name:type=... gives a type";
     for (expected, select) in [
