@@ -35,6 +35,15 @@ def test_the_most_useful_columns_are_shown_in_their_own_order() -> None:
     ]
 
 
+def test_columns_of_the_input_and_of_answers_come_before_what_is_seldom_looked_at() -> None:
+    names = ["row", "url", "status", "body", "body_encoding", "body_truncated", "redirects", "answer", "id"]
+    row = ["0", "http://127.0.0.1:8080/1", "200", "Hello, World!", "identity", "false", "302 http://b/", "blue", "7"]
+    console = Console(file=io.StringIO(), width=60, color_system=None)
+    with console.capture() as capture:
+        print_table(console, names, [row], 1, None)
+    assert capture.get().split("\n")[0].split() == ["row", "url", "status", "answer", "id"]
+
+
 def test_everything_is_shown_where_there_is_room() -> None:
     header, *_, closing = shown(width=200)
     assert NAMES == header.split()

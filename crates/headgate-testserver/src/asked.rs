@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::helpers::chat;
 use crate::request::MAX_FIELDS;
 
 #[derive(Debug, Default)]
@@ -36,14 +37,16 @@ impl Asked {
         }
     }
 
-    /// What the request costs: what its field `X-Tokens` says, or `tokens` of its body in JSON, or the bytes of its body.
+    /// What the request costs: what its field `X-Tokens` says, or `tokens` of its body in JSON, or what the answer of a model
+    /// will say, or the bytes of its body.
     pub fn tokens(&self, body: &[u8]) -> f64 {
         #[derive(Deserialize)]
         struct Cost {
             tokens: f64,
         }
         let said = || serde_json::from_slice::<Cost>(body).ok().and_then(|said| cost(said.tokens));
-        self.tokens.or_else(said).unwrap_or(body.len() as f64)
+        let of_model = || (*self.target == *chat::PATH).then(|| chat::total_tokens(body)).flatten();
+        self.tokens.or_else(said).unwrap_or_else(|| of_model().unwrap_or(body.len()) as f64)
     }
 }
 
@@ -60,6 +63,8 @@ mod tests {
         let tokens = |fields: &str, body: &str| {
             Asked::of(format!("POST / HTTP/1.1\r\n{fields}\r\n").as_bytes()).tokens(body.as_bytes()).to_string()
         };
+        let of_model =
+            |body: &str| Asked::of(b"POST /v1/chat/completions HTTP/1.1\r\n\r\n").tokens(body.as_bytes()).to_string();
         let json = r#"{"prompt": "x", "tokens": 40}"#;
         assert_eq!("7.5", tokens("X-Tokens: 7.5\r\n", json));
         assert_eq!("40", tokens("", json));
@@ -67,5 +72,9 @@ mod tests {
         assert_eq!("5", tokens("", "Hello"));
         assert_eq!("14", tokens("", r#"{"tokens": -1}"#));
         assert_eq!("0", tokens("", ""));
+        let conversation = r#"{"messages": [{"content": "three short words"}]}"#;
+        assert_eq!("8", of_model(conversation));
+        assert_eq!("48", tokens("", conversation));
+        assert_eq!("12", of_model(r#"{"messages"}"#));
     }
 }

@@ -24,7 +24,7 @@ _LONGEST_CELL: Final = 500
 _GAP: Final = 2
 _NULL: Final = "-"
 
-# What people look at first. The input's own columns, which are not known here, come after the URL.
+# What people look at first. Those of the input and those made of answers, which are not known here, come after the URL.
 _FIRST: Final = ("row", "status", "error", "url")
 _LATER: Final = (
     "elapsed_us",
@@ -36,6 +36,9 @@ _LATER: Final = (
     "final_url",
     "method",
     "attempts",
+    "redirects",
+    "body_encoding",
+    "body_truncated",
 )
 _ALWAYS: Final = ("row", "status", "url")
 _LAST: Final = ("ttfb_us", "started_at", "http_version", "remote_addr", "headers")

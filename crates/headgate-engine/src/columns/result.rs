@@ -71,16 +71,14 @@ impl ResultColumns {
     }
 
     fn check_omitted(&self) -> Result<(), JobError> {
-        let own = own_fields();
-        for name in &self.omitted {
-            let trouble = match own.iter().find(|field| field.name() == name) {
-                Some(_) if !NEEDED.contains(&&name[..]) => continue,
-                Some(_) => "without it, a job can't be resumed or retried".to_owned(),
-                None => {
-                    let may_go = own.iter().map(|field| &field.name()[..]).filter(|name| !NEEDED.contains(name));
-                    let may_go: Vec<&str> = may_go.collect();
-                    format!("the results have no such column of their own; those are {}", may_go.join(", "))
-                }
+        let omittable = omittable();
+        for name in self.omitted.iter().filter(|name| !omittable.contains(name)) {
+            let trouble = if NEEDED.contains(&&name[..]) {
+                "without it, a job can't be resumed or retried".to_owned()
+            } else if saved_fields().iter().any(|field| self.saved && field.name() == name) {
+                "it says where bodies are saved".to_owned()
+            } else {
+                format!("the results have no such column of their own; those are {}", omittable.join(", "))
             };
             return Err(JobError::usage(message!(OptionName::Omit, ": {name:?}: {trouble}")));
         }
@@ -93,34 +91,44 @@ impl ResultColumns {
         let own: Vec<&str> = own.iter().map(|field| &field.name()[..]).collect();
         let taken = own.join(", ");
         let mut names: HashSet<&str> = own.iter().copied().collect();
+        let may_go = |name: &String| own.contains(&&name[..]) && omittable().contains(name);
         let selected = self.selected();
         if let Some(name) = selected.iter().map(|field| field.name()).find(|name| !names.insert(name)) {
-            let trouble = if own.contains(&&name[..]) {
-                message!(
-                    "is a column that the results have of their own (taken are {taken}): choose another name, or leave that column out with ",
-                    OptionName::Omit
-                )
+            let mut trouble = if own.contains(&&name[..]) {
+                message!("is a column that the results have of their own (taken are {taken}): choose another name")
             } else {
                 message!("is the name of two columns")
             };
+            if may_go(name) {
+                trouble = message!(trouble, ", or leave that column out with ", OptionName::Omit);
+            }
             return Err(JobError::usage(message!(OptionName::Select, ": {name:?} ", trouble)));
         }
         let Some(name) = self.kept.iter().map(|field| field.name()).find(|name| !names.insert(name)) else {
             return Ok(());
         };
-        let what = if own.contains(&&name[..]) {
+        let what = if may_go(name) {
             message!(
                 "the result has one of its own by that name (taken are {taken}); leave that out with ",
-                OptionName::Omit
+                OptionName::Omit,
+                ", or "
             )
+        } else if own.contains(&&name[..]) {
+            message!("the result has one of its own by that name (taken are {taken}); ")
         } else {
-            message!("it is the name of a selected column; give that another name in ", OptionName::Select)
+            message!("it is the name of a selected column; give that another name in ", OptionName::Select, ", or ")
         };
         Err(JobError::input(message!(
             "{input}: the column {name:?} can't be kept: ",
             what,
-            ", or list the columns of the input to keep in ",
+            "list the columns of the input to keep in ",
             OptionName::Keep
         )))
     }
+}
+
+/// Those of a result's own columns that it can go without.
+fn omittable() -> Vec<String> {
+    let names = own_fields().into_iter().map(|field| field.name().clone());
+    names.filter(|name| !NEEDED.contains(&&name[..])).collect()
 }

@@ -51,7 +51,7 @@ fn push(batch: &RecordBatch, columns: &[usize], preview: &mut Preview) -> Result
     for row in 0..batch.num_rows() {
         preview.rows.push(Vec::new());
         for ((column, values), array) in columns.iter().zip(&values).zip(&arrays) {
-            let value = if array.is_null(row) { None } else { Some(values.text(row)?) };
+            let value = if array.is_null(row) { None } else { Some(values.text(row)) };
             preview.set(*column, value);
         }
     }
@@ -75,15 +75,16 @@ impl<'a> Values<'a> {
         }
     }
 
-    fn text(&self, row: usize) -> Result<String, String> {
+    fn text(&self, row: usize) -> String {
         match self {
-            Values::Bytes(array) => Ok(text::bytes(array.as_binary::<i32>().value(row))),
-            Values::Headers(array) => Ok(headers(array.as_list::<i32>().value(row).as_struct())),
+            Values::Bytes(array) => text::bytes(array.as_binary::<i32>().value(row)),
+            Values::Headers(array) => headers(array.as_list::<i32>().value(row).as_struct()),
             Values::Other(formatter) => {
-                let value = formatter.value(row).try_to_string().map_err(|error| error.to_string())?;
-                Ok(text::text(&value))
+                // One that is out of its type's range, as a point in time beyond the calendar.
+                let value = formatter.value(row).try_to_string().unwrap_or_else(|error| format!("<{error}>"));
+                text::text(&value)
             }
-            Values::Opaque(data_type) => Ok(text::text(&format!("<{data_type}>"))),
+            Values::Opaque(data_type) => text::text(&format!("<{data_type}>")),
         }
     }
 }

@@ -24,9 +24,10 @@ pub(super) fn names(options: &SourceOptions, columns: &[&str]) -> Vec<String> {
             names.push(name.to_owned());
         }
     };
+    let has_urls = options.url_column == URL && options.url.is_none();
     for name in &options.keep {
         if name == ALL {
-            columns.iter().filter(|column| **column != URL || options.url_column != URL).for_each(|column| add(column));
+            columns.iter().filter(|column| **column != URL || !has_urls).for_each(|column| add(column));
         } else {
             add(name);
         }

@@ -211,8 +211,8 @@ fn columns_that_are_left_out_are_not_there_and_rows_end_as_before() {
 #[test]
 fn what_is_needed_stays_and_names_are_given_once() {
     let server = server();
-    let rig = Rig::file("rows.csv", format!("url,id,a\n{},7,8\n", url(server.address(), "/")));
-    let cases: [(&str, Change, &[&str]); 6] = [
+    let rig = Rig::file("rows.csv", format!("url,id,a,row\n{},7,8,9\n", url(server.address(), "/")));
+    let cases: [(&str, Change, &[&str]); 10] = [
         ("omit: \"row\": without it, a job can't be resumed or retried", |answer| answer.omit = texts(&["row"]), &[]),
         (
             "omit: \"id\": the results have no such column of their own; those are url, method, error_message, ",
@@ -225,6 +225,18 @@ fn what_is_needed_stays_and_names_are_given_once() {
             &[],
         ),
         ("select: \"x\" is the name of two columns", |answer| answer.select = texts(&["x=$.a", "x=$.b"]), &[]),
+        (
+            ", remote_addr): choose another name, or leave that column out with omit",
+            |answer| answer.select = texts(&["url=$.a"]),
+            &[],
+        ),
+        (", remote_addr): choose another name", |answer| answer.select = texts(&["row=$.a"]), &[]),
+        (
+            "rows.csv: the column \"row\" can't be kept: the result has one of its own by that name (taken are row, url, ",
+            |_| {},
+            &["row"],
+        ),
+        (", remote_addr); list the columns of the input to keep in keep", |_| {}, &["row"]),
         (
             "rows.csv: the column \"url\" can't be kept: the result has one of its own by that name (taken are row, url, ",
             |_| {},

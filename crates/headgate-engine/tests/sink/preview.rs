@@ -1,9 +1,12 @@
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
+use std::sync::Arc;
 
+use arrow_array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::{Format, SinkOptions};
 use headgate_engine::preview::{Preview, preview};
+use parquet::arrow::ArrowWriter;
 
 use crate::outcomes::{answered, batch, failed, open, options, write};
 
@@ -69,6 +72,20 @@ fn failed_rows_are_shown_alone() {
     write(&options(answered_alone.path(), Format::Parquet), [batch([answered(0, b"")])]);
     let seen = preview(answered_alone.path(), 10, true).unwrap();
     assert_eq!((0, Some(0)), (seen.rows.len(), seen.total_rows));
+}
+
+#[test]
+fn a_point_in_time_beyond_the_calendar_hides_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("times.parquet");
+    let times = TimestampMicrosecondArray::from(vec![i64::MAX, 0]).with_timezone("UTC");
+    let records = RecordBatch::try_from_iter([("at", Arc::new(times) as ArrayRef)]).unwrap();
+    let mut writer = ArrowWriter::try_new(File::create(&path).unwrap(), records.schema(), None).unwrap();
+    writer.write(&records).unwrap();
+    writer.close().unwrap();
+    let seen = preview(&path, 10, false).unwrap();
+    let [Some(beyond), Some("1970-01-01T00:00:00Z")] = values(&seen, "at")[..] else { panic!("{seen:?}") };
+    assert!(beyond.starts_with('<') && beyond.contains("9223372036854775807"), "{beyond}");
 }
 
 #[test]

@@ -70,8 +70,10 @@ fn all_columns_are_kept_in_their_order_but_for_the_urls_that_the_result_has() {
     assert_eq!(text_columns(&[id, tag]), kept(&keep(&["*"], options.clone())));
     assert_eq!(text_columns(&[tag, id]), kept(&keep(&["tag", "*"], options.clone())));
     assert_eq!(text_columns(&[id, tag, url]), kept(&keep(&["*", "url"], options.clone())));
-    let elsewhere = SourceOptions { url_column: "tag".into(), ..options };
+    let elsewhere = SourceOptions { url_column: "tag".into(), ..options.clone() };
     assert_eq!(text_columns(&[id, url, tag]), kept(&keep(&["*"], elsewhere)));
+    let made = SourceOptions { url: Some("http://a/{id}".into()), ..options };
+    assert_eq!(text_columns(&[id, url, tag]), kept(&keep(&["*"], made)));
 }
 
 #[test]

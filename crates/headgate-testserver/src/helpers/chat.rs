@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 use crate::answer::Answer;
 use crate::asking::Asking;
 
+pub(crate) const PATH: &str = "/v1/chat/completions";
+
 /// What the last message says, said back. What it costs is counted in words.
 pub(super) fn completion(asking: &Asking) -> Answer {
     let asked: Option<Value> = serde_json::from_slice(&asking.body).ok();
-    let messages = asked.as_ref().and_then(|asked| asked["messages"].as_array());
-    let last = messages.and_then(|messages| messages.last()?["content"].as_str());
-    let (Some(asked), Some(last)) = (&asked, last) else {
+    let (Some(asked), Some(last)) = (&asked, asked.as_ref().and_then(last_message)) else {
         let error = json!({ "error": { "message": "messages must be a list, of which the last has a content" } });
         return Answer::json(&error).with_status(400);
     };
-    let said = format!("You said: {last}");
+    let said = saying_back(last);
     let (prompt, completion) = (words(last), words(&said));
     Answer::json(&json!({
         "object": "chat.completion",
@@ -22,6 +22,21 @@ pub(super) fn completion(asking: &Asking) -> Answer {
         "choices": [{ "index": 0, "message": { "role": "assistant", "content": said }, "finish_reason": "stop" }],
         "usage": { "prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion },
     }))
+}
+
+/// What the completion that is asked for will say that it has used; `None`: nothing is asked.
+pub(crate) fn total_tokens(body: &[u8]) -> Option<usize> {
+    let asked: Value = serde_json::from_slice(body).ok()?;
+    let last = last_message(&asked)?;
+    Some(words(last) + words(&saying_back(last)))
+}
+
+fn last_message(asked: &Value) -> Option<&str> {
+    asked["messages"].as_array()?.last()?["content"].as_str()
+}
+
+fn saying_back(message: &str) -> String {
+    format!("You said: {message}")
 }
 
 fn words(text: &str) -> usize {

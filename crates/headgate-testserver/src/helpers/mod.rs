@@ -1,6 +1,6 @@
 //! The paths that answer as a server should, each in its own way.
 
-mod chat;
+pub(crate) mod chat;
 mod cookies;
 mod parts;
 mod redirect;

@@ -1,6 +1,7 @@
 //! What becomes of a value in a column of a type: what does not fit exactly is none.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow_array::timezone::Tz;
@@ -15,6 +16,8 @@ use crate::model::reason::shown;
 use crate::model::selected::SelectedValue;
 
 const UTC_OFFSET: &str = "+00:00";
+/// From the beginning of the year 1 to the end of 9999.
+const YEARS: Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
 
 /// The type of a selected column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,8 +163,12 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// Microseconds since 1970 of an RFC 3339 time, which is in UTC if it has no offset, of an HTTP date, or of a number of
-/// seconds since then.
+/// seconds since then. A year has four digits: not all that read results know others, and a number of milliseconds has one.
 fn time(text: &str) -> Option<i64> {
+    micros_of(text).filter(|micros| YEARS.contains(micros))
+}
+
+fn micros_of(text: &str) -> Option<i64> {
     if let Some(seconds) = Decimal::parse(text) {
         return seconds.integer(6).or_else(|| rounded(number(text)? * 1e6));
     }
@@ -282,6 +289,13 @@ mod tests {
             (Some(1_778_751_000_250_000), "1778751000.25"),
             (Some(1_778_751_000_123_457), "1778751000.1234567"),
             (Some(-500_000), "-0.5"),
+            (Some(-62_135_596_800_000_000), "0001-01-01"),
+            (Some(253_402_300_799_999_999), "9999-12-31T23:59:59.999999Z"),
+            (None, "9999-12-31T23:59:59-01:00"),
+            (None, "0000-12-31"),
+            (None, "1778751000000"),
+            (None, "9200000000000"),
+            (None, "-9200000000000"),
             (None, "1e30"),
             (None, "2026-13-14T09:30:00Z"),
             (None, "2026-05-14T09:30:00 Europe/Paris"),

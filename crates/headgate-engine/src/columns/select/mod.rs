@@ -207,10 +207,15 @@ impl Selection {
                 }
             });
         });
-        found.map_err(|error| match error {
-            TreeError::Absent(absent) => absent,
-            TreeError::Json(error) => not_json(&error),
-        })
+        if let Err(error) = found {
+            let absent = match error {
+                TreeError::Absent(absent) => absent,
+                TreeError::Json(error) => not_json(&error),
+            };
+            // What was found without a tree stays.
+            self.trees.queries.iter().for_each(|(number, ..)| values[*number] = Err(absent.clone()));
+        }
+        Ok(())
     }
 
     /// What a row has cost in the end, if its answer says so.

@@ -256,6 +256,20 @@ fn hostile_bodies_take_neither_the_stack_nor_the_memory_nor_the_time() {
 }
 
 #[test]
+fn what_no_tree_can_be_made_of_still_has_the_values_that_need_none() {
+    let selection = selection(&["a=$.a", "b=$..b"], &["b"]);
+    let large = format!("{{\"a\":1,\"b\":[{}1]}}", "{\"\":0},".repeat(1 << 20));
+    for (expected, body) in [
+        ("the body has too many values to be searched", &large[..]),
+        ("the body is not JSON: byte 18", r#"{"a":1,"b":"\ud800"}"#),
+    ] {
+        let Selected { values, failure } = take(&selection, body.as_bytes());
+        assert_eq!(vec![text("1"), SelectedValue::Null], values);
+        assert_eq!(Some(expected), failure.as_ref().and_then(|failure| failure.reason.detail.as_deref()));
+    }
+}
+
+#[test]
 fn odd_texts_within_json_are_no_values_but_do_no_harm() {
     assert_eq!(SelectedValue::Null, one("x=$.a", r#"{"a":"\ud800"}"#));
     assert_eq!(text("7"), one("x=$.b", r#"{"a":"\ud800","b":7}"#));
