@@ -27,7 +27,7 @@ use super::manifest::Manifest;
 use super::place::check_new;
 use super::record;
 use super::results::{OWN_DIRECTORY, Results, part_files, unplaced};
-use super::saved::{place_saved, remove_saved, save_places};
+use super::saved::{place_saved, remove_saved, remove_saved_unplaced, save_places};
 use super::storage::{Storage, remove_if_there, write_file};
 use crate::message;
 use crate::model::error::{JobError, cause};
@@ -94,6 +94,7 @@ impl JobDirectory {
                 self.storage.remove(&self.root.join(part))?;
             }
             if saved {
+                remove_saved_unplaced(&self.root, &tmp, self.storage.as_ref())?;
                 remove_names(save_places(&self.root, SaveFormat::Files).names())?;
             }
             self.storage.sync_directory(&self.root)?;

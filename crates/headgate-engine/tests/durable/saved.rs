@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::model::options::Format;
 use proptest::prelude::*;
 
@@ -81,6 +82,25 @@ fn a_crash_while_it_starts_over_leaves_no_file_of_the_old_job_beside_the_new_one
         check_finished(&bench);
         false
     });
+}
+
+#[test]
+fn a_job_that_starts_over_removes_the_files_of_one_that_was_killed_at_any_step() {
+    for format in FORMATS {
+        at_every_step(|step| {
+            let mut bench = Bench::saving(format);
+            let disk = Recorder::crashing_at(step);
+            drop(bench.run(disk.clone()));
+            // One that saves nothing: what is there is of the old one.
+            bench.saves = false;
+            bench.options.source.save_to = None;
+            bench.options.sink.fresh = true;
+            bench.columns = ResultColumns::default().schema();
+            bench.run(Recorder::new()).result.unwrap();
+            check_finished(&bench);
+            disk.refused().is_none()
+        });
+    }
 }
 
 #[test]
