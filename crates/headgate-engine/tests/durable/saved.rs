@@ -1,9 +1,11 @@
 //! Jobs that save bodies: each step of them can be the last, and no file is there that is not whole, or not named.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use headgate_engine::columns::result::ResultColumns;
-use headgate_engine::model::options::Format;
+use headgate_engine::job::RunningJob;
+use headgate_engine::model::options::{Format, SaveFormat};
 use proptest::prelude::*;
 
 use crate::check::{check_finished, check_goes_on, check_kept, rows};
@@ -126,6 +128,21 @@ fn files_are_durable_before_the_commit_and_in_their_places_before_its_parts() {
         before = *link;
     }
     assert_eq!(9, placed.len());
+}
+
+#[test]
+fn rows_that_fail_are_committed_while_no_archive_is_open() {
+    let mut bench = Bench::saving(Format::Ndjson);
+    bench.options.answer.save_format = SaveFormat::Tar;
+    let (failed, answered): (Vec<u64>, Vec<u64>) = (0..ROWS).partition(|row| bench.expected(*row).failed);
+    let job = bench.open(Recorder::new()).unwrap();
+    let RunningJob { mut sink, watched } = bench.start(job, Box::new(Instant::now)).unwrap();
+    let done = || watched.commit().done_rows().unwrap().rows_done();
+    let _ = sink.write(bench.batch(&failed)).unwrap();
+    assert_eq!(failed.len() as u64, done());
+    // Its archive is not complete.
+    let _ = sink.write(bench.batch(&answered)).unwrap();
+    assert_eq!(failed.len() as u64, done());
 }
 
 proptest! {
