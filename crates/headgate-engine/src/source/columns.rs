@@ -1,5 +1,6 @@
 //! Which column of the input is what, by name.
 
+use super::partition::UNNAMED;
 use super::template::bound::{Named, RequestTemplates};
 use crate::message;
 use crate::model::error::JobError;
@@ -43,7 +44,8 @@ impl<'a> Names<'a> {
     }
 
     fn missing(&self, trouble: Message) -> JobError {
-        let columns = shown(&self.names);
+        let named: Vec<&str> = self.names.iter().copied().filter(|name| *name != UNNAMED).collect();
+        let columns = shown(&named);
         error(self.options, message!(trouble, "; {columns}"))
     }
 }

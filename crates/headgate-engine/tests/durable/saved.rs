@@ -1,8 +1,11 @@
 //! Jobs that save bodies: each step of them can be the last, and no file is there that is not whole, or not named.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
-use headgate_engine::model::options::Format;
+use headgate_engine::columns::result::ResultColumns;
+use headgate_engine::job::RunningJob;
+use headgate_engine::model::options::{Format, SaveFormat};
 use proptest::prelude::*;
 
 use crate::check::{check_finished, check_goes_on, check_kept, rows};
@@ -84,6 +87,25 @@ fn a_crash_while_it_starts_over_leaves_no_file_of_the_old_job_beside_the_new_one
 }
 
 #[test]
+fn a_job_that_starts_over_removes_the_files_of_one_that_was_killed_at_any_step() {
+    for format in FORMATS {
+        at_every_step(|step| {
+            let mut bench = Bench::saving(format);
+            let disk = Recorder::crashing_at(step);
+            drop(bench.run(disk.clone()));
+            // One that saves nothing: what is there is of the old one.
+            bench.saves = false;
+            bench.options.source.save_to = None;
+            bench.options.sink.fresh = true;
+            bench.columns = ResultColumns::default().schema();
+            bench.run(Recorder::new()).result.unwrap();
+            check_finished(&bench);
+            disk.refused().is_none()
+        });
+    }
+}
+
+#[test]
 fn files_are_durable_before_the_commit_and_in_their_places_before_its_parts() {
     let bench = Bench::saving(Format::Parquet);
     let disk = Recorder::new();
@@ -106,6 +128,21 @@ fn files_are_durable_before_the_commit_and_in_their_places_before_its_parts() {
         before = *link;
     }
     assert_eq!(9, placed.len());
+}
+
+#[test]
+fn rows_that_fail_are_committed_while_no_archive_is_open() {
+    let mut bench = Bench::saving(Format::Ndjson);
+    bench.options.answer.save_format = SaveFormat::Tar;
+    let (failed, answered): (Vec<u64>, Vec<u64>) = (0..ROWS).partition(|row| bench.expected(*row).failed);
+    let job = bench.open(Recorder::new()).unwrap();
+    let RunningJob { mut sink, watched } = bench.start(job, Box::new(Instant::now)).unwrap();
+    let done = || watched.commit().done_rows().unwrap().rows_done();
+    let _ = sink.write(bench.batch(&failed)).unwrap();
+    assert_eq!(failed.len() as u64, done());
+    // Its archive is not complete.
+    let _ = sink.write(bench.batch(&answered)).unwrap();
+    assert_eq!(failed.len() as u64, done());
 }
 
 proptest! {
