@@ -2,6 +2,7 @@
 
 use super::partition::UNNAMED;
 use super::template::bound::{Named, RequestTemplates};
+use crate::columns::result::NEEDED;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
@@ -117,8 +118,15 @@ impl Columns {
             })?)
         };
         let method = optional(&options.method_column, &defaults.method_column, OptionName::MethodColumn)?;
-        let headers = optional(&options.headers_column, &defaults.headers_column, OptionName::HeadersColumn)?;
-        let body = if makes(RequestTemplates::make_bodies) {
+        // The headers and bodies of results are those of answers: sent, they would tell a server what another one said.
+        let of_answers =
+            |name: &String, default: &String| name == default && NEEDED.iter().all(|needed| names.has(needed));
+        let headers = if of_answers(&options.headers_column, &defaults.headers_column) {
+            None
+        } else {
+            optional(&options.headers_column, &defaults.headers_column, OptionName::HeadersColumn)?
+        };
+        let body = if makes(RequestTemplates::make_bodies) || of_answers(&options.body_column, &defaults.body_column) {
             None
         } else {
             optional(&options.body_column, &defaults.body_column, OptionName::BodyColumn)?
