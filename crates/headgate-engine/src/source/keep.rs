@@ -13,7 +13,7 @@ use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch};
 
 /// Stands for all columns of the input.
-const ALL: &str = "*";
+pub(super) const ALL: &str = "*";
 /// The result has the URLs under this name.
 const URL: &str = "url";
 

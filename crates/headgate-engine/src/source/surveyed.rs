@@ -15,10 +15,13 @@ use super::columns::OptionalColumns;
 use super::file_rows;
 use super::fingerprint::{Ends, Fingerprint, Hash, SeveralFiles};
 use super::form::Form;
+use super::keep;
 use super::listed::Listed;
 use super::opened::Opened;
 use crate::columns::kept::with_leaves;
+use crate::message;
 use crate::model::error::JobError;
+use crate::model::message::OptionName;
 use crate::model::options::SourceOptions;
 use crate::model::source_size::SourceSize;
 
@@ -53,7 +56,9 @@ impl Surveyed {
     /// `Input`: a file that can't be read, that lacks a column, or that is there twice. `Usage`: an option does not go with them.
     pub(super) fn new(options: &SourceOptions) -> Result<Self, JobError> {
         let listed = Listed::of(options)?;
-        let mut survey = Survey { options: options.clone(), listed: &listed, known: Vec::new(), seen: HashMap::new() };
+        let (known, seen) = (Vec::new(), HashMap::new());
+        let keeps_all = options.keep.iter().any(|name| name == keep::ALL);
+        let mut survey = Survey { options: options.clone(), listed: &listed, keeps_all, known, seen };
         let mut first = survey.first()?;
         let mut hash = XxHash3_128::new();
         let (mut bytes, mut rows, mut compressed) = (0, Some(0), false);
@@ -137,6 +142,8 @@ fn of_one(options: &SourceOptions, path: String) -> SourceOptions {
 struct Survey<'a> {
     options: SourceOptions,
     listed: &'a Listed,
+    /// All columns are kept, whatever they are.
+    keeps_all: bool,
     known: Vec<Known>,
     /// Device and number of each file, which has several names where it is linked.
     seen: HashMap<(u64, u64), usize>,
@@ -166,7 +173,12 @@ impl Survey<'_> {
             )));
         };
         self.refuse_second(at, &opened)?;
-        let rows = file_rows::open(opened, &of_one(&self.options, path.clone()), self.listed.partition(at))?;
+        let mut options = of_one(&self.options, path.clone());
+        if at > 0 && self.keeps_all {
+            // Behind those of the first file come those that only this one has.
+            options.keep.push(keep::ALL.to_owned());
+        }
+        let rows = file_rows::open(opened, &options, self.listed.partition(at))?;
         let unknown = || JobError::internal(format!("{path}: it can't be known again"));
         let fingerprint = rows.fingerprint().ok_or_else(unknown)?;
         if at == 0 {
@@ -175,7 +187,15 @@ impl Survey<'_> {
             // What `*` stands for is what the first file has.
             self.options.keep = first.kept.iter().map(|field| field.name().clone()).collect();
         }
-        compare_kept(&path, &rows.kept_fields(), &self.listed.path(0), &first.kept)?;
+        let kept = rows.kept_fields();
+        if let Some(more) = kept.get(first.kept.len()) {
+            let (name, one) = (more.name(), self.listed.path(0));
+            return Err(JobError::input(message!(
+                "{path}: there is a column {name:?}, which {one} has not: list the columns to keep, without *, in ",
+                OptionName::Keep
+            )));
+        }
+        compare_kept(&path, &kept, &self.listed.path(0), &first.kept)?;
         self.compare_optional(&path, rows.optional_columns(), first)?;
         let known = Known { form, ends, rows: rows.size().rows, ends_in_half_line: Arc::default() };
         self.known.push(known);

@@ -95,6 +95,21 @@ fn all_files_must_have_the_columns_that_are_used() {
 }
 
 #[test]
+fn all_columns_are_kept_only_if_they_are_those_of_all_files() {
+    let files = Files::new();
+    put(&files, "d/a.csv", "url,id\nhttp://a/,1\n");
+    put(&files, "d/b.csv", "id,url\n2,http://b/\n");
+    let whole = keeping(inputs(&files, &["d"]), &["*"]);
+    assert_eq!(["1", "2"].map(|id| Some(id.to_owned())).as_slice(), texts(&whole, "id"));
+    put(&files, "d/c.csv", "url,id,tag\nhttp://c/,3,x\n");
+    let expected =
+        "d/c.csv: there is a column \"tag\", which d/a.csv has not: list the columns to keep, without *, in keep";
+    assert_eq!(expected, refusal(&files, &whole));
+    put(&files, "d/c.csv", "url\nhttp://c/\n");
+    assert!(refusal(&files, &whole).starts_with("d/c.csv: there is no column \"id\" to keep"));
+}
+
+#[test]
 fn kept_columns_have_one_type_in_all_files_however_text_is_laid_out() {
     let files = Files::new();
     parquet(&files, "d/0.parquet", &[("url", column(["http://a/"])), ("id", column(["1"]))]);
