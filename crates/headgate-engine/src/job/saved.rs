@@ -42,13 +42,17 @@ pub(super) fn place_saved(
     let mut archive = String::new();
     for part in commit.adds.iter().filter(|part| is_answered(&part.name)) {
         let written = unplaced(root, &part.name);
-        let part = if written.exists() { written } else { root.join(&part.name) };
+        let was_placed = !written.exists();
+        let part = if was_placed { root.join(&part.name) } else { written };
         let mut failed = None;
         let read = saved_paths(&part, |path| {
             let moved = match format {
                 SaveFormat::Files => place(&places, path, storage),
                 SaveFormat::Tar => place_archived(&places, path, &mut archive, storage),
             };
+            // The files of a part are moved before it is: somebody has taken this one away since.
+            let is_taken = |error: &io::Error| was_placed && error.kind() == io::ErrorKind::NotFound;
+            let moved = moved.or_else(|error| if is_taken(&error) { Ok(()) } else { Err(error) });
             moved.map_err(|error| {
                 let kind = error.kind();
                 failed = Some(JobError::output(format!(

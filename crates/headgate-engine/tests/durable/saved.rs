@@ -1,6 +1,7 @@
 //! Jobs that save bodies: each step of them can be the last, and no file is there that is not whole, or not named.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::time::Instant;
 
 use headgate_engine::columns::result::ResultColumns;
@@ -128,6 +129,19 @@ fn files_are_durable_before_the_commit_and_in_their_places_before_its_parts() {
         before = *link;
     }
     assert_eq!(9, placed.len());
+}
+
+#[test]
+fn a_job_goes_on_whose_files_somebody_has_taken_away() {
+    for format in FORMATS {
+        let bench = Bench::saving(format);
+        bench.run_batches(Recorder::new(), 1).result.unwrap();
+        for directory in ["images", "Images"] {
+            fs::remove_dir_all(bench.out().join(directory)).unwrap();
+        }
+        bench.run(Recorder::new()).result.unwrap();
+        assert_eq!(ROWS as usize, rows(&bench.out()).len());
+    }
 }
 
 #[test]

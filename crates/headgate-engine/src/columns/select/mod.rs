@@ -7,6 +7,7 @@
 mod absent;
 mod convert;
 mod path;
+mod scalars;
 #[cfg(test)]
 mod tests;
 mod tree;
