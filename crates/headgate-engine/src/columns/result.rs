@@ -72,17 +72,15 @@ impl ResultColumns {
 
     fn check_omitted(&self) -> Result<(), JobError> {
         let omittable = omittable();
-        for name in self.omitted.iter().filter(|name| !omittable.contains(name)) {
-            let trouble = if NEEDED.contains(&&name[..]) {
-                "without it, a job can't be resumed or retried".to_owned()
-            } else if saved_fields().iter().any(|field| self.saved && field.name() == name) {
-                "it says where bodies are saved".to_owned()
-            } else {
-                format!("the results have no such column of their own; those are {}", omittable.join(", "))
-            };
-            return Err(JobError::usage(message!(OptionName::Omit, ": {name:?}: {trouble}")));
-        }
-        Ok(())
+        let Some(name) = self.omitted.iter().find(|name| !omittable.contains(name)) else { return Ok(()) };
+        let trouble = if NEEDED.contains(&&name[..]) {
+            "without it, a job can't be resumed or retried".to_owned()
+        } else if saved_fields().iter().any(|field| self.saved && field.name() == name) {
+            "it says where bodies are saved".to_owned()
+        } else {
+            format!("the results have no such column of their own; those are {}", omittable.join(", "))
+        };
+        Err(JobError::usage(message!(OptionName::Omit, ": {name:?}: {trouble}")))
     }
 
     /// Two columns of the same name would make files that no reader takes.
