@@ -9,61 +9,29 @@ use headgate_engine::job::RunningJob;
 use headgate_engine::model::options::{Format, SaveFormat};
 use proptest::prelude::*;
 
-use crate::check::{check_finished, check_goes_on, check_kept, rows};
+use crate::check::{check_finished, check_kept, rows};
 use crate::harness::{Bench, FORMATS, ROWS, at_every_step};
 use crate::power::{PowerLoss, files_below};
+use crate::steps::{every_step, every_step_twice};
 use crate::storage::{Recorder, Step};
-
-fn every_step(format: Format, disk: fn(usize) -> std::sync::Arc<Recorder>) {
-    at_every_step(|step| {
-        let bench = Bench::saving(format);
-        let disk = disk(step);
-        let run = bench.run(disk.clone());
-        if disk.refused().is_none() {
-            run.result.unwrap();
-            check_finished(&bench);
-            assert!(step > 60, "a run has more steps than {step}");
-            return true;
-        }
-        assert!(run.result.is_err(), "after step {step}");
-        check_goes_on(&bench, &run);
-        false
-    });
-}
 
 #[test]
 fn a_crash_at_any_step_loses_no_file_and_leaves_none_behind() {
     for format in FORMATS {
-        every_step(format, Recorder::crashing_at);
+        every_step(|| Bench::saving(format), Recorder::crashing_at);
     }
 }
 
 #[test]
 fn a_disk_that_fails_once_costs_no_file() {
     for format in FORMATS {
-        every_step(format, Recorder::failing_at);
+        every_step(|| Bench::saving(format), Recorder::failing_at);
     }
 }
 
 #[test]
 fn a_crash_while_it_recovers_from_a_crash_loses_no_file() {
-    at_every_step(|first| {
-        for second in 0.. {
-            let bench = Bench::saving(Format::Ndjson);
-            let disk = Recorder::crashing_at(first);
-            let run = bench.run(disk.clone());
-            if disk.refused().is_none() {
-                return true;
-            }
-            let disk = Recorder::crashing_at(second);
-            if bench.open(disk.clone()).is_ok() {
-                break;
-            }
-            assert!(disk.refused().is_some());
-            check_goes_on(&bench, &run);
-        }
-        false
-    });
+    every_step_twice(|| Bench::saving(Format::Ndjson));
 }
 
 #[test]
