@@ -320,3 +320,10 @@ def test_what_a_command_for_curl_leaves_out_is_said_for_what_it_is() -> None:
     assert "# set SECRET_PROXY to the URL of the proxy, which is left out\n" in done.stdout
     assert "# set SECRET_COOKIE to the value of the header, which is left out\n" in done.stdout
     assert "secret@" not in done.stdout
+
+
+def test_that_there_is_no_request_for_curl_is_said(tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text("id\n..\n", encoding="utf-8")
+    script = headgate("plan", source, "--url", "http://127.0.0.1:1/{id}", "--curl", check=0).stdout
+    assert script == "# there is no request to show; rows that can't be sent: 1, and the plan itself says why\n"

@@ -79,8 +79,12 @@ def requests(plan: Planned) -> Iterator[str]:
 
 
 def script(plan: Planned) -> str:
-    """The first requests as commands for a shell."""
+    """The first requests as commands for a shell; a comment, if there are none."""
     lines = []
+    if not plan.requests:
+        # Without a value of a row, which a shell might take for a command.
+        invalid = _format.count(plan.invalid_rows)
+        lines.append(f"# there is no request to show; rows that can't be sent: {invalid}, and the plan itself says why")
     for request in plan.requests:
         lines.append(f"# row {request.row}")
         lines += [f"# set {name} to the {_meaning(name)}, which is left out" for name in request.variables]

@@ -13,8 +13,8 @@ use crate::model::error::JobError;
 use crate::model::message::OptionName;
 use crate::model::options::{AnswerOptions, SourceOptions};
 
-/// Without these, nobody could go on with a job, or ask its failed rows again: whose attempts add up.
-const NEEDED: [&str; 4] = ["row", "status", "error", "attempts"];
+/// Without these, nobody could go on with a job, or ask its failed rows again: whose attempts add up. All results have them.
+pub(crate) const NEEDED: [&str; 4] = ["row", "status", "error", "attempts"];
 
 /// Which columns a result has.
 #[derive(Debug, Clone, Default)]

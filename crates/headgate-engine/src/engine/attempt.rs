@@ -277,6 +277,7 @@ impl Share {
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
         let is_plain = |answer: &WholeAnswer<'_>| {
             self.shared.limits.response.saver.is_none()
+                && self.shared.selection.as_ref().is_none_or(|selection| selection.takes_little(length))
                 && self.gathered.has_room(room_needed)
                 && state.deadline.excused().is_zero()
                 && !state.is_refused_by_proxy(answer.head.status)

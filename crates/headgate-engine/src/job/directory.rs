@@ -27,7 +27,7 @@ use super::manifest::Manifest;
 use super::place::check_new;
 use super::record;
 use super::results::{OWN_DIRECTORY, Results, part_files, unplaced};
-use super::saved::{place_saved, remove_saved, save_places};
+use super::saved::{place_saved, remove_saved, remove_saved_unplaced, save_places};
 use super::storage::{Storage, remove_if_there, write_file};
 use crate::message;
 use crate::model::error::{JobError, cause};
@@ -39,6 +39,8 @@ use crate::parts::read::ways_on;
 #[derive(Debug)]
 pub struct JobDirectory {
     root: PathBuf,
+    /// The same, open from before the first file is written.
+    opened: File,
     log: CommitLog,
     storage: Arc<dyn Storage>,
     _lock: Lock,
@@ -56,7 +58,8 @@ impl JobDirectory {
         let own = root.join(OWN_DIRECTORY);
         create_dir(&own).map_err(|error| unusable(root, &error))?;
         let lock = lock::acquire(&own.join("lock"))?;
-        Ok(Self { root: root.to_owned(), log: CommitLog::new(own.join("log")), storage, _lock: lock })
+        let opened = File::open(root).map_err(|error| unusable(root, &error))?;
+        Ok(Self { root: root.to_owned(), opened, log: CommitLog::new(own.join("log")), storage, _lock: lock })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -94,6 +97,7 @@ impl JobDirectory {
                 self.storage.remove(&self.root.join(part))?;
             }
             if saved {
+                remove_saved_unplaced(&self.root, &tmp, self.storage.as_ref())?;
                 remove_names(save_places(&self.root, SaveFormat::Files).names())?;
             }
             self.storage.sync_directory(&self.root)?;
@@ -172,7 +176,8 @@ impl JobDirectory {
     pub(super) fn commit(&self, commit: &Commit, saves: Option<SaveFormat>) -> Result<(), JobError> {
         if saves.is_some() {
             // The files of this commit, and the places of those before: one step for all of them.
-            self.storage.sync_file_system(&self.root).map_err(|error| unusable(&self.root, &error))?;
+            let synced = self.storage.sync_file_system(&self.opened, &self.root);
+            synced.map_err(|error| unusable(&self.root, &error))?;
         }
         self.storage.sync_directory(&self.tmp()).map_err(|error| unusable(&self.root, &error))?;
         self.log.append(commit, self.storage.as_ref(), &self.tmp())?;

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::asked_headers::AskedHeaders;
 use super::salted_hash::salted_hash;
+use super::template_hashes::{TemplateHashes, difference_of_hashes};
 use crate::columns::schema::as_begun;
 use crate::http::idempotency_key::KeySalt;
 use crate::message;
@@ -20,7 +21,7 @@ use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::{
     AnswerOptions, DEFAULT_MAX_REDIRECTS, DEFAULT_USER_AGENT, Format, JobOptions, RequestOptions, SaveFormat,
-    SourceOptions, Templates,
+    SourceOptions,
 };
 use crate::model::url_user::without_user;
 use crate::source::absolute;
@@ -100,44 +101,6 @@ pub struct AnswersAsked {
     pub require: Vec<String>,
     pub omit: Vec<String>,
     pub save_format: SaveFormat,
-}
-
-/// Templates are not stored, but whether they are the same; `None`: there is none.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TemplateHashes {
-    #[serde(rename = "header_templates_hash")]
-    pub header_templates: Option<String>,
-    #[serde(rename = "json_hash")]
-    pub json: Option<String>,
-    #[serde(rename = "data_urlencode_hash")]
-    pub data_urlencode: Option<String>,
-    #[serde(rename = "form_hash")]
-    pub form: Option<String>,
-}
-
-impl TemplateHashes {
-    fn of(templates: &Templates, salt: &str) -> Self {
-        let Templates { headers, json, data_urlencode, form } = templates;
-        let hash =
-            |texts: Vec<&str>| (!texts.is_empty()).then(|| salted_hash(salt, texts.into_iter().map(str::as_bytes)));
-        Self {
-            header_templates: hash(headers.iter().flat_map(|(name, value)| [&**name, &**value]).collect()),
-            json: hash(json.iter().map(String::as_str).collect()),
-            data_urlencode: hash(data_urlencode.iter().map(String::as_str).collect()),
-            form: hash(form.iter().map(String::as_str).collect()),
-        }
-    }
-
-    /// Those that a job may have, each under the name of its option.
-    fn by_option(&self) -> [(OptionName, Option<&String>); 4] {
-        [
-            (OptionName::HeaderTemplates, self.header_templates.as_ref()),
-            (OptionName::Json, self.json.as_ref()),
-            (OptionName::DataUrlencode, self.data_urlencode.as_ref()),
-            (OptionName::Form, self.form.as_ref()),
-        ]
-    }
 }
 
 impl AnswersAsked {
@@ -349,26 +312,8 @@ impl Manifest {
             now.data_hash.as_ref(),
             "is a different body",
         ));
-        let templates = then.templates.by_option().into_iter().zip(now.templates.by_option());
-        differences.extend(
-            templates.filter_map(|((option, then), (_, now))| difference_of_hashes(option, then, now, "has changed")),
-        );
+        differences.extend(then.templates.differences(&now.templates));
         differences
-    }
-}
-
-/// In what an option differs that is known by its hash.
-fn difference_of_hashes(
-    option: OptionName,
-    then: Option<&String>,
-    now: Option<&String>,
-    changed: &str,
-) -> Option<Message> {
-    match (then, now) {
-        (Some(then), Some(now)) if then != now => Some(message!(option, " {changed}")),
-        (Some(_), None) => Some(message!(option, " was given, now it is not")),
-        (None, Some(_)) => Some(message!(option, " was not given, now it is")),
-        _ => None,
     }
 }
 

@@ -29,6 +29,7 @@ mod shards;
 mod sink;
 pub mod status;
 pub mod storage;
+mod template_hashes;
 mod watched;
 mod writer;
 

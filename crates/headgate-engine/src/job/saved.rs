@@ -15,7 +15,7 @@ use super::storage::{Storage, remove_if_there};
 use crate::http::save::places::SavePlaces;
 use crate::model::error::{JobError, cause};
 use crate::model::options::SaveFormat;
-use crate::parts::name::{PartKind, PartName};
+use crate::parts::name::{PartKind, PartName, UNPLACED};
 use crate::parts::paths::saved_paths;
 
 /// Where bodies of the job in this directory are saved.
@@ -42,13 +42,17 @@ pub(super) fn place_saved(
     let mut archive = String::new();
     for part in commit.adds.iter().filter(|part| is_answered(&part.name)) {
         let written = unplaced(root, &part.name);
-        let part = if written.exists() { written } else { root.join(&part.name) };
+        let was_placed = !written.exists();
+        let part = if was_placed { root.join(&part.name) } else { written };
         let mut failed = None;
         let read = saved_paths(&part, |path| {
             let moved = match format {
                 SaveFormat::Files => place(&places, path, storage),
                 SaveFormat::Tar => place_archived(&places, path, &mut archive, storage),
             };
+            // The files of a part are moved before it is: somebody has taken this one away since.
+            let is_taken = |error: &io::Error| was_placed && error.kind() == io::ErrorKind::NotFound;
+            let moved = moved.or_else(|error| if is_taken(&error) { Ok(()) } else { Err(error) });
             moved.map_err(|error| {
                 let kind = error.kind();
                 failed = Some(JobError::output(format!(
@@ -118,12 +122,28 @@ fn directory_of(file: &Path) -> &Path {
 /// # Errors
 /// One can't be removed.
 pub(super) fn remove_saved(root: &Path, part: &str, storage: &dyn Storage) -> io::Result<()> {
-    if !is_answered(part) {
-        return Ok(());
+    if is_answered(part) { remove_named(root, &root.join(part), storage) } else { Ok(()) }
+}
+
+/// As [`remove_saved`], of the parts that are not in their places: their files may be, after a commit that was cut short.
+///
+/// # Errors
+/// One can't be removed, or nobody can tell which parts there are.
+pub(super) fn remove_saved_unplaced(root: &Path, tmp: &Path, storage: &dyn Storage) -> io::Result<()> {
+    for entry in fs::read_dir(tmp)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| is_answered(name.strip_suffix(UNPLACED).unwrap_or(name))) {
+            remove_named(root, &entry.path(), storage)?;
+        }
     }
+    Ok(())
+}
+
+fn remove_named(root: &Path, part: &Path, storage: &dyn Storage) -> io::Result<()> {
     let mut failed = None;
     // What is damaged is no reason not to start over.
-    let _ = saved_paths(&root.join(part), |path| {
+    let _ = saved_paths(part, |path| {
         let Some(file) = below(root, path) else { return Ok(()) };
         let archive =
             || path.split_once('/').map(|(archive, _)| root.join(archive)).filter(|archive| archive.is_file());

@@ -53,6 +53,10 @@ impl Shards {
         self.open.as_ref().is_some_and(|shard| shard.bytes >= self.max_bytes)
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Puts the bodies of these rows into archives. The rows, with where their bodies are now.
     ///
     /// # Errors

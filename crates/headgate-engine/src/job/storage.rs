@@ -23,12 +23,14 @@ pub trait Storage: Debug + Send + Sync {
         File::open(path)?.sync_all()
     }
 
-    /// Makes durable all that was written to the file system of this directory, bytes and names.
-    fn sync_file_system(&self, path: &Path) -> io::Result<()> {
+    /// Makes durable all that was written to the file system of this directory, bytes and names. `directory` was opened before:
+    /// Linux tells each open file once of what could not be written since, and a new one of no more than nobody was told of.
+    fn sync_file_system(&self, directory: &File, _path: &Path) -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        return nix::unistd::syncfs(File::open(path)?).map_err(io::Error::from);
+        return nix::unistd::syncfs(directory).map_err(io::Error::from);
         #[cfg(not(target_os = "linux"))]
         {
+            let _ = directory;
             nix::unistd::sync();
             Ok(())
         }

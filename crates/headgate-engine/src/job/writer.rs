@@ -237,12 +237,10 @@ impl JobWriter {
 
     /// Whether it is time for a commit: a part is full, or rows have waited for long enough.
     pub(super) fn is_due(&self) -> bool {
-        if let Some(shards) = &self.shards {
-            return shards.is_full();
-        }
-        let waits_since = self.uncommitted_since;
-        !self.finished.is_empty()
-            || waits_since.is_some_and(|since| (self.clock)().saturating_duration_since(since) >= self.commit_every)
+        let is_full = !self.finished.is_empty() || self.shards.as_ref().is_some_and(Shards::is_full);
+        // Rows of an archive are committed when it is complete.
+        let waits_since = self.uncommitted_since.filter(|_| !self.shards.as_ref().is_some_and(Shards::is_open));
+        is_full || waits_since.is_some_and(|since| (self.clock)().saturating_duration_since(since) >= self.commit_every)
     }
 
     /// Closes the open parts and makes them count, together with the rows that are done with them.

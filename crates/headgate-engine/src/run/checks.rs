@@ -9,7 +9,7 @@ use crate::http::target;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
-use crate::model::options::{Format, JobOptions, Output, RequestOptions, RunOptions, SaveFormat};
+use crate::model::options::{Format, JobOptions, Output, RequestOptions, RunOptions, SaveFormat, SourceOptions};
 use crate::source::first_that_holds;
 
 /// The largest body that fits a column of a batch, with room for others beside it.
@@ -77,8 +77,44 @@ fn check_header_templates(options: &JobOptions) -> Result<(), JobError> {
                 ", too, and can't be both: leave one of them out"
             )));
         }
+        if let Some((_, option)) = headers_of_options(options).find(|(other, _)| name.eq_ignore_ascii_case(other)) {
+            return Err(refused(message!("`{name}` is what ", option, " sets: leave one of them out")));
+        }
+    }
+    let run_headers = &options.request.headers;
+    let twice = headers_of_columns(options)
+        .find(|(name, _)| run_headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
+    if let Some((name, option)) = twice {
+        return Err(JobError::usage(message!(
+            option,
+            " and ",
+            OptionName::Headers,
+            " both set {name}: leave one of them out"
+        )));
     }
     Ok(())
+}
+
+/// Headers that other options than those for headers set.
+fn headers_of_options(options: &JobOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
+    let RequestOptions { range, bearer, user, .. } = &options.request;
+    let all = [
+        ("Range", OptionName::Range, range.is_some()),
+        ("Authorization", OptionName::Bearer, bearer.is_some()),
+        ("Authorization", OptionName::User, user.is_some()),
+    ];
+    let given = all.into_iter().filter(|(_, _, is_given)| *is_given).map(|(name, option, _)| (name, option));
+    given.chain(headers_of_columns(options))
+}
+
+/// Those of a second pass.
+fn headers_of_columns(options: &JobOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
+    let SourceOptions { if_none_match_column, if_modified_since_column, .. } = &options.source;
+    let all = [
+        ("If-None-Match", OptionName::IfNoneMatchColumn, if_none_match_column.is_some()),
+        ("If-Modified-Since", OptionName::IfModifiedSinceColumn, if_modified_since_column.is_some()),
+    ];
+    all.into_iter().filter(|(_, _, is_given)| *is_given).map(|(name, option, _)| (name, option))
 }
 
 /// Where bodies are saved, and that there are some.
@@ -191,6 +227,30 @@ mod tests {
         assert_eq!(Err(ours.to_owned()), told("Content-length"));
         assert_eq!(Err(twice.to_owned()), told("x-tenant"));
         assert_eq!(Err("header_templates: a header has a name that can't be sent (`a b`)".to_owned()), told("a b"));
+    }
+
+    #[test]
+    fn a_header_is_set_by_one_option() {
+        let mut options = JobOptions::default();
+        options.request.range = Some("0-1".into());
+        options.request.user = Some("a:b".into());
+        options.source.if_none_match_column = Some("etag".into());
+        for (expected, name) in [
+            ("header_templates: `range` is what range sets: leave one of them out", "range"),
+            ("header_templates: `Authorization` is what user sets: leave one of them out", "Authorization"),
+            (
+                "header_templates: `If-None-Match` is what if_none_match_column sets: leave one of them out",
+                "If-None-Match",
+            ),
+        ] {
+            options.source.templates.headers = vec![(name.into(), "{a}".into())];
+            assert_eq!(Err(expected.to_owned()), check(&options).map_err(|error| error.to_string()));
+        }
+        options.source.templates.headers.clear();
+        assert_eq!(Ok(()), check(&options));
+        options.request.headers = vec![("if-none-match".into(), "x".into())];
+        let expected = "if_none_match_column and headers both set If-None-Match: leave one of them out";
+        assert_eq!(Err(expected.to_owned()), check(&options).map_err(|error| error.to_string()));
     }
 
     #[test]

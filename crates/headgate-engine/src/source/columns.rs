@@ -1,6 +1,8 @@
 //! Which column of the input is what, by name.
 
+use super::partition::UNNAMED;
 use super::template::bound::{Named, RequestTemplates};
+use crate::columns::result::NEEDED;
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
@@ -43,7 +45,8 @@ impl<'a> Names<'a> {
     }
 
     fn missing(&self, trouble: Message) -> JobError {
-        let columns = shown(&self.names);
+        let named: Vec<&str> = self.names.iter().copied().filter(|name| *name != UNNAMED).collect();
+        let columns = shown(&named);
         error(self.options, message!(trouble, "; {columns}"))
     }
 }
@@ -115,8 +118,15 @@ impl Columns {
             })?)
         };
         let method = optional(&options.method_column, &defaults.method_column, OptionName::MethodColumn)?;
-        let headers = optional(&options.headers_column, &defaults.headers_column, OptionName::HeadersColumn)?;
-        let body = if makes(RequestTemplates::make_bodies) {
+        // The headers and bodies of results are those of answers: sent, they would tell a server what another one said.
+        let of_answers =
+            |name: &String, default: &String| name == default && NEEDED.iter().all(|needed| names.has(needed));
+        let headers = if of_answers(&options.headers_column, &defaults.headers_column) {
+            None
+        } else {
+            optional(&options.headers_column, &defaults.headers_column, OptionName::HeadersColumn)?
+        };
+        let body = if makes(RequestTemplates::make_bodies) || of_answers(&options.body_column, &defaults.body_column) {
             None
         } else {
             optional(&options.body_column, &defaults.body_column, OptionName::BodyColumn)?

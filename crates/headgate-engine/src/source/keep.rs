@@ -4,6 +4,7 @@ use arrow_array::ArrayRef;
 use arrow_array::builder::{ArrayBuilder, StringBuilder};
 use arrow_schema::{DataType, Field, Fields};
 
+use super::partition::UNNAMED;
 use crate::columns::kept::{KeptCodec, with_leaves};
 use crate::message;
 use crate::model::error::JobError;
@@ -27,7 +28,8 @@ pub(super) fn names(options: &SourceOptions, columns: &[&str]) -> Vec<String> {
     let has_urls = options.url_column == URL && options.url.is_none();
     for name in &options.keep {
         if name == ALL {
-            columns.iter().filter(|column| **column != URL || !has_urls).for_each(|column| add(column));
+            let is_left_out = |column: &str| column == UNNAMED || column == URL && has_urls;
+            columns.iter().filter(|column| !is_left_out(column)).for_each(|column| add(column));
         } else {
             add(name);
         }

@@ -24,6 +24,7 @@ use super::lines::{Line, Lines};
 use super::partition::Partition;
 use super::template::bound::{Named, RequestTemplates};
 use super::template::cell::Cell as TemplateCell;
+use crate::columns::result::NEEDED;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
 use crate::model::options::SourceOptions;
@@ -42,6 +43,8 @@ pub(super) struct Ndjson {
 struct Used {
     names: Names,
     columns: Columns,
+    /// By these an object is known for a result.
+    of_results: [usize; 4],
     /// What the directories of the file say of some of them, whatever the objects have.
     said: Vec<(usize, Option<Box<RawValue>>)>,
 }
@@ -84,11 +87,12 @@ impl Used {
             kept: keep.iter().map(|name| names.index(name)).collect(),
             templates,
         };
+        let of_results = NEEDED.map(|name| names.index(name));
         let said = names.0.iter().enumerate().filter_map(|(index, name)| {
             let value = partition.value(partition.find(name)?);
             Some((index, value.and_then(|value| to_raw_value(value).ok())))
         });
-        Ok(Self { said: said.collect(), names, columns })
+        Ok(Self { said: said.collect(), names, columns, of_results })
     }
 }
 
@@ -185,11 +189,17 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
             Err(trouble) => add_defect(&mut row, place, trouble),
         }
     }
+    let [number, status, error, attempts] = used.of_results.map(|column| values[column].is_some());
+    let is_result = number && attempts && (status || error);
+    // As with other forms (source/columns.rs), a column of another name is one that somebody chose.
+    let of_request = |column: Option<usize>, of_answers: &str| {
+        cell(column.filter(|column| !is_result || used.names.0[*column] != of_answers)?)
+    };
     // An object, or a string that holds the text of one.
-    if let Some(headers) = columns.headers.and_then(cell) {
+    if let Some(headers) = of_request(columns.headers, "headers") {
         set_headers(&mut row, place, headers.text().and_then(|text| header_json::parse(text.as_bytes())));
     }
-    if let Some(body) = columns.body.and_then(cell) {
+    if let Some(body) = of_request(columns.body, "body") {
         match body.text() {
             Ok(body) => row.extra.get_or_insert_default().body = Some(Bytes::copy_from_slice(body.as_bytes()).into()),
             Err(trouble) => add_defect(&mut row, place, trouble),

@@ -17,6 +17,9 @@ use crate::model::options::{SourceOptions, Templates};
 /// What Hive writes for a value that is null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
+/// In place of the name of a column that does not count.
+pub(super) const UNNAMED: &str = "\0";
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Partition(Vec<(String, Option<String>)>);
 
@@ -64,9 +67,9 @@ impl Partition {
         used.map(|(name, value)| (name.as_str(), value.as_deref())).collect()
     }
 
-    /// The columns of a file that has some of its own: those that count no more have no name, and these stand behind all.
+    /// The columns of a file that has some of its own: those that count no more are [`UNNAMED`], and these stand behind all.
     pub(super) fn columns<'a>(&'a self, own: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-        own.map(|name| if self.find(name).is_some() { "" } else { name })
+        own.map(|name| if self.find(name).is_some() { UNNAMED } else { name })
             .chain(self.0.iter().map(|(name, _)| name.as_str()))
     }
 

@@ -20,7 +20,7 @@ use headgate_engine::job::{DoneRows, OpenJob, RunningJob};
 use headgate_engine::model::error::{ErrorKind, Failure, JobError};
 use headgate_engine::model::headers::Headers;
 use headgate_engine::model::memory::{MemoryBudget, Reservation};
-use headgate_engine::model::options::{Format, JobOptions, Output, SinkOptions, SourceOptions};
+use headgate_engine::model::options::{Format, JobOptions, Output, SaveFormat, SinkOptions, SourceOptions};
 use headgate_engine::model::outcome::{Answer, Body, Outcome};
 use headgate_engine::model::row::Row;
 use headgate_engine::model::saved::Saved;
@@ -151,7 +151,9 @@ impl Bench {
         let Some(body) = answer.body.take() else { return };
         let own = self.out().join("_headgate");
         let path = Self::path(outcome.row.ordinal);
-        let claimed = SavePlaces::new(&self.out(), own.join("tmp"), own.join("names")).claimed(&path);
+        let in_archives = self.options.answer.save_format == SaveFormat::Tar;
+        let places = SavePlaces::new(&self.out(), own.join("tmp"), own.join("names")).in_archives(in_archives);
+        let claimed = places.claimed(&path);
         fs::write(&claimed, &body.bytes).unwrap();
         if let Some(power) = &self.power {
             power.written(fs::metadata(&claimed).unwrap().ino());

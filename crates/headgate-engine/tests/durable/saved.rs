@@ -1,65 +1,37 @@
 //! Jobs that save bodies: each step of them can be the last, and no file is there that is not whole, or not named.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::time::Instant;
 
-use headgate_engine::model::options::Format;
+use headgate_engine::columns::result::ResultColumns;
+use headgate_engine::job::RunningJob;
+use headgate_engine::model::options::{Format, SaveFormat};
 use proptest::prelude::*;
 
-use crate::check::{check_finished, check_goes_on, check_kept, rows};
+use crate::check::{check_finished, check_kept, rows};
 use crate::harness::{Bench, FORMATS, ROWS, at_every_step};
 use crate::power::{PowerLoss, files_below};
+use crate::steps::{every_step, every_step_twice};
 use crate::storage::{Recorder, Step};
-
-fn every_step(format: Format, disk: fn(usize) -> std::sync::Arc<Recorder>) {
-    at_every_step(|step| {
-        let bench = Bench::saving(format);
-        let disk = disk(step);
-        let run = bench.run(disk.clone());
-        if disk.refused().is_none() {
-            run.result.unwrap();
-            check_finished(&bench);
-            assert!(step > 60, "a run has more steps than {step}");
-            return true;
-        }
-        assert!(run.result.is_err(), "after step {step}");
-        check_goes_on(&bench, &run);
-        false
-    });
-}
 
 #[test]
 fn a_crash_at_any_step_loses_no_file_and_leaves_none_behind() {
     for format in FORMATS {
-        every_step(format, Recorder::crashing_at);
+        every_step(|| Bench::saving(format), Recorder::crashing_at);
     }
 }
 
 #[test]
 fn a_disk_that_fails_once_costs_no_file() {
     for format in FORMATS {
-        every_step(format, Recorder::failing_at);
+        every_step(|| Bench::saving(format), Recorder::failing_at);
     }
 }
 
 #[test]
 fn a_crash_while_it_recovers_from_a_crash_loses_no_file() {
-    at_every_step(|first| {
-        for second in 0.. {
-            let bench = Bench::saving(Format::Ndjson);
-            let disk = Recorder::crashing_at(first);
-            let run = bench.run(disk.clone());
-            if disk.refused().is_none() {
-                return true;
-            }
-            let disk = Recorder::crashing_at(second);
-            if bench.open(disk.clone()).is_ok() {
-                break;
-            }
-            assert!(disk.refused().is_some());
-            check_goes_on(&bench, &run);
-        }
-        false
-    });
+    every_step_twice(|| Bench::saving(Format::Ndjson));
 }
 
 #[test]
@@ -81,6 +53,25 @@ fn a_crash_while_it_starts_over_leaves_no_file_of_the_old_job_beside_the_new_one
         check_finished(&bench);
         false
     });
+}
+
+#[test]
+fn a_job_that_starts_over_removes_the_files_of_one_that_was_killed_at_any_step() {
+    for format in FORMATS {
+        at_every_step(|step| {
+            let mut bench = Bench::saving(format);
+            let disk = Recorder::crashing_at(step);
+            drop(bench.run(disk.clone()));
+            // One that saves nothing: what is there is of the old one.
+            bench.saves = false;
+            bench.options.source.save_to = None;
+            bench.options.sink.fresh = true;
+            bench.columns = ResultColumns::default().schema();
+            bench.run(Recorder::new()).result.unwrap();
+            check_finished(&bench);
+            disk.refused().is_none()
+        });
+    }
 }
 
 #[test]
@@ -106,6 +97,34 @@ fn files_are_durable_before_the_commit_and_in_their_places_before_its_parts() {
         before = *link;
     }
     assert_eq!(9, placed.len());
+}
+
+#[test]
+fn a_job_goes_on_whose_files_somebody_has_taken_away() {
+    for format in FORMATS {
+        let bench = Bench::saving(format);
+        bench.run_batches(Recorder::new(), 1).result.unwrap();
+        for directory in ["images", "Images"] {
+            fs::remove_dir_all(bench.out().join(directory)).unwrap();
+        }
+        bench.run(Recorder::new()).result.unwrap();
+        assert_eq!(ROWS as usize, rows(&bench.out()).len());
+    }
+}
+
+#[test]
+fn rows_that_fail_are_committed_while_no_archive_is_open() {
+    let mut bench = Bench::saving(Format::Ndjson);
+    bench.options.answer.save_format = SaveFormat::Tar;
+    let (failed, answered): (Vec<u64>, Vec<u64>) = (0..ROWS).partition(|row| bench.expected(*row).failed);
+    let job = bench.open(Recorder::new()).unwrap();
+    let RunningJob { mut sink, watched } = bench.start(job, Box::new(Instant::now)).unwrap();
+    let done = || watched.commit().done_rows().unwrap().rows_done();
+    let _ = sink.write(bench.batch(&failed)).unwrap();
+    assert_eq!(failed.len() as u64, done());
+    // Its archive is not complete.
+    let _ = sink.write(bench.batch(&answered)).unwrap();
+    assert_eq!(failed.len() as u64, done());
 }
 
 proptest! {

@@ -1,15 +1,18 @@
 //! A crash between any two steps, and whoever comes after it.
 
+use std::sync::Arc;
+
 use headgate_engine::model::options::Format;
 
 use crate::check::{check_finished, check_goes_on, check_kept, check_readable, rows};
 use crate::harness::{Bench, at_every_step};
 use crate::storage::Recorder;
 
-fn every_step(format: Format) {
+/// What this disk refuses, at each of the steps of such a job, costs nothing that was committed.
+pub fn every_step(bench: impl Fn() -> Bench + Sync, disk: fn(usize) -> Arc<Recorder>) {
     at_every_step(|step| {
-        let bench = Bench::new(format);
-        let disk = Recorder::crashing_at(step);
+        let bench = bench();
+        let disk = disk(step);
         let run = bench.run(disk.clone());
         if disk.refused().is_none() {
             run.result.unwrap();
@@ -23,21 +26,11 @@ fn every_step(format: Format) {
     });
 }
 
-#[test]
-fn a_crash_at_any_step_loses_no_row_and_repeats_none_in_parquet() {
-    every_step(Format::Parquet);
-}
-
-#[test]
-fn a_crash_at_any_step_loses_no_row_and_repeats_none_in_ndjson() {
-    every_step(Format::Ndjson);
-}
-
-#[test]
-fn a_crash_while_it_recovers_from_a_crash_is_no_worse() {
+/// A crash at any step, and another one at any step of what makes that good.
+pub fn every_step_twice(bench: impl Fn() -> Bench + Sync) {
     at_every_step(|first| {
         for second in 0.. {
-            let bench = Bench::new(Format::Ndjson);
+            let bench = bench();
             let disk = Recorder::crashing_at(first);
             let run = bench.run(disk.clone());
             if disk.refused().is_none() {
@@ -52,6 +45,21 @@ fn a_crash_while_it_recovers_from_a_crash_is_no_worse() {
         }
         false
     });
+}
+
+#[test]
+fn a_crash_at_any_step_loses_no_row_and_repeats_none_in_parquet() {
+    every_step(|| Bench::new(Format::Parquet), Recorder::crashing_at);
+}
+
+#[test]
+fn a_crash_at_any_step_loses_no_row_and_repeats_none_in_ndjson() {
+    every_step(|| Bench::new(Format::Ndjson), Recorder::crashing_at);
+}
+
+#[test]
+fn a_crash_while_it_recovers_from_a_crash_is_no_worse() {
+    every_step_twice(|| Bench::new(Format::Ndjson));
 }
 
 #[test]

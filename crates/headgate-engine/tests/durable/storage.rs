@@ -140,7 +140,7 @@ impl Storage for Recorder {
         Ok(())
     }
 
-    fn sync_file_system(&self, path: &Path) -> io::Result<()> {
+    fn sync_file_system(&self, _directory: &File, path: &Path) -> io::Result<()> {
         self.take(Step::SyncFileSystem(path.into()))?;
         if let Some(power) = &self.power {
             power.synced_all();

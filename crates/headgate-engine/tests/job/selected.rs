@@ -161,6 +161,26 @@ fn a_row_without_what_is_required_fails_and_says_why() {
 }
 
 #[test]
+fn large_bodies_are_looked_into_as_small_ones_are() {
+    // Around what a worker looks into by itself: one pass over 256 KiB, a tree of 16 KiB.
+    let server = answering(|path, _| {
+        let filler = "x".repeat(path[1..].parse().unwrap());
+        response(&format!(r#"{{"filler":"{filler}","a":{{"n":7}}}}"#))
+    });
+    for path in ["$.a.n", "$..n"] {
+        let urls = ["/100", "/16000", "/17000", "/300000"].map(|path| server.url(path));
+        let mut rig = selecting(Rig::urls(urls), &[&format!("n:int64={path}")], &["n"]);
+        rig.options.sink.format = Format::Ndjson;
+        rig.options.answer.omit = texts(&["body"]);
+        let rows = run(&rig);
+        assert_eq!(4, rows.len());
+        for row in rows {
+            assert_eq!((Some(&json!(200)), Some(&json!(7))), (row.get("status"), row.get("n")), "{path} {row:?}");
+        }
+    }
+}
+
+#[test]
 fn an_unexpected_answer_is_asked_again_only_if_that_is_wished() {
     for (attempts, on) in [(1, None), (3, Some("unexpected_answer"))] {
         let server = answering(|_, before| response(if before < 2 { "{}" } else { r#"{"a":1}"# }));

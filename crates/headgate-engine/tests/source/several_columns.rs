@@ -52,6 +52,23 @@ fn directories_are_columns_of_every_form_that_has_columns() {
 }
 
 #[test]
+fn all_columns_are_kept_once_where_a_directory_has_the_name_of_one() {
+    let files = Files::new();
+    for day in ["1", "2"] {
+        put(&files, &format!("csv/day={day}/0.csv"), "url,id,day\nhttp://a/,7,own\n");
+        let columns = [("day", column(["own"])), ("id", column(["7"])), ("url", column(["http://a/"]))];
+        parquet(&files, &format!("parquet/day={day}/0.parquet"), &columns);
+    }
+    for form in ["csv", "parquet"] {
+        let kept = kept(&keeping(inputs(&files, &[form]), &["*"]));
+        let names: Vec<_> = kept.schema().fields().iter().map(|field| field.name().clone()).collect();
+        assert_eq!(["id", "day"].as_slice(), names, "{form}");
+        let days = kept.column(1).as_any().downcast_ref::<StringArray>().expect("text").clone();
+        assert_eq!(vec![Some("1"), Some("2")], days.iter().collect::<Vec<_>>(), "{form}");
+    }
+}
+
+#[test]
 fn all_files_must_have_the_columns_that_are_used() {
     let files = Files::new();
     put(&files, "d/a.csv", "url,id\nhttp://a/,1\n");

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array,
-    ListArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray, UInt64Array,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
+    Float64Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray, UInt64Array,
 };
-use arrow_schema::{DataType, Field};
+use arrow_schema::extension::{Json, Uuid};
+use arrow_schema::{DataType, Field, Schema};
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::{SourceOptions, Templates};
 use headgate_engine::source::content::{Content, Unread};
@@ -25,11 +26,14 @@ fn with_url(options: SourceOptions, url: &str) -> SourceOptions {
 }
 
 fn parquet(files: &Files, columns: &[(&str, ArrayRef)]) -> SourceOptions {
-    let path = files.path("rows.parquet");
     let columns = columns.iter().map(|(name, column)| (*name, column.clone(), true));
-    let records = RecordBatch::try_from_iter_with_nullable(columns).expect("columns");
+    parquet_of(files, &RecordBatch::try_from_iter_with_nullable(columns).expect("columns"))
+}
+
+fn parquet_of(files: &Files, records: &RecordBatch) -> SourceOptions {
+    let path = files.path("rows.parquet");
     let mut writer = ArrowWriter::try_new(File::create(&path).expect("a file"), records.schema(), None).expect("types");
-    writer.write(&records).expect("rows");
+    writer.write(records).expect("rows");
     writer.close().expect("an end");
     options(&path)
 }
@@ -242,4 +246,64 @@ fn rows_are_known_again_by_the_columns_that_templates_need() {
     assert!(read(Some(&then), "b").is_ok());
     let changed = read(Some(&then), "c").expect_err("another value").to_string();
     assert!(changed.contains("has changed since it was read"), "{changed}");
+}
+
+#[test]
+fn a_uuid_is_text_and_what_the_file_calls_json_is_json() {
+    let files = Files::new();
+    let uuid = FixedSizeBinaryArray::try_from_sparse_iter_with_size(
+        [Some(*b"\x55\x0e\x84\0\xe2\x9b\x41\xd4\xa7\x16\x44\x66\x55\x44\0\xff"), None, None].into_iter(),
+        16,
+    );
+    let json = StringArray::from(vec![Some(" {\"a\": [1.10]} "), None, Some("{")]);
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::FixedSizeBinary(16), true).with_extension_type(Uuid),
+        Field::new("j", DataType::Utf8, true).with_extension_type(Json::default()),
+    ]);
+    let columns: Vec<ArrayRef> = vec![Arc::new(uuid.expect("16 bytes each")), Arc::new(json)];
+    let records = RecordBatch::try_new(Arc::new(schema), columns).expect("columns");
+    let options =
+        with_json(with_url(parquet_of(&files, &records), "http://h/{id|}"), r#"["{id}", "{j}", "{j:string|}"]"#);
+    let rows = rows(&options);
+    let id = "550e8400-e29b-41d4-a716-4466554400ff";
+    assert_eq!([&*format!("http://h/{id}"), "http://h/", "http://h/"].as_slice(), urls(&rows));
+    let first = format!(r#"["{id}", {{"a": [1.10]}}, "{{\"a\": [1.10]}}"]"#);
+    assert_eq!([&*first, r#"[null, null, ""]"#, "none"].as_slice(), text(&options));
+    let told = "the column \"j\" is of the type JSON and has text that is none (row 2)";
+    assert_eq!([None, None, Some(told)].as_slice(), defects(&rows));
+}
+
+#[test]
+fn headers_and_bodies_of_results_are_none_of_requests() {
+    let files = Files::new();
+    let text = |values: [&str; 2]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
+    let numbers = || Arc::new(Int64Array::from(vec![0, 1])) as ArrayRef;
+    let columns = [
+        ("row", numbers()),
+        ("url", text(["http://h/"; 2])),
+        ("method", text(["GET", "POST"])),
+        ("status", Arc::new(Int64Array::from(vec![Some(200), None])) as ArrayRef),
+        ("error", Arc::new(StringArray::from(vec![None, Some("timeout")]))),
+        ("attempts", numbers()),
+        ("headers", text(["{\"Set-Cookie\":\"a=b\"}"; 2])),
+        ("body", text(["an answer"; 2])),
+        ("etag", text(["\"x\""; 2])),
+    ];
+    let of_answer = r#""headers":[{"name":"Set-Cookie","value":"a=b"}],"body":"an answer","etag":"\"x\"""#;
+    let lines = [
+        format!(r#"{{"row":0,"url":"http://h/","method":"GET","status":200,"error":null,"attempts":0,{of_answer}}}"#),
+        format!(
+            r#"{{"row":1,"url":"http://h/","method":"POST","status":null,"error":"timeout","attempts":1,{of_answer}}}"#
+        ),
+    ];
+    for options in [parquet(&files, &columns), files.write("rows.ndjson", lines.join("\n"))] {
+        let second = SourceOptions { if_none_match_column: Some("etag".into()), ..options.clone() };
+        let rows = rows(&second);
+        assert_eq!([None; 2].as_slice(), defects(&rows));
+        for row in &rows {
+            assert_eq!((vec![("if-none-match", "\"x\"")], None), (headers(row), body(row)), "{}", second.input);
+        }
+        let chosen = crate::rows(&SourceOptions { body_column: "etag".into(), ..options });
+        assert_eq!(Some(b"\"x\"".as_slice()), body(&chosen[1]));
+    }
 }

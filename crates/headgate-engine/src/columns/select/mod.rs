@@ -7,6 +7,7 @@
 mod absent;
 mod convert;
 mod path;
+mod scalars;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -30,6 +31,9 @@ use crate::model::selected::{Selected, SelectedValue};
 
 /// The values of one answer, of its headers, too, are no longer than this together, or than its body.
 const MAX_SELECTED_BYTES: usize = 16 << 20;
+/// A worker looks into a body of so many bytes itself, where one pass finds all values, and where a tree is needed.
+const AT_ONCE_BYTES: usize = 256 << 10;
+const AT_ONCE_TREE_BYTES: usize = 16 << 10;
 /// Why there are no values of a body that is empty, or not there.
 pub const NO_BODY: &str = "there is no body";
 /// Some servers write it before JSON; RFC 8259 lets us ignore it.
@@ -151,6 +155,12 @@ impl Selection {
     /// Whether bodies are looked into.
     pub fn asks_for_bodies(&self) -> bool {
         !self.quick.is_empty() || !self.trees.queries.is_empty()
+    }
+
+    /// Whether looking into a body of so many bytes is little work.
+    pub fn takes_little(&self, body_bytes: usize) -> bool {
+        let most = if self.trees.queries.is_empty() { AT_ONCE_BYTES } else { AT_ONCE_TREE_BYTES };
+        body_bytes <= most || !self.asks_for_bodies()
     }
 
     /// What an answer has of it. `body`: decoded and whole, or why there is no such body.

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::absent::Absent;
 use super::path::Query;
+use super::scalars::nothing_below_scalars;
 
 /// What a tree may take at the most.
 const MAX_TREE_BYTES: usize = 256 << 20;
@@ -169,29 +170,5 @@ impl<'t> Visitor<'t> for InStep<'_, '_, 't> {
         Ok(())
     }
 
-    // Below these there is nothing.
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
+    nothing_below_scalars!();
 }

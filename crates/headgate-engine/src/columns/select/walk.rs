@@ -6,6 +6,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::scalars::nothing_below_scalars;
+
 /// A step on the way to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
@@ -122,31 +124,7 @@ impl<'t> Visitor<'t> for Walk<'_, '_, 't> {
         Ok(())
     }
 
-    // Below these there is nothing.
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
+    nothing_below_scalars!();
 }
 
 /// What is wanted below a name.

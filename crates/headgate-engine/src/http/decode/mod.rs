@@ -109,6 +109,13 @@ impl Decoder {
         Self { pool, scratch: RefCell::default() }
     }
 
+    /// What work with a decoded body comes to that would take a worker too long.
+    ///
+    /// Cancelling it takes the work back, if it is not begun.
+    pub async fn elsewhere<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        self.pool.done(Length::Long, |_, _| work()).await
+    }
+
     /// Undoes these content codings. What fails leaves the body as it came, with its failure:
     /// `body_too_large`: what comes out is more than it may be. `decode`: the body is not in that coding, or is cut off.
     /// `timeout`: it is not done by the deadline, which is moved on by waiting for memory or a thread.

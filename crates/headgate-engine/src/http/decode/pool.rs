@@ -8,7 +8,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -142,6 +142,19 @@ impl Pool {
             None => self.shared.changed.notify_one(),
         }
         Brought { begun, ended, _place: Place { shared: self.shared.clone(), length, number } }
+    }
+
+    /// What work comes to that a thread does. A panic of it goes on here, as if who waits had panicked.
+    ///
+    /// Cancelling it takes the work back, if it is not begun.
+    pub async fn done<T: Send + 'static>(
+        &self,
+        length: Length,
+        work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
+    ) -> T {
+        let mut brought = self.run(length, work);
+        let ended = (&mut brought.ended).await.expect("a thread replies, if with its panic");
+        ended.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 

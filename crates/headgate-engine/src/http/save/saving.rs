@@ -1,6 +1,5 @@
 //! The body of one exchange on its way into a file, as its lane sees it.
 
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -150,13 +149,12 @@ impl Saving {
         work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
     ) -> T {
         let (by, since) = (deadline.at(), Instant::now());
-        let mut brought = self.saver.pool.run(length, move |begun, is_wanted: &dyn Fn() -> bool| {
+        let work = move |begun: Instant, is_wanted: &dyn Fn() -> bool| {
             work(by + begun.saturating_duration_since(since), is_wanted)
-        });
-        let ended = (&mut brought.ended).await.expect("a thread replies, if with its panic");
+        };
+        let done = self.saver.pool.done(length, work).await;
         deadline.excuse(OwnWait::Disk, since.elapsed());
-        // As if the lane itself had panicked: that ends the run.
-        ended.unwrap_or_else(|panic| resume_unwind(panic))
+        done
     }
 }
 

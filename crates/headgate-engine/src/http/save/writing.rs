@@ -44,9 +44,18 @@ impl Writing {
         Self { places, ordinal, received: None }
     }
 
+    /// Writes a piece, and closes the file until the next one comes: of all bodies that are on their way, no more files are open
+    /// than threads write.
+    ///
     /// # Errors
     /// The disk does not take it.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), JobError> {
+        self.append(bytes)?;
+        self.received.iter_mut().for_each(Summed::close);
+        Ok(())
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<(), JobError> {
         let file = match &mut self.received {
             Some(file) => file,
             none => none.insert(Summed::create(self.places.received(self.ordinal))?),
@@ -63,7 +72,7 @@ impl Writing {
     ) -> Result<(Claim, bool), NotSaved> {
         let (file, is_cut) = match &end.codings {
             None => {
-                self.write(rest)?;
+                self.append(rest)?;
                 (self.received.take(), false)
             }
             Some((codings, undo)) => {
@@ -101,10 +110,10 @@ impl Writing {
         let undone = if self.received.is_none() {
             undo_streamed(codings, rest, undo, while_wanted, &mut pass_on)
         } else {
-            self.write(rest)?;
+            self.append(rest)?;
             let Some(received) = &mut self.received else { return Err(JobError::internal("a body is gone").into()) };
-            received.file.rewind().map_err(|error| cannot_read(&received.path, &error))?;
-            let reader = BufReader::with_capacity(BUFFER_BYTES, &received.file);
+            let file = received.rewound().map_err(|error| cannot_read(&self.places.received(self.ordinal), &error))?;
+            let reader = BufReader::with_capacity(BUFFER_BYTES, file);
             undo_streamed(codings, reader, undo, while_wanted, &mut pass_on)
         };
         if let Some(error) = unwritten {
@@ -125,7 +134,8 @@ impl Writing {
 /// A file with the checksum of what was written to it. It is removed unless it is left.
 struct Summed {
     path: PathBuf,
-    file: File,
+    /// `None`: it is closed.
+    file: Option<File>,
     sum: Context,
     is_left: bool,
 }
@@ -133,14 +143,34 @@ struct Summed {
 impl Summed {
     fn create(path: PathBuf) -> Result<Self, JobError> {
         match File::options().read(true).write(true).create(true).truncate(true).open(&path) {
-            Ok(file) => Ok(Self { path, file, sum: Context::new(&SHA256), is_left: false }),
+            Ok(file) => Ok(Self { path, file: Some(file), sum: Context::new(&SHA256), is_left: false }),
             Err(error) => Err(JobError::output(format!("can't write {}: {}", path.display(), cause(&error)))),
         }
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.sum.update(bytes);
-        self.file.write_all(bytes)
+        self.open()?.write_all(bytes)
+    }
+
+    /// To be written on at its end.
+    fn open(&mut self) -> io::Result<&mut File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => File::options().read(true).append(true).open(&self.path)?,
+        };
+        Ok(self.file.insert(file))
+    }
+
+    /// To be read from its beginning.
+    fn rewound(&mut self) -> io::Result<&mut File> {
+        let file = self.open()?;
+        file.rewind()?;
+        Ok(file)
+    }
+
+    fn close(&mut self) {
+        self.file = None;
     }
 
     fn checksum(&self) -> Checksum {
@@ -171,5 +201,29 @@ impl Drop for Summed {
             // What stays behind is swept when the job is opened again.
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::file_name::{FileName, NamePiece};
+
+    #[test]
+    fn between_pieces_no_file_is_open() {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let places = Arc::new(SavePlaces::new(root.path(), root.path().to_owned(), root.path().join("names")));
+        let mut writing = Writing::new(places.clone(), 7);
+        for piece in [&b"ab"[..], b"cd"] {
+            writing.write(piece).expect("it is written");
+            assert!(writing.received.as_ref().is_some_and(|received| received.file.is_none()));
+        }
+        let name = FileName::new([NamePiece::Literal("a")]).expect("a name");
+        let end = End { save_as: Arc::new(SaveAs { name, checksum: None }), extension: String::new(), codings: None };
+        let finished = writing.finish(b"e", &end, (Instant::now(), &|| true));
+        let saved = finished.expect("it is saved").0.keep().expect("a file");
+        assert_eq!(b"abcde", &fs::read(places.claimed(&saved.path)).expect("a file")[..]);
+        let sum = "36bbe50ed96841d10443bcb670d6554f0a34b761be67ec9c4a8ad2c0c44ca42c";
+        assert_eq!(sum, hex(&saved.checksum));
     }
 }

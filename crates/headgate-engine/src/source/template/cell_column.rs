@@ -1,12 +1,14 @@
-//! A column of a Parquet file as cells: text, bytes, dates and times as text, and what else there is as JSON.
+//! A column of a Parquet file as cells: text, bytes, UUIDs, dates and times as text, and what else there is as JSON.
 
 use std::ops::Range;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, BinaryViewArray};
+use arrow_array::{Array, ArrayRef, BinaryViewArray, FixedSizeBinaryArray};
 use arrow_json::writer::{EncoderOptions, make_encoder};
+use arrow_schema::extension::{ExtensionType as _, Json, Uuid};
 use arrow_schema::{ArrowError, DataType, FieldRef};
+use serde::de::IgnoredAny;
 
 use super::cell::Cell;
 use crate::model::reason::Reason;
@@ -18,6 +20,8 @@ const NO_DATE: &[u8] = b"\"ERROR";
 
 pub(in crate::source) enum CellColumn {
     Bytes(BinaryViewArray),
+    /// Text of which the file says that it is JSON, with the name of the column.
+    Json(String, BinaryViewArray),
     Encoded(Box<EncodedColumn>),
 }
 
@@ -39,8 +43,14 @@ impl CellColumn {
     /// # Errors
     /// JSON can't hold what has this type.
     pub(in crate::source) fn new(field: &FieldRef, array: &ArrayRef) -> Result<Self, ArrowError> {
+        let is = |name: &str| field.extension_type_name() == Some(name);
+        if is(Uuid::NAME)
+            && let Some(uuids) = array.as_fixed_size_binary_opt()
+        {
+            return Ok(Self::Bytes(uuids_as_text(uuids)));
+        }
         if let Some(bytes) = byte_column(array) {
-            return Ok(Self::Bytes(bytes));
+            return Ok(if is(Json::NAME) { Self::Json(field.name().clone(), bytes) } else { Self::Bytes(bytes) });
         }
         let array = in_utc(array)?;
         let options = EncoderOptions::default().with_explicit_nulls(true);
@@ -68,8 +78,9 @@ impl CellColumn {
 
     pub(in crate::source) fn cell(&self, row: usize) -> Cell<'_> {
         match self {
-            Self::Bytes(bytes) if bytes.is_null(row) => Cell::Null,
+            Self::Bytes(bytes) | Self::Json(_, bytes) if bytes.is_null(row) => Cell::Null,
             Self::Bytes(bytes) => Cell::Text(bytes.value(row).into()),
+            Self::Json(name, bytes) => json_cell(name, bytes.value(row)),
             Self::Encoded(column) => column.cell(row),
         }
     }
@@ -93,6 +104,30 @@ impl EncodedColumn {
             },
         }
     }
+}
+
+/// Nobody but the writer of the file has made sure that it is JSON.
+fn json_cell<'a>(name: &str, value: &'a [u8]) -> Cell<'a> {
+    let json = std::str::from_utf8(value).ok().map(str::trim_ascii);
+    match json.filter(|json| serde_json::from_str::<IgnoredAny>(json).is_ok()) {
+        Some(json) => Cell::Json(json.into()),
+        None => Cell::Unfit(Reason::new(format!("the column {name:?} is of the type JSON and has text that is none"))),
+    }
+}
+
+/// As RFC 9562 writes them.
+fn uuids_as_text(uuids: &FixedSizeBinaryArray) -> BinaryViewArray {
+    let text = |uuid: &[u8]| {
+        let mut text = String::with_capacity(36);
+        for (index, byte) in uuid.iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            text.extend([byte >> 4, byte & 0xf].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])));
+        }
+        text
+    };
+    uuids.iter().map(|uuid| uuid.map(text)).collect()
 }
 
 fn has_floats(data_type: &DataType) -> bool {

@@ -40,7 +40,7 @@ impl JsonTemplate {
         mut bind: impl FnMut(&mut Template) -> Result<(), JobError>,
     ) -> Result<Self, JsonTrouble> {
         let refused = |trouble: String| JsonTrouble::Document(trouble.into());
-        serde_json::from_str::<IgnoredAny>(document).map_err(|error| refused(format!("not JSON: {error}")))?;
+        serde_json::from_str::<IgnoredAny>(document).map_err(|error| refused(not_json(&error)))?;
         let mut pieces = JsonPieces::default();
         let trimmed = document.trim_ascii_end();
         let mut rest = trimmed.trim_ascii_start();
@@ -50,8 +50,10 @@ impl JsonTemplate {
             let (string, behind) = rest[start..].split_at(string_length(&rest[start..]));
             rest = behind;
             // It may be a secret: its place is told, and not the string.
-            let line = 1 + document[..string_at].matches('\n').count();
-            let in_string = |error: &dyn fmt::Display| refused(format!("in the string on line {line}: {error}"));
+            let in_string = |error: &dyn fmt::Display| {
+                let line = 1 + document[..string_at].matches('\n').count();
+                refused(format!("in the string on line {line}: {error}"))
+            };
             let decoded: String = serde_json::from_str(string).map_err(|error| in_string(&error))?;
             let mut template = Template::parse(&decoded).map_err(|error| in_string(&error))?;
             bind(&mut template).map_err(JsonTrouble::Binding)?;
@@ -96,6 +98,15 @@ impl JsonTemplate {
             },
         })
     }
+}
+
+fn not_json(error: &serde_json::Error) -> String {
+    let trouble = format!("not JSON: {error}");
+    // What a placeholder without quotes looks like to a reader of JSON.
+    if trouble.contains("key must be a string") {
+        return format!("{trouble}; a placeholder is in quotes: \"{{column}}\"");
+    }
+    trouble
 }
 
 /// The length of the string that a valid document goes on with, its quotes included.

@@ -183,6 +183,13 @@ fn what_no_encoding_can_carry_in_a_url_is_refused_in_the_same_words() {
 }
 
 #[test]
+fn a_document_of_many_strings_is_taken_apart_in_one_pass() {
+    let document = format!("[\n{}\"{{a}}\"]", "\"x\",\n".repeat(500_000));
+    let body = text_body(&with_json(&document), &[json("1")]).expect("a body");
+    assert!(body.ends_with("\"x\",\n1]"));
+}
+
+#[test]
 fn a_text_that_is_no_template_of_urls_is_refused_with_the_option() {
     let beginning = "url: a URL begins with http:// or https://, or with a column that has the beginning of one, as in {base}/items";
     let user = "url: a user and password can only be columns here: give others with user";
@@ -242,7 +249,10 @@ fn a_string_of_json_that_is_one_placeholder_takes_the_cells_own_type() {
 fn a_document_that_is_no_json_or_has_a_broken_template_is_refused_without_its_text() {
     for (expected, document) in [
         ("json: not JSON: EOF while parsing an object at line 1 column 1", "{"),
-        ("json: not JSON: key must be a string at line 2 column 2", "[1,\n{a}"),
+        (
+            "json: not JSON: key must be a string at line 2 column 2; a placeholder is in quotes: \"{column}\"",
+            "[1,\n{a}",
+        ),
         (
             "json: in the string on line 2: the brace at character 3 isn't closed: write {column}, or {{ for a brace",
             "[\n\"secret\",\"a {\"]",

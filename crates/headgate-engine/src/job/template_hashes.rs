@@ -1,0 +1,67 @@
+//! What a job remembers of the templates of its requests, which may hold secrets.
+
+use serde::{Deserialize, Serialize};
+
+use super::salted_hash::salted_hash;
+use crate::message;
+use crate::model::message::{Message, OptionName};
+use crate::model::options::Templates;
+
+/// Templates are not stored, but whether they are the same; `None`: there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TemplateHashes {
+    #[serde(rename = "header_templates_hash")]
+    pub header_templates: Option<String>,
+    #[serde(rename = "json_hash")]
+    pub json: Option<String>,
+    #[serde(rename = "data_urlencode_hash")]
+    pub data_urlencode: Option<String>,
+    #[serde(rename = "form_hash")]
+    pub form: Option<String>,
+}
+
+impl TemplateHashes {
+    pub(super) fn of(templates: &Templates, salt: &str) -> Self {
+        let Templates { headers, json, data_urlencode, form } = templates;
+        let hash =
+            |texts: Vec<&str>| (!texts.is_empty()).then(|| salted_hash(salt, texts.into_iter().map(str::as_bytes)));
+        Self {
+            header_templates: hash(headers.iter().flat_map(|(name, value)| [&**name, &**value]).collect()),
+            json: hash(json.iter().map(String::as_str).collect()),
+            data_urlencode: hash(data_urlencode.iter().map(String::as_str).collect()),
+            form: hash(form.iter().map(String::as_str).collect()),
+        }
+    }
+
+    /// In what they differ now.
+    pub(super) fn differences(&self, now: &Self) -> impl Iterator<Item = Message> {
+        let options = self.by_option().into_iter().zip(now.by_option());
+        options.filter_map(|((option, then), (_, now))| difference_of_hashes(option, then, now, "has changed"))
+    }
+
+    /// Those that a job may have, each under the name of its option.
+    fn by_option(&self) -> [(OptionName, Option<&String>); 4] {
+        [
+            (OptionName::HeaderTemplates, self.header_templates.as_ref()),
+            (OptionName::Json, self.json.as_ref()),
+            (OptionName::DataUrlencode, self.data_urlencode.as_ref()),
+            (OptionName::Form, self.form.as_ref()),
+        ]
+    }
+}
+
+/// In what an option differs that is known by its hash.
+pub(super) fn difference_of_hashes(
+    option: OptionName,
+    then: Option<&String>,
+    now: Option<&String>,
+    changed: &str,
+) -> Option<Message> {
+    match (then, now) {
+        (Some(then), Some(now)) if then != now => Some(message!(option, " {changed}")),
+        (Some(_), None) => Some(message!(option, " was given, now it is not")),
+        (None, Some(_)) => Some(message!(option, " was not given, now it is")),
+        _ => None,
+    }
+}
