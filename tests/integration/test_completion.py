@@ -63,7 +63,7 @@ def shell(name: str, place: Path) -> Iterator[Shell]:
     ("expected", "typed"),
     [
         ("headgate fetch", "headgate fet"),
-        ("headgate fetch --format", "headgate fetch --form"),
+        ("headgate fetch --format", "headgate fetch --forma"),
         ("headgate fetch --format ndjson", "headgate fetch --format nd"),
         ("headgate fetch --format=ndjson", "headgate fetch --format=nd"),
         ("headgate fetch urls.txt", "headgate fetch ur"),
@@ -85,7 +85,7 @@ def test_what_is_typed_is_completed(expected: str, typed: str, name: str, tmp_pa
     ("expected", "typed"),
     [
         (["fetch"], "headgate fet"),
-        (["--format"], "headgate fetch --form"),
+        (["--format"], "headgate fetch --forma"),
         (["ndjson", "none", "parquet"], "headgate fetch --format "),
         (["--format=ndjson"], "headgate fetch --format=nd"),
         (["urls.txt"], "headgate fetch ur"),

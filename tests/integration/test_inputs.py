@@ -148,7 +148,7 @@ def write_without_url(path: Path) -> None:
     [
         (["no such file"], "urls.txt", None),
         (["no such file"], "rows.parquet", None),
-        (["is a directory"], "urls.txt", write_directory),
+        (["no file in this directory", ".ndjson"], "urls.txt", write_directory),
         (["unknown extension", ".ndjson"], "urls.xlsx", write_foreign),
         (["unknown extension", ".ndjson"], "urls", write_foreign),
         (['"url"', '"id", "link"', "--url-column"], "rows.csv", write_without_url),
