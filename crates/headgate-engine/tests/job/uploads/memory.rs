@@ -1,0 +1,142 @@
+//! What uploads take of memory and time, whatever servers do.
+
+use super::*;
+
+#[test]
+fn uploads_that_nobody_takes_are_bounded_in_memory_and_all_of_it_is_given_back() {
+    const BUDGET_BYTES: u64 = 4 << 20;
+    const STRETCH_BYTES: u64 = 64 << 10;
+    const UPLOADS: usize = 60;
+    for is_http2 in [false, true] {
+        let (let_go, stays) = std::sync::mpsc::channel::<()>();
+        let stays = Arc::new(Mutex::new(stays));
+        let server: Scripted = if is_http2 {
+            http2::start(100, |peer, _| {
+                loop {
+                    peer.read()?;
+                }
+            })
+        } else {
+            Scripted::start(move |mut stream, _| {
+                read_head(&mut stream);
+                let _ = stays.lock().unwrap().recv();
+            })
+        };
+        let options = EngineOptions { threads: Some(2), max_memory_bytes: BUDGET_BYTES, ..EngineOptions::default() };
+        let engine = Engine::start(&options).expect("an engine");
+        let budget = engine.memory();
+        let mut uploads = Uploads::new();
+        uploads.request.http2_prior_knowledge = is_http2;
+        uploads.concurrency = UPLOADS;
+        File::create(uploads.path("large")).unwrap().set_len(1 << 30).unwrap();
+        let large = uploads.piece("large");
+        for _ in 0..UPLOADS {
+            uploads.add(server.url("/"), "PUT", [large.clone()]);
+        }
+        let (_, sink) = Collector::new();
+        let run = Run::start(&engine, uploads.passage(sink)).expect("a run");
+        eventually("what uploads may have of it is used up", || {
+            // Some is set aside for answers.
+            assert!(budget.used() <= BUDGET_BYTES / 2, "{}", budget.used());
+            budget.used() > BUDGET_BYTES / 4 - STRETCH_BYTES
+        });
+        run.abort();
+        drop(let_go);
+        assert!(run.wait(PATIENCE));
+        eventually("all is given back", || budget.used() == 0);
+    }
+}
+
+#[test]
+fn files_are_sent_also_where_memory_is_taken() {
+    const BUDGET_BYTES: u64 = 1 << 20;
+    /// For the answers.
+    const FREE_BYTES: u64 = 16 << 10;
+    let body = bytes(300_000);
+    let mut uploads = Uploads::new();
+    for (name, _server, at, request) in servers(uploads.directory.path()) {
+        uploads.request = request;
+        let options = EngineOptions { threads: Some(1), max_memory_bytes: BUDGET_BYTES, ..EngineOptions::default() };
+        let engine = Engine::start(&options).expect("an engine");
+        let mut all = engine.memory().reservation();
+        assert!(all.try_grow_within(BUDGET_BYTES - FREE_BYTES));
+        let file = uploads.file("file", &body);
+        for _ in 0..3 {
+            uploads.add(format!("{at}/hash"), "PUT", [file.clone()]);
+        }
+        let ended = uploads.ended_on(&engine);
+        assert_eq!(vec![hash_of(&body); 3], ended.iter().map(json).collect::<Vec<_>>(), "{name}");
+    }
+}
+
+#[test]
+fn a_server_that_takes_nothing_of_a_file_is_not_waited_for_any_longer_than_one_that_takes_nothing_else() {
+    for is_http2 in [false, true] {
+        let held: Mutex<Vec<TcpStream>> = Mutex::default();
+        let server = if is_http2 {
+            http2::start(100, |peer, _| {
+                loop {
+                    peer.read()?;
+                }
+            })
+        } else {
+            Scripted::start(move |stream, _| held.lock().unwrap().push(stream))
+        };
+        let mut uploads = Uploads::new();
+        uploads.request.http2_prior_knowledge = is_http2;
+        uploads.request.idle_timeout = Some(Duration::from_millis(200));
+        File::create(uploads.path("large")).unwrap().set_len(1 << 30).unwrap();
+        let large = uploads.piece("large");
+        uploads.add(server.url("/"), "PUT", [large]);
+        let ended = &uploads.ended()[0];
+        let expected = (Some("timeout"), "the server took nothing of the request for too long");
+        assert_eq!(expected, (ended.error.as_deref(), &*ended.message));
+    }
+}
+
+#[test]
+fn a_large_file_takes_no_more_memory_than_a_small_one() {
+    let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+    let output =
+        alone.args(["--ignored", "--exact", "uploads::memory::a_process_that_sends_a_large_file"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+#[ignore = "it needs a process of its own, and gets it from the test above"]
+fn a_process_that_sends_a_large_file() {
+    const FILE_BYTES: u64 = 400 << 20;
+    const BESIDE_BYTES: usize = 24 << 20;
+    let server = Scripted::start(|mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            let length: u64 =
+                head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap().parse().unwrap();
+            let came = std::io::copy(&mut (&mut stream).take(length), &mut std::io::sink()).unwrap();
+            stream.write_all(response(&came.to_string()).as_bytes()).unwrap();
+        }
+    });
+    let mut uploads = Uploads::new();
+    File::create(uploads.path("large")).unwrap().set_len(FILE_BYTES).unwrap();
+    let [small, large] = [uploads.file("small", "a"), uploads.piece("large")];
+    let engine = engine(2);
+    uploads.add(server.url("/"), "PUT", [small]);
+    assert_eq!(b"1".to_vec(), uploads.ended_on(&engine)[0].body);
+    let before = resident("VmRSS:");
+    // So that the peak is counted from here.
+    fs::write("/proc/self/clear_refs", "5").unwrap();
+    for _ in 0..4 {
+        uploads.add(server.url("/"), "PUT", [large.clone()]);
+    }
+    for ended in uploads.ended_on(&engine) {
+        assert_eq!(FILE_BYTES.to_string().into_bytes(), ended.body);
+    }
+    let more = resident("VmHWM:").saturating_sub(before);
+    assert!(more <= BESIDE_BYTES, "{more} bytes more");
+}
+
+/// Bytes, of this process.
+fn resident(field: &str) -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
+}
