@@ -79,6 +79,10 @@ pub struct SourceOptions {
     pub checksum_column: Option<String>,
     /// Input columns to carry into the result under their own names.
     pub keep: Vec<String>,
+    /// What `*` among them came to when the job began, with those that are named beside it, in the order of the result: for an
+    /// input whose lines each have their own columns. `None`: nobody has looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_columns: Option<Vec<String>>,
     /// Read only so many rows.
     pub head: Option<u64>,
     /// The column with what each row takes of a limit on costs: a number of 0 or more, rounded up; a row without a value takes
@@ -136,6 +140,7 @@ impl Default for SourceOptions {
             save_to: None,
             checksum_column: None,
             keep: Vec::new(),
+            kept_columns: None,
             head: None,
             cost_column: None,
         }

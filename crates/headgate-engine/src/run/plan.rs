@@ -10,6 +10,7 @@ use super::job_state::JobState;
 use super::launch::Begun;
 use crate::columns::result::ResultColumns;
 use crate::http::idempotency_key::KeySalt;
+use crate::job::look::kept_columns;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
 use crate::job::{DoneRows, OpenJob, RunningJob, TrackedInput, Watched, no_rows_for};
@@ -60,6 +61,7 @@ impl Plan {
 
     /// A job with a directory that remembers it.
     pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+        let options = &with_kept_columns(path, options)?;
         let mut source = source::open::open(&options.source)?;
         let columns = result_columns(options, source.as_ref())?;
         let size = source.size();
@@ -104,6 +106,16 @@ impl Plan {
             output: PlannedOutput::Retry(Box::new(retry)),
         }
     }
+}
+
+/// The options with what `*` stands for in the job: what it came to when the job began, or what is found now.
+fn with_kept_columns(path: &Path, options: &JobOptions) -> Result<JobOptions, JobError> {
+    let mut options = options.clone();
+    if !options.sink.fresh {
+        options.source.kept_columns = kept_columns(path);
+    }
+    options.source = source::kept_columns::decided(&options.source)?.into_owned();
+    Ok(options)
 }
 
 fn result_columns(options: &JobOptions, source: &dyn Source) -> Result<ResultColumns, JobError> {

@@ -22,6 +22,7 @@ mod header_column;
 mod header_json;
 mod input;
 mod keep;
+pub mod kept_columns;
 mod lines;
 mod listed;
 mod ndjson;

@@ -20,6 +20,7 @@ use super::fingerprint::Fingerprint;
 use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
 use super::keep::{self, KeptText};
+use super::kept_columns::REST;
 use super::lines::{Line, Lines};
 use super::partition::Partition;
 use super::template::bound::{Named, RequestTemplates};
@@ -47,6 +48,16 @@ struct Used {
     of_results: [usize; 4],
     /// What the directories of the file say of some of them, whatever the objects have.
     said: Vec<(usize, Option<Box<RawValue>>)>,
+    /// `None`: the columns to keep are listed, and what else there is does not count.
+    rest: Option<Rest>,
+}
+
+/// What objects have beyond the columns to keep.
+struct Rest {
+    /// For each name that is looked for, whether the result has its column.
+    is_kept: Vec<bool>,
+    /// What the directories of the file say beyond them.
+    said: Vec<(String, Option<Box<RawValue>>)>,
 }
 
 /// Each once.
@@ -88,11 +99,21 @@ impl Used {
             templates,
         };
         let of_results = NEEDED.map(|name| names.index(name));
-        let said = names.0.iter().enumerate().filter_map(|(index, name)| {
-            let value = partition.value(partition.find(name)?);
-            Some((index, value.and_then(|value| to_raw_value(value).ok())))
+        let value = |name: &str| partition.value(partition.find(name)?).and_then(|value| to_raw_value(value).ok());
+        let said = names.0.iter().enumerate().filter(|(_, name)| partition.find(name).is_some());
+        let said = said.map(|(index, name)| (index, value(name))).collect();
+        let rest = keep::keeps_all(options).then(|| {
+            let is_kept = |name: &str| keep.iter().any(|kept| kept == name) || keep::is_url_of_result(options, name);
+            Rest {
+                is_kept: names.0.iter().map(|name| is_kept(name)).collect(),
+                said: partition
+                    .names()
+                    .filter(|name| !is_kept(name))
+                    .map(|name| (name.to_owned(), value(name)))
+                    .collect(),
+            }
         });
-        Ok(Self { said: said.collect(), names, columns, of_results })
+        Ok(Self { said, rest, names, columns, of_results })
     }
 }
 
@@ -102,9 +123,11 @@ impl Ndjson {
         options: &SourceOptions,
         partition: &Partition,
     ) -> Result<Self, JobError> {
-        let keep = keep::listed(options)?;
-        let kept = KeptText::new(&options.input, &keep)?;
+        let found = options.kept_columns.clone().filter(|_| keep::keeps_all(options));
+        let keep = found.unwrap_or_else(|| keep::names(options, &[]));
         let used = Used::new(options, &keep, partition)?;
+        let columns: Vec<String> = keep.into_iter().chain(used.rest.as_ref().map(|_| REST.to_owned())).collect();
+        let kept = KeptText::new(&options.input, &columns)?;
         Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used, kept })
     }
 }
@@ -163,8 +186,9 @@ impl Rows for Ndjson {
 fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, Reason> {
     let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line is", line, error))?;
     let mut json = serde_json::Deserializer::from_str(text);
-    let values = json.deserialize_map(Object { names: &used.names.0 }).and_then(|values| json.end().map(|()| values));
-    let mut values: Vec<Option<&RawValue>> = values.map_err(|error| no_object("", &error))?;
+    let object = Object { names: &used.names.0, rest: used.rest.as_ref() };
+    let values = json.deserialize_map(object).and_then(|values| json.end().map(|()| values));
+    let (mut values, rest) = values.map_err(|error| no_object("", &error))?;
     for (index, value) in &used.said {
         values[*index] = value.as_deref();
     }
@@ -223,6 +247,9 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
             }
         }
     }
+    if used.rest.is_some() {
+        kept.push(columns.kept.len(), rest.into_text().as_deref());
+    }
     Ok(row)
 }
 
@@ -269,13 +296,15 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Of an object's values those with one of the names, nulls left out; where a name is repeated the last one counts.
+/// Of an object's values those with one of the names, nulls left out; where a name is repeated the last one counts. And those
+/// that stand in the rest, as they are written.
 struct Object<'a> {
     names: &'a [String],
+    rest: Option<&'a Rest>,
 }
 
 impl<'de> Visitor<'de> for Object<'_> {
-    type Value = Vec<Option<&'de RawValue>>;
+    type Value = (Vec<Option<&'de RawValue>>, Members);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -283,25 +312,70 @@ impl<'de> Visitor<'de> for Object<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut values = vec![None; self.names.len()];
-        while let Some(index) = map.next_key_seed(Name { names: self.names })? {
-            match index {
-                Some(index) => values[index] = Some(map.next_value::<&RawValue>()?).filter(|json| json.get() != "null"),
-                None => {
+        let mut members = Members::default();
+        let mut next = 0;
+        while let Some(found) = map.next_key_seed(Name { names: self.names, next, has_rest: self.rest.is_some() })? {
+            match (found, self.rest) {
+                (Found::Used(index), rest) => {
+                    next = index + 1;
+                    let value = map.next_value::<&RawValue>()?;
+                    values[index] = Some(value).filter(|json| json.get() != "null");
+                    if rest.is_some_and(|rest| !rest.is_kept[index]) {
+                        members.add(&self.names[index], value);
+                    }
+                }
+                (Found::Rest(name), Some(_)) => members.add(&name, map.next_value()?),
+                (Found::Rest(_), None) => {
                     map.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        Ok(values)
+        for (name, value) in self.rest.iter().flat_map(|rest| &rest.said) {
+            members.add(name, value.as_deref().unwrap_or(RawValue::NULL));
+        }
+        Ok((values, members))
     }
 }
 
-/// The index of a key among the names, told without a copy of the key.
+/// Those of an object, as text.
+#[derive(Default)]
+struct Members(String);
+
+impl Members {
+    fn add(&mut self, name: &str, value: &RawValue) {
+        self.0.push(if self.0.is_empty() { '{' } else { ',' });
+        self.0.push_str(&serde_json::Value::from(name).to_string());
+        self.0.push(':');
+        self.0.push_str(value.get());
+    }
+
+    /// `None`: there are none.
+    fn into_text(mut self) -> Option<String> {
+        (!self.0.is_empty()).then(|| {
+            self.0.push('}');
+            self.0
+        })
+    }
+}
+
+/// Of a name in an object.
+enum Found {
+    /// Its index among the names that are looked for.
+    Used(usize),
+    /// One of the rest; empty if there is none.
+    Rest(String),
+}
+
+/// Finds a key among the names, without a copy of the key unless it belongs to the rest.
 struct Name<'a> {
     names: &'a [String],
+    /// Where it is likely to be found, as most lines have one order.
+    next: usize,
+    has_rest: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = Option<usize>;
+    type Value = Found;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
@@ -309,13 +383,17 @@ impl<'de> DeserializeSeed<'de> for Name<'_> {
 }
 
 impl Visitor<'_> for Name<'_> {
-    type Value = Option<usize>;
+    type Value = Found;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
     }
 
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.names.iter().position(|name| name == key))
+        let is_next = self.names.get(self.next).is_some_and(|name| name == key);
+        let index = if is_next { Some(self.next) } else { self.names.iter().position(|name| name == key) };
+        Ok(index
+            .map(Found::Used)
+            .unwrap_or_else(|| Found::Rest(if self.has_rest { key.to_owned() } else { String::new() })))
     }
 }

@@ -77,16 +77,6 @@ fn all_columns_are_kept_in_their_order_but_for_the_urls_that_the_result_has() {
 }
 
 #[test]
-fn of_lines_that_have_columns_of_their_own_those_to_keep_are_listed() {
-    let files = Files::new();
-    let options = keep(&["*"], files.write("urls.ndjson", "{\"url\":\"http://a/\"}\n"));
-    assert_eq!(
-        "urls.ndjson: each line has its own columns, so that nobody knows all of them before the last: list those to keep, without *, in keep",
-        files.message(&open_error(&options))
-    );
-}
-
-#[test]
 fn every_row_has_its_own_kept_columns_over_many_batches() {
     let files = Files::new();
     let ids: Vec<String> = (0..5000).map(|id| id.to_string()).collect();
