@@ -33,9 +33,11 @@ use crate::model::selected::{Selected, SelectedValue};
 
 /// The values of one answer, of its headers, too, are no longer than this together, or than its body.
 const MAX_SELECTED_BYTES: usize = 16 << 20;
-/// A worker looks into a body of so many bytes itself, where one pass finds all values, and where a tree is needed.
+/// A worker looks into a body of so many bytes itself, where one pass finds all values, and where a tree is needed, which may be
+/// looked at so often.
 const AT_ONCE_BYTES: usize = 256 << 10;
 const AT_ONCE_TREE_BYTES: usize = 16 << 10;
+const AT_ONCE_LOOKS: f64 = 2e5;
 /// Why there are no values of a body that is empty, or not there.
 pub const NO_BODY: &str = "there is no body";
 /// Some servers write it before JSON; RFC 8259 lets us ignore it.
@@ -161,8 +163,11 @@ impl Selection {
 
     /// Whether looking into a body of so many bytes is little work.
     pub fn takes_little(&self, body_bytes: usize) -> bool {
-        let most = if self.trees.queries.is_empty() { AT_ONCE_BYTES } else { AT_ONCE_TREE_BYTES };
-        body_bytes <= most || !self.asks_for_bodies()
+        if self.trees.queries.is_empty() {
+            return body_bytes <= AT_ONCE_BYTES || !self.asks_for_bodies();
+        }
+        let has_expressions = self.trees.queries.iter().any(|(_, query, _)| query.has_expressions);
+        body_bytes <= AT_ONCE_TREE_BYTES && !has_expressions && self.trees.looks(body_bytes) <= AT_ONCE_LOOKS
     }
 
     /// What an answer has of it. `body`: decoded and whole, or why there is no such body.

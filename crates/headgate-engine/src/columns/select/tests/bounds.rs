@@ -29,3 +29,27 @@ fn values_for_which_there_is_no_memory_are_taken_when_there_is_as_much_as_they_n
         assert_eq!(Ok(&expected), again.as_ref());
     }
 }
+
+#[test]
+fn a_worker_looks_into_a_body_itself_only_if_that_takes_few_looks() {
+    assert!(!selection(&["x=$[?match(@, 'a')]"], &[]).takes_little(1));
+    for (path, most) in [("$.a", AT_ONCE_BYTES), ("$..a", AT_ONCE_TREE_BYTES), ("$..a..b", 447), ("$..a..b..c", 58)] {
+        let selection = selection(&[&format!("x={path}")], &[]);
+        assert_eq!((true, false), (selection.takes_little(most), selection.takes_little(most + 1)), "{path}");
+    }
+}
+
+#[test]
+fn an_expression_that_a_server_writes_is_refused_as_it_could_take_any_time() {
+    for path in
+        ["$[?match(@.a, @.b)]", "$..[?!search(@.a,$.b)]", "$[?match('a', value($..b))]", "$[?@.x || match(@, @)]"]
+    {
+        let told = refusal(&[&format!("x={path}")], |_| {});
+        let expected =
+            "the expression of match or search must be a text in quotes: one that a server writes could take any time";
+        assert!(told.ends_with(expected), "{told}");
+    }
+    for path in ["$[?match(@.a, 'b,(')]", "$[?search(@['match(a'], \"@\\\"\" )]", "$[?@.match == $.search]"] {
+        selection(&[&format!("x={path}")], &[]);
+    }
+}
