@@ -28,6 +28,7 @@ use super::writer::{JobWriter, MonotonicClock, Standing};
 use crate::columns::result::ResultColumns;
 use crate::http::idempotency_key::KeySalt;
 use crate::message;
+use crate::model::boundary_salt::BoundarySalt;
 use crate::model::error::{ErrorKind, JobError};
 use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
@@ -173,12 +174,15 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
         )));
     }
     let spec = &manifest.spec;
+    let boundary_salt = BoundarySalt::default();
+    boundary_salt.set(manifest.key_salt().bytes());
     let path = manifest.input.path.as_ref().map(|path| path.display().to_string());
     job.source = SourceOptions {
         input: path.unwrap_or_else(|| manifest.input.name.clone()),
         more_inputs: manifest.input.more_paths.iter().map(|path| path.display().to_string()).collect(),
         cost_column: job.source.cost_column,
         templates: job.source.templates,
+        boundary_salt,
         ..spec.source.clone()
     };
     job.sink.output = Output::Directory(output.to_owned());

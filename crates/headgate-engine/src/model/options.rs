@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::boundary_salt::BoundarySalt;
 use crate::model::limits::{Limits, Retrying, StopWhenFailed};
 use crate::model::message::OptionName;
 use crate::model::status_set::StatusSet;
@@ -85,6 +86,9 @@ pub struct SourceOptions {
     pub kept_columns: Option<Vec<String>>,
     /// Read only so many rows.
     pub head: Option<u64>,
+    /// What the boundaries of its multipart forms follow from.
+    #[serde(skip)]
+    pub boundary_salt: BoundarySalt,
     /// The column with what each row takes of a limit on costs: a number of 0 or more, rounded up; a row without a value takes
     /// 1. `None`: there is none. It says how the work is done, and may change from run to run.
     #[serde(skip)]
@@ -142,6 +146,7 @@ impl Default for SourceOptions {
             keep: Vec::new(),
             kept_columns: None,
             head: None,
+            boundary_salt: BoundarySalt::default(),
             cost_column: None,
         }
     }

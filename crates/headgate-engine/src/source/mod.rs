@@ -21,6 +21,7 @@ mod form;
 mod header_column;
 mod header_json;
 mod input;
+mod json_object;
 mod keep;
 pub mod kept_columns;
 mod lines;

@@ -5,7 +5,7 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use headgate_engine::columns::kept::KeptCodec;
 use headgate_engine::model::options::SourceOptions;
 
-use crate::{Files, defects, drain, open, open_error};
+use crate::{Files, defects, drain, open};
 
 fn keep(names: &[&str], options: SourceOptions) -> SourceOptions {
     SourceOptions { keep: names.iter().map(ToString::to_string).collect(), ..options }
