@@ -110,8 +110,7 @@ impl Visitor<'_> for Name<'_> {
     fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
         let is_next = self.names.get(self.next).is_some_and(|name| name == key);
         let index = if is_next { Some(self.next) } else { self.names.iter().position(|name| name == key) };
-        Ok(index
-            .map(Found::Used)
-            .unwrap_or_else(|| Found::Rest(if self.has_rest { key.to_owned() } else { String::new() })))
+        let rest = || Found::Rest(if self.has_rest { key.to_owned() } else { String::new() });
+        Ok(index.map_or_else(rest, Found::Used))
     }
 }

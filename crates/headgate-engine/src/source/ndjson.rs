@@ -104,7 +104,7 @@ impl Used {
                     .collect(),
             }
         });
-        Ok(Self { said, rest, names, columns, of_results })
+        Ok(Self { names, columns, of_results, said, rest })
     }
 }
 

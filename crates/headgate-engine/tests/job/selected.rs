@@ -22,6 +22,7 @@ use crate::scripted::{Scripted, read_head, response};
 
 /// To options.
 type Change = fn(&mut AnswerOptions);
+type ChangeOfJob = fn(&mut JobOptions);
 
 fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(ToString::to_string).collect()
@@ -342,7 +343,7 @@ fn a_retry_is_refused_at_once_for_what_a_job_is_refused_for() {
     let job = rig.start();
     assert!(job.wait(PATIENCE));
     assert_eq!((true, 0, 1), ended(&job.summary()));
-    let cases: [(&str, fn(&mut JobOptions)); 3] = [
+    let cases: [(&str, ChangeOfJob); 3] = [
         ("cost_from: there is no selected column \"b\"; the selected columns are a", |job| {
             job.answer.cost_from = Some("b".into());
         }),

@@ -104,7 +104,6 @@ fn has_open_expression(text: &str) -> bool {
             (Some(_), _) if is_escaped => is_escaped = false,
             (Some(_), '\\') => is_escaped = true,
             (Some(end), _) if character == end => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(character),
             (None, '(' | '[') => {
                 let is_function = ["match", "search"].iter().any(|name| text[..at].ends_with(name));
@@ -116,7 +115,7 @@ fn has_open_expression(text: &str) -> bool {
                     return true;
                 }
             }
-            (None, _) => {}
+            (Some(_) | None, _) => {}
         }
     }
     false

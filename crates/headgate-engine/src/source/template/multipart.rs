@@ -56,7 +56,9 @@ impl MultipartTemplate {
     pub(super) fn boundary(&self, row: u64) -> Result<String, Reason> {
         let salt = self.salt.get().ok_or("the system gives no random numbers")?;
         let mut context = Context::new(&SHA256);
-        [&salt[..], BOUNDARY, &row.to_le_bytes()].into_iter().for_each(|piece| context.update(piece));
+        for piece in [&salt[..], BOUNDARY, &row.to_le_bytes()] {
+            context.update(piece);
+        }
         let mut number = [0; BOUNDARY_BYTES];
         number.copy_from_slice(&context.finish().as_ref()[..BOUNDARY_BYTES]);
         Ok(format!("headgate-{:032x}", u128::from_be_bytes(number)))
