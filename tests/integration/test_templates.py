@@ -17,8 +17,9 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from support.origin import changing
 from support.results import rows
-from support.run import headgate
+from support.run import headgate, started, wait_for
 
 NASTY = [
     "plain",
@@ -254,6 +255,30 @@ def test_a_job_is_resumed_and_retried_with_the_same_templates_and_no_others(tmp_
         headgate("retry", output, *flags)
         bodies = {row: json.loads(each["body"]) for row, each in numbered(server.seen).items()}
     assert {row: {"secret": "s3cret", "id": text} for row, text in enumerate("abc")} == bodies
+
+
+def test_a_row_that_is_asked_again_has_the_same_form_and_no_other_row_or_job_has_its_boundary(tmp_path: Path) -> None:
+    Path(tmp_path, "rows.csv").write_text("id\n1\n2\n3\n")
+    with changing() as origin:
+        flags = ("--url", origin.url + "/{id}", "-F", "id=x", "--retries", "0", "-q", "-c", "1")
+        command = ("fetch", tmp_path / "rows.csv", "-o", tmp_path / "out", *flags)
+        origin.held.add("/2")
+        with started(*command) as process:
+            wait_for(lambda: "/2" in origin.keys)
+            process.kill()
+            process.wait()
+        origin.held.clear()
+        origin.released.set()
+        origin.statuses["/2"] = 503
+        headgate(*command, check=3)
+        headgate("retry", tmp_path / "out", "-F", "id=x", "-q", check=3)
+        bodies = [(path, body) for _, path, _, body in origin.requests]
+        assert 3 == len([path for path, _ in bodies if path == "/2"])
+        assert 3 == len(set(bodies)), bodies
+        assert 3 == len({body for _, body in bodies})
+        for _ in range(2):
+            headgate("fetch", tmp_path / "rows.csv", "-o", "-", *flags, check=3)
+        assert 9 == len({body for *_, body in origin.requests})
 
 
 def test_a_plan_shows_requests_as_they_would_be_sent(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from headgate.jobs._arguments import Arguments
 WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 WRITE_FAILURES = "write 'connect,429' or ['connect', 429]"
 WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
+WRITE_SELECTION = "write {'answer': '$.answer', 'tokens:int64': '$.usage.total'} or ['answer=$.answer']"
 WRITE = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
 
 
@@ -142,6 +143,22 @@ def test_a_file_without_a_proxy_does_not_mean_that_none_is_used(tmp_path: Path) 
         ("can't read '/': is a directory", "user", Path("/")),
         ("must be the name of a header or a list of names, each of them text", "names", None),
         ("must be the name of a header or a list of names, each of them text", "names", ["x-a", 5]),
+        (f"must be a mapping of names to paths, text or a list, not int: {WRITE_SELECTION}", "selection", 3),
+        (f"must be a mapping of names to paths, text or a list, not bytes: {WRITE_SELECTION}", "selection", b"a=$.a"),
+        (f"must be a mapping of names to paths, text or a list, not None: {WRITE_SELECTION}", "selection", {"a": None}),
+        (
+            f"must be a mapping of names to paths, text or a list, not dict: {WRITE_SELECTION}",
+            "selection",
+            [{"a": "$"}],
+        ),
+        ("must be a list of columns, each of them text, not int: write 'a,b' or ['a', 'b']", "listed_names", 3),
+        (
+            "must be a list of columns, each of them text, not None: write 'a,b' or ['a', 'b']",
+            "listed_names",
+            ["a", None],
+        ),
+        ("must be text or a list, each of them text, not dict", "texts", {"a": "b"}),
+        ("must be text or a list, each of them text, not int", "texts", ["a=b", 5]),
         ("must be bytes or text, not dict", "data", {"a": 1}),
         ("holds a lone surrogate, which UTF-8 can't encode", "data", "a\ud800"),
     ],

@@ -26,6 +26,9 @@ _WRITE_PER_HOST = {
 }
 _WRITE_HEADERS = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
 
+_WRITE_LIST = "write 'a,b' or ['a', 'b']"
+_WRITE_SELECTION = "write {'answer': '$.answer', 'tokens:int64': '$.usage.total'} or ['answer=$.answer']"
+
 
 class Arguments:
     """Reads arguments one by one.
@@ -169,9 +172,9 @@ class Arguments:
 
     def texts(self, option: str, value: object) -> tuple[str, ...]:
         """Texts, or one."""
-        texts = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
-        if isinstance(value, bytes) or not all(isinstance(one, str) for one in texts):
-            self.wrong(option, "must be text or a list, each of them text")
+        texts, other = _texts_in(value)
+        if other is not None:
+            self.wrong(option, f"must be text or a list, each of them text, not {other}")
             return ()
         return texts
 
@@ -179,13 +182,20 @@ class Arguments:
         """Names between commas, or a list of names."""
         if isinstance(value, str):
             return tuple(filter(None, (name.strip() for name in value.split(","))))
-        return self.columns(option, value)
+        names, other = _texts_in(value)
+        if other is not None:
+            self.wrong(option, f"must be a list of columns, each of them text, not {other}: {_WRITE_LIST}")
+            return ()
+        return names
 
     def selection(self, option: str, value: object) -> tuple[str, ...]:
         """What is selected, as `name=path`; a mapping has names and paths."""
-        if isinstance(value, Mapping):
-            return self.texts(option, [f"{name}={path}" for name, path in value.items()])
-        return self.texts(option, value)
+        parts = [*value.keys(), *value.values()] if isinstance(value, Mapping) else value
+        texts, other = _texts_in(parts)
+        if other is not None:
+            self.wrong(option, f"must be a mapping of names to paths, text or a list, not {other}: {_WRITE_SELECTION}")
+            return ()
+        return tuple(f"{name}={path}" for name, path in value.items()) if isinstance(value, Mapping) else texts
 
     def json(self, option: str, value: object) -> str | None:
         """A JSON document as text; a mapping or a list becomes one."""
@@ -296,3 +306,13 @@ def settings_of(output: str | None, given: Mapping[str, Any]) -> SetOptions:
     if not given:
         raise UsageError(("name an option to set, such as ", Mention("rate", "50/s")))
     return asked
+
+
+def _texts_in(value: object) -> tuple[tuple[str, ...], str | None]:
+    """Texts, or one; and, if one is no text, of what type that is."""
+    if isinstance(value, str):
+        return (value,), None
+    if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
+        return (), kind_of(value)
+    items = tuple(value)
+    return items, next((kind_of(item) for item in items if not isinstance(item, str)), None)

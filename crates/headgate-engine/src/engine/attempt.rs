@@ -283,15 +283,21 @@ impl Share {
                 && !state.is_refused_by_proxy(answer.head.status)
                 && !self.shared.limits.response.redirects.may_lead_on(answer.head.status)
         };
-        let Some(answer) = answer.filter(is_plain) else {
+        let selected = |answer: &WholeAnswer<'_>| {
+            self.select(HeadersRef::Parsed(answer.head.headers), answer.body.ok_or(NO_BODY), length).ok()
+        };
+        let answer = answer.filter(is_plain).and_then(|answer| Some((selected(&answer)?, answer)));
+        let Some((selected, answer)) = answer else {
             let mut exchange = self.exchange(place, Outgoing::done());
             let came = ended.checked_sub(state.deadline.excused()).unwrap_or(ended);
             exchange.take_in(data, &self.means(), came);
             return Poll::Ready(Err(Detour::Exchange(exchange)));
         };
         let head = &answer.head;
-        let selected =
-            self.select(place, head.status, HeadersRef::Parsed(head.headers), answer.body.ok_or(NO_BODY), ended);
+        let (mut selected, selected_bytes) = selected.unzip();
+        if let (Some(selected), Some(selection)) = (&mut selected, &self.shared.selection) {
+            self.apply(selection, place, head.status, selected, ended);
+        }
         let end = match selected.as_ref().and_then(|selected| selected.failure.as_ref()) {
             None => AttemptEnd::answered(head.status),
             Some(failure) => AttemptEnd::failed(Some(head.status), failure),
@@ -301,7 +307,7 @@ impl Share {
             return Poll::Ready(Ok(false));
         }
         let omitted = if self.shared.omits_bodies { answer.body.map_or(0, <[u8]>::len) } else { 0 };
-        self.gathered.draw(&self.allowance, (length - omitted) as u64);
+        self.gathered.draw(&self.allowance, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
         let row = self.lanes.take(place);
         let is_full = self.record_answer(&row, &answer, selected.as_ref(), (started, ended), state.remote_addr());
         state.end_exchange(answer.head.keep_alive, ended);

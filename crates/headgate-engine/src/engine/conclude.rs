@@ -240,7 +240,7 @@ impl Share {
         if self.shared.omits_bodies
             && let Some(mut body) = body.take()
         {
-            // What was taken from it stays, and there is seldom more of that.
+            // What was taken from it stays.
             body.reservation.shrink_to(selected.as_ref().map_or(0, |selected| selected.bytes() as u64));
             memory.absorb(body.reservation);
         }

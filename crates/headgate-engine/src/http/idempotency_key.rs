@@ -37,6 +37,11 @@ impl KeySalt {
         Self(digest(&[text.as_bytes()]))
     }
 
+    /// For what else follows from it.
+    pub fn bytes(&self) -> [u8; SALT_BYTES] {
+        self.0
+    }
+
     /// The line of a request's head that tells the key of a row.
     pub(super) fn write_line(&self, row: u64, wire: &mut Vec<u8>) {
         wire.extend_from_slice(b"idempotency-key: ");

@@ -6,10 +6,11 @@ use arrow_schema::SchemaRef;
 
 use super::directory::{is_usable, read_manifest};
 use super::done_rows::DoneRows;
+use super::log::CommitLog;
 use super::manifest::InputNow;
 use super::open::{check_resume, done_rows_of};
 use super::part_format::PartFormat;
-use super::results::{Contents, Results};
+use super::results::{Contents, OWN_DIRECTORY, Results};
 use crate::columns::schema::check_names;
 use crate::http::idempotency_key::KeySalt;
 use crate::model::error::JobError;
@@ -33,6 +34,16 @@ pub enum Found {
         /// The input was touched since: its rows are compared before any is asked.
         is_touched: bool,
     },
+}
+
+/// What `*` came to when the job began that goes on in this directory ([`SourceOptions::kept_columns`]): what it asked for is the
+/// same as long as it goes on. `None`: no job does, or none that says so. What can't be read is left to whoever opens it.
+///
+/// [`SourceOptions::kept_columns`]: crate::model::options::SourceOptions::kept_columns
+pub fn kept_columns(path: &Path) -> Option<Vec<String>> {
+    let manifest = read_manifest(path).ok()?.filter(|manifest| !manifest.clearing)?;
+    let newest = CommitLog::new(path.join(OWN_DIRECTORY).join("log")).newest_number();
+    manifest.spec.source.kept_columns.filter(|_| newest.is_ok_and(|number| number > 0))
 }
 
 /// Looks at the directory of a job with these options, whose input has this fingerprint. A part whose content is damaged is

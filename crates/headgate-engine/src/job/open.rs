@@ -81,6 +81,12 @@ impl OpenJob {
                 let rows = results.newest.range.end;
                 let then = then.map(|then| InputThen { rows: rows.or(then.rows), ..then });
                 check_resume(path, &manifest, options, &now)?;
+                if manifest.spec.source.kept_columns != options.source.kept_columns {
+                    let shown = path.display();
+                    return Err(JobError::output(format!(
+                        "the job in {shown} was begun meanwhile: run the same command again to go on with it"
+                    )));
+                }
                 let done_rows = done_rows_of(&results.newest)?;
                 let part_format = PartFormat::new(options.sink.format, &manifest.columns(schema))?;
                 let manifest = manifest.with_input_at(&options.source, fingerprint.as_ref());

@@ -28,6 +28,7 @@ use super::writer::{JobWriter, MonotonicClock, Standing};
 use crate::columns::result::ResultColumns;
 use crate::http::idempotency_key::KeySalt;
 use crate::message;
+use crate::model::boundary_salt::BoundarySalt;
 use crate::model::error::{ErrorKind, JobError};
 use crate::model::grouped::grouped;
 use crate::model::message::{Message, OptionName};
@@ -81,13 +82,20 @@ pub struct Retry {
 }
 
 impl OpenRetry {
+    /// `check`: what all options of a job must pass, those that are the job's own among them.
+    ///
     /// # Errors
     /// `Output`: there is no job, another process writes to it, or it is damaged. `Input`: its input can't be read any more.
-    /// `Usage`: headers or body are not those of the job.
-    pub fn open(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Retry, JobError> {
+    /// `Usage`: headers or body are not those of the job. Those of `check`.
+    pub fn open(
+        options: RetryOptions,
+        check: impl FnOnce(&JobOptions) -> Result<(), JobError>,
+        storage: Arc<dyn Storage>,
+    ) -> Result<Retry, JobError> {
         let RetryOptions { output, only, job } = options;
         let manifest = status::manifest(&output)?;
         let job = with_manifest(job, &manifest, &output)?;
+        check(&job)?;
         let directory = JobDirectory::claim(&output, false, storage)?;
         if directory.manifest()? != Some(manifest.clone()) {
             let shown = output.display();
@@ -105,8 +113,9 @@ impl OpenRetry {
         }
         let done_rows = done_rows_of(&results.newest)?;
         let content = then.as_ref().map(|then| then.content.clone());
-        let mut first =
-            open_input(&job.source, fingerprint.as_ref(), content.as_ref()).map_err(|error| moved(&error, &output))?;
+        let is_there = fingerprint == manifest.input.fingerprint;
+        let mut first = open_input(&job.source, fingerprint.as_ref(), content.as_ref())
+            .map_err(|error| if is_there { error } else { moved(&error, &output) })?;
         if let Some(then) = then.filter(|then| Some(&then.fingerprint) != fingerprint.as_ref()) {
             // All rows that are asked again were read then.
             first = Box::new(Compared::new(first, &job.source, then, Beyond::Anything));
@@ -173,12 +182,15 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
         )));
     }
     let spec = &manifest.spec;
+    let boundary_salt = BoundarySalt::default();
+    boundary_salt.set(manifest.key_salt().bytes());
     let path = manifest.input.path.as_ref().map(|path| path.display().to_string());
     job.source = SourceOptions {
         input: path.unwrap_or_else(|| manifest.input.name.clone()),
         more_inputs: manifest.input.more_paths.iter().map(|path| path.display().to_string()).collect(),
         cost_column: job.source.cost_column,
         templates: job.source.templates,
+        boundary_salt,
         ..spec.source.clone()
     };
     job.sink.output = Output::Directory(output.to_owned());

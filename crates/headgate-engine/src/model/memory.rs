@@ -93,8 +93,11 @@ impl Reservation {
         }
         let Some(run) = &self.run else { return true };
         if !self.overdraws {
-            let Ok(permit) = run.overdraft.try_acquire() else { return false };
-            permit.forget();
+            // What has overdrawn has the permit as long as it has not given that back.
+            if self.overdrawn == 0 {
+                let Ok(permit) = run.overdraft.try_acquire() else { return false };
+                permit.forget();
+            }
             self.overdraws = true;
         }
         run.overdrawn.fetch_add(bytes, Ordering::Relaxed);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::boundary_salt::BoundarySalt;
 use crate::model::limits::{Limits, Retrying, StopWhenFailed};
 use crate::model::message::OptionName;
 use crate::model::status_set::StatusSet;
@@ -79,8 +80,15 @@ pub struct SourceOptions {
     pub checksum_column: Option<String>,
     /// Input columns to carry into the result under their own names.
     pub keep: Vec<String>,
+    /// What `*` among them came to when the job began, with those that are named beside it, in the order of the result: for an
+    /// input whose lines each have their own columns. `None`: nobody has looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_columns: Option<Vec<String>>,
     /// Read only so many rows.
     pub head: Option<u64>,
+    /// What the boundaries of its multipart forms follow from.
+    #[serde(skip)]
+    pub boundary_salt: BoundarySalt,
     /// The column with what each row takes of a limit on costs: a number of 0 or more, rounded up; a row without a value takes
     /// 1. `None`: there is none. It says how the work is done, and may change from run to run.
     #[serde(skip)]
@@ -136,7 +144,9 @@ impl Default for SourceOptions {
             save_to: None,
             checksum_column: None,
             keep: Vec::new(),
+            kept_columns: None,
             head: None,
+            boundary_salt: BoundarySalt::default(),
             cost_column: None,
         }
     }

@@ -32,6 +32,7 @@ use crate::job::look::{Found, look};
 use crate::job::storage::Disk;
 use crate::job::{DoneRows, no_rows_for};
 use crate::message;
+use crate::model::boundary_salt::BoundarySalt;
 use crate::model::error::JobError;
 use crate::model::limits::LimitBy;
 use crate::model::message::Message;
@@ -112,7 +113,9 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let JobOptions { source: asked, sink, request, run, .. } = options;
     asked.inputs().try_for_each(refuse_pipe)?;
     // The first rows alone would hide how many there are.
-    let mut source = source::open::open(&SourceOptions { head: None, ..asked.clone() })?;
+    let boundary_salt = BoundarySalt::default();
+    let read = SourceOptions { head: None, boundary_salt: boundary_salt.clone(), ..asked.clone() };
+    let mut source = source::open::open(&read)?;
     let schema = ResultColumns::new(asked, &options.answer, source.kept_fields())?.schema();
     let found = match &sink.output {
         Output::Directory(path) if sink.format != Format::None => {
@@ -120,6 +123,9 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         }
         _ => Found::Nothing,
     };
+    if let Found::Resumed { key_salt, .. } = &found {
+        boundary_salt.set(key_salt.bytes());
+    }
     let nothing_done = DoneRows::default();
     let done = if let Found::Resumed { done, .. } = &found { done } else { &nothing_done };
 

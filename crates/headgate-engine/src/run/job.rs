@@ -68,10 +68,10 @@ impl Run {
     /// # Errors
     /// As [`Run::retry`].
     pub fn retry_with(options: RetryOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
-        // What is selected is known once the job is.
+        // What is said of the work is wrong whatever the job is.
         check_run(&options.job.run)?;
         check_request(&options.job.request)?;
-        let Retry { job, source, columns, options } = OpenRetry::open(options, storage.clone())?;
+        let Retry { job, source, columns, options } = OpenRetry::open(options, check, storage.clone())?;
         begin(None, Plan::retrying(job, source, columns), options, storage)
     }
 }

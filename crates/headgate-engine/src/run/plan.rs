@@ -10,12 +10,14 @@ use super::job_state::JobState;
 use super::launch::Begun;
 use crate::columns::result::ResultColumns;
 use crate::http::idempotency_key::KeySalt;
+use crate::job::look::kept_columns;
 use crate::job::retry::OpenRetry;
 use crate::job::storage::Storage;
 use crate::job::{DoneRows, OpenJob, RunningJob, TrackedInput, Watched, no_rows_for};
+use crate::model::boundary_salt::BoundarySalt;
 use crate::model::error::JobError;
 use crate::model::message::Message;
-use crate::model::options::JobOptions;
+use crate::model::options::{JobOptions, SourceOptions};
 use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
 use crate::sink;
@@ -46,7 +48,8 @@ pub(super) enum PlannedOutput {
 impl Plan {
     /// A job whose outcomes pass through to a pipe, or nowhere.
     pub(super) fn passing(options: &JobOptions) -> Result<Self, JobError> {
-        let source = Peeked::new(source::open::open(&options.source)?)?;
+        let own = SourceOptions { boundary_salt: BoundarySalt::default(), ..options.source.clone() };
+        let source = Peeked::new(source::open::open(&own)?)?;
         let columns = result_columns(options, &source)?;
         let sink = sink::open::open(&options.sink, &columns.schema())?;
         Ok(Self {
@@ -60,12 +63,14 @@ impl Plan {
 
     /// A job with a directory that remembers it.
     pub(super) fn durable(path: &Path, options: &JobOptions, storage: Arc<dyn Storage>) -> Result<Self, JobError> {
+        let options = &of_job(path, options)?;
         let mut source = source::open::open(&options.source)?;
         let columns = result_columns(options, source.as_ref())?;
         let size = source.size();
         let schema: SchemaRef = columns.schema();
         let fingerprint = source.fingerprint();
         let mut job = OpenJob::open(path, options, &schema, fingerprint.clone(), size.rows, storage)?;
+        options.source.boundary_salt.set(job.key_salt().bytes());
         let done = job.done_rows().clone();
         let input = &*options.source.name();
         if let Some(fingerprint) = fingerprint {
@@ -104,6 +109,18 @@ impl Plan {
             output: PlannedOutput::Retry(Box::new(retry)),
         }
     }
+}
+
+/// The options with what is the job's own: what `*` stands for, which is what it came to when the job began or what is found now,
+/// and room for what boundaries follow from.
+fn of_job(path: &Path, options: &JobOptions) -> Result<JobOptions, JobError> {
+    let mut options = options.clone();
+    options.source.boundary_salt = BoundarySalt::default();
+    if !options.sink.fresh {
+        options.source.kept_columns = kept_columns(path);
+    }
+    options.source = source::kept_columns::decided(&options.source)?.into_owned();
+    Ok(options)
 }
 
 fn result_columns(options: &JobOptions, source: &dyn Source) -> Result<ResultColumns, JobError> {

@@ -22,6 +22,9 @@ pub(super) trait Rows: Send {
     /// input. Called between batches.
     fn skip(&mut self, ordinal: u64, count: u64, passing: Option<&mut Passing>) -> Result<u64, JobError>;
 
+    /// These are rows of a file that comes behind so many rows of others. Before the first row.
+    fn begin_behind(&mut self, _rows: u64) {}
+
     /// What says which columns there are.
     fn header(&self) -> u128 {
         0

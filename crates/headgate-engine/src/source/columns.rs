@@ -82,6 +82,11 @@ impl OptionalColumns {
 }
 
 impl Columns {
+    /// The rows come behind so many of other files.
+    pub(super) fn begin_behind(&mut self, rows: u64) {
+        self.templates.iter_mut().for_each(|templates| templates.begin_behind(rows));
+    }
+
     pub(super) fn optional(&self) -> OptionalColumns {
         OptionalColumns { method: self.method.is_some(), headers: self.headers.is_some(), body: self.body.is_some() }
     }

@@ -123,6 +123,10 @@ impl Rows for Delimited {
         self.header.as_ref().map_or(0, |header| header.hash)
     }
 
+    fn begin_behind(&mut self, rows: u64) {
+        self.header.iter_mut().for_each(|header| header.columns.begin_behind(rows));
+    }
+
     fn size(&self) -> SourceSize {
         self.input.size()
     }

@@ -6,9 +6,7 @@ use arrow_schema::{DataType, Field, Fields};
 
 use super::partition::UNNAMED;
 use crate::columns::kept::{KeptCodec, with_leaves};
-use crate::message;
 use crate::model::error::JobError;
-use crate::model::message::OptionName;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, RowBatch};
 
@@ -25,10 +23,9 @@ pub(super) fn names(options: &SourceOptions, columns: &[&str]) -> Vec<String> {
             names.push(name.to_owned());
         }
     };
-    let has_urls = options.url_column == URL && options.url.is_none();
     for name in &options.keep {
         if name == ALL {
-            let is_left_out = |column: &str| column == UNNAMED || column == URL && has_urls;
+            let is_left_out = |column: &str| column == UNNAMED || is_url_of_result(options, column);
             columns.iter().filter(|column| !is_left_out(column)).for_each(|column| add(column));
         } else {
             add(name);
@@ -37,19 +34,14 @@ pub(super) fn names(options: &SourceOptions, columns: &[&str]) -> Vec<String> {
     names
 }
 
-/// The names to keep of an input of which nobody knows the columns before it was read.
-///
-/// # Errors
-/// `Input`: all of them.
-pub(super) fn listed(options: &SourceOptions) -> Result<Vec<String>, JobError> {
-    if options.keep.iter().any(|name| name == ALL) {
-        let name = &options.input;
-        return Err(JobError::input(message!(
-            "{name}: each line has its own columns, so that nobody knows all of them before the last: list those to keep, without *, in ",
-            OptionName::Keep
-        )));
-    }
-    Ok(names(options, &[]))
+/// Whether the result has the column already, as that of its URLs.
+pub(super) fn is_url_of_result(options: &SourceOptions, column: &str) -> bool {
+    column == URL && options.url_column == URL && options.url.is_none()
+}
+
+/// Whether all columns are kept, whatever they are.
+pub(super) fn keeps_all(options: &SourceOptions) -> bool {
+    options.keep.iter().any(|name| name == ALL)
 }
 
 /// The codec of kept columns, or none where there are no columns.

@@ -2,12 +2,10 @@
 //! that are handed on as JSON are handed on as they are written.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use arrow_schema::Fields;
 use bytes::Bytes;
 use serde::Deserializer;
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::MAX_RECORD_BYTES;
@@ -19,7 +17,9 @@ use super::cost::set_cost;
 use super::fingerprint::Fingerprint;
 use super::header_json::{self, no_object, reason};
 use super::input::{Input, Reader};
+use super::json_object::{Object, Rest};
 use super::keep::{self, KeptText};
+use super::kept_columns::REST;
 use super::lines::{Line, Lines};
 use super::partition::Partition;
 use super::template::bound::{Named, RequestTemplates};
@@ -47,6 +47,8 @@ struct Used {
     of_results: [usize; 4],
     /// What the directories of the file say of some of them, whatever the objects have.
     said: Vec<(usize, Option<Box<RawValue>>)>,
+    /// `None`: the columns to keep are listed, and what else there is does not count.
+    rest: Option<Rest>,
 }
 
 /// Each once.
@@ -88,11 +90,21 @@ impl Used {
             templates,
         };
         let of_results = NEEDED.map(|name| names.index(name));
-        let said = names.0.iter().enumerate().filter_map(|(index, name)| {
-            let value = partition.value(partition.find(name)?);
-            Some((index, value.and_then(|value| to_raw_value(value).ok())))
+        let value = |name: &str| partition.value(partition.find(name)?).and_then(|value| to_raw_value(value).ok());
+        let said = names.0.iter().enumerate().filter(|(_, name)| partition.find(name).is_some());
+        let said = said.map(|(index, name)| (index, value(name))).collect();
+        let rest = keep::keeps_all(options).then(|| {
+            let is_kept = |name: &str| keep.iter().any(|kept| kept == name) || keep::is_url_of_result(options, name);
+            Rest {
+                is_kept: names.0.iter().map(|name| is_kept(name)).collect(),
+                said: partition
+                    .names()
+                    .filter(|name| !is_kept(name))
+                    .map(|name| (name.to_owned(), value(name)))
+                    .collect(),
+            }
         });
-        Ok(Self { said: said.collect(), names, columns, of_results })
+        Ok(Self { names, columns, of_results, said, rest })
     }
 }
 
@@ -102,9 +114,11 @@ impl Ndjson {
         options: &SourceOptions,
         partition: &Partition,
     ) -> Result<Self, JobError> {
-        let keep = keep::listed(options)?;
-        let kept = KeptText::new(&options.input, &keep)?;
+        let found = options.kept_columns.clone().filter(|_| keep::keeps_all(options));
+        let keep = found.unwrap_or_else(|| keep::names(options, &[]));
         let used = Used::new(options, &keep, partition)?;
+        let columns: Vec<String> = keep.into_iter().chain(used.rest.as_ref().map(|_| REST.to_owned())).collect();
+        let kept = KeptText::new(&options.input, &columns)?;
         Ok(Self { input, lines: Lines::new(reader, MAX_RECORD_BYTES), used, kept })
     }
 }
@@ -132,6 +146,10 @@ impl Rows for Ndjson {
         self.lines
             .skip_rows(count, passing)
             .or_else(|(error, skipped)| self.input.ended_by(&error, ordinal + skipped).map(|()| skipped))
+    }
+
+    fn begin_behind(&mut self, rows: u64) {
+        self.used.columns.begin_behind(rows);
     }
 
     fn size(&self) -> SourceSize {
@@ -163,8 +181,9 @@ impl Rows for Ndjson {
 fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText) -> Result<Row, Reason> {
     let text = std::str::from_utf8(line).map_err(|error| not_utf8("the line is", line, error))?;
     let mut json = serde_json::Deserializer::from_str(text);
-    let values = json.deserialize_map(Object { names: &used.names.0 }).and_then(|values| json.end().map(|()| values));
-    let mut values: Vec<Option<&RawValue>> = values.map_err(|error| no_object("", &error))?;
+    let object = Object { names: &used.names.0, rest: used.rest.as_ref() };
+    let values = json.deserialize_map(object).and_then(|values| json.end().map(|()| values));
+    let (mut values, rest) = values.map_err(|error| no_object("", &error))?;
     for (index, value) in &used.said {
         values[*index] = value.as_deref();
     }
@@ -223,6 +242,9 @@ fn row(ordinal: u64, place: Place, line: &[u8], used: &Used, kept: &mut KeptText
             }
         }
     }
+    if used.rest.is_some() {
+        kept.push(columns.kept.len(), rest.into_text().as_deref());
+    }
     Ok(row)
 }
 
@@ -266,56 +288,5 @@ impl<'a> Cell<'a> {
                 .map(Cow::Owned)
                 .map_err(|error| reason(&format!("{:?} is not a valid JSON string: ", self.name), &error)),
         }
-    }
-}
-
-/// Of an object's values those with one of the names, nulls left out; where a name is repeated the last one counts.
-struct Object<'a> {
-    names: &'a [String],
-}
-
-impl<'de> Visitor<'de> for Object<'_> {
-    type Value = Vec<Option<&'de RawValue>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut values = vec![None; self.names.len()];
-        while let Some(index) = map.next_key_seed(Name { names: self.names })? {
-            match index {
-                Some(index) => values[index] = Some(map.next_value::<&RawValue>()?).filter(|json| json.get() != "null"),
-                None => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        Ok(values)
-    }
-}
-
-/// The index of a key among the names, told without a copy of the key.
-struct Name<'a> {
-    names: &'a [String],
-}
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = Option<usize>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Name<'_> {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.names.iter().position(|name| name == key))
     }
 }

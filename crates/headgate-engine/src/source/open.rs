@@ -7,6 +7,7 @@ use super::delimited::Delimited;
 use super::fingerprint::Fingerprint;
 use super::form::Form;
 use super::input::Input;
+use super::kept_columns;
 use super::listed::is_several;
 use super::ndjson::Ndjson;
 use super::opened::Opened;
@@ -27,10 +28,11 @@ use crate::model::options::SourceOptions;
 ///
 /// # Errors
 /// `Input`: no such file, an unknown extension, no URL column (naming the columns there are), an option that does not fit
-/// the form; of several files that they have not one form, or not the same columns. `Usage`: what is no file among several.
+/// the form; of several files that they have not one form, or not the same columns; what [`kept_columns::decided`] refuses. `Usage`: what is no file among several.
 pub fn open(options: &SourceOptions) -> Result<Box<dyn Source>, JobError> {
     // A mistake in them has nothing to do with the input.
     RequestTemplates::new(options, &mut AnyNames)?;
+    let options = &*kept_columns::decided(options)?;
     if is_several(options) {
         let files = Arc::new(Surveyed::new(options)?);
         refuse_columns(options, files.has_columns())?;

@@ -333,6 +333,10 @@ impl Rows for Parquet {
         together
     }
 
+    fn begin_behind(&mut self, rows: u64) {
+        self.used.columns.begin_behind(rows);
+    }
+
     fn size(&self) -> SourceSize {
         self.size
     }

@@ -69,8 +69,12 @@ impl Partition {
 
     /// The columns of a file that has some of its own: those that count no more are [`UNNAMED`], and these stand behind all.
     pub(super) fn columns<'a>(&'a self, own: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &'a str> {
-        own.map(|name| if self.find(name).is_some() { UNNAMED } else { name })
-            .chain(self.0.iter().map(|(name, _)| name.as_str()))
+        own.map(|name| if self.find(name).is_some() { UNNAMED } else { name }).chain(self.names())
+    }
+
+    /// Of the columns, in order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
     }
 
     /// Where the column of that name stands among these.

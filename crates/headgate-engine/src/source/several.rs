@@ -75,7 +75,8 @@ impl Several {
         if let Some(rows) = self.current.take() {
             return Ok(self.current.insert(rows));
         }
-        let (rows, counts) = self.files.open(self.at())?;
+        let (mut rows, counts) = self.files.open(self.at())?;
+        rows.begin_behind(self.start());
         if let Some(passing) = passing {
             passing.begin_file(counts);
         }

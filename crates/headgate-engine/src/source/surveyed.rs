@@ -57,7 +57,8 @@ impl Surveyed {
     pub(super) fn new(options: &SourceOptions) -> Result<Self, JobError> {
         let listed = Listed::of(options)?;
         let (known, seen) = (Vec::new(), HashMap::new());
-        let keeps_all = options.keep.iter().any(|name| name == keep::ALL);
+        // Which columns lines have is known already.
+        let keeps_all = keep::keeps_all(options) && options.kept_columns.is_none();
         let mut survey = Survey { options: options.clone(), listed: &listed, keeps_all, known, seen };
         let mut first = survey.first()?;
         let mut hash = XxHash3_128::new();
@@ -142,7 +143,7 @@ fn of_one(options: &SourceOptions, path: String) -> SourceOptions {
 struct Survey<'a> {
     options: SourceOptions,
     listed: &'a Listed,
-    /// All columns are kept, whatever they are.
+    /// All columns are kept, which each file says for itself.
     keeps_all: bool,
     known: Vec<Known>,
     /// Device and number of each file, which has several names where it is linked.
@@ -184,8 +185,10 @@ impl Survey<'_> {
         if at == 0 {
             first.header = rows.header();
             first.kept = rows.kept_fields();
-            // What `*` stands for is what the first file has.
-            self.options.keep = first.kept.iter().map(|field| field.name().clone()).collect();
+            if self.keeps_all {
+                // What `*` stands for is what the first file has.
+                self.options.keep = first.kept.iter().map(|field| field.name().clone()).collect();
+            }
         }
         let kept = rows.kept_fields();
         if let Some(more) = kept.get(first.kept.len()) {

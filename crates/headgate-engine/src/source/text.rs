@@ -83,6 +83,10 @@ impl Rows for Text {
             .or_else(|(error, skipped)| self.input.ended_by(&error, ordinal + skipped).map(|()| skipped))
     }
 
+    fn begin_behind(&mut self, rows: u64) {
+        self.templates.iter_mut().for_each(|templates| templates.begin_behind(rows));
+    }
+
     fn size(&self) -> SourceSize {
         self.input.size()
     }

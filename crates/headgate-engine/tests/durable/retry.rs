@@ -342,7 +342,7 @@ fn a_part_of_failed_rows_stays_one_that_a_retry_can_hold_however_few_of_them_are
 fn the_rows_of_a_retry_can_be_read_again_while_its_source_waits_for_them() {
     let finished = Finished::new(Format::Ndjson);
     let options = RetryOptions { output: finished.bench.out(), ..RetryOptions::default() };
-    let Retry { mut source, .. } = OpenRetry::open(options, Recorder::new()).unwrap();
+    let Retry { mut source, .. } = OpenRetry::open(options, |_| Ok(()), Recorder::new()).unwrap();
     let mut handed_on = Vec::new();
     loop {
         let batch = source.next_batch().unwrap().expect("it does not end before they are done");
@@ -365,6 +365,6 @@ fn a_retry_may_have_costs_where_the_job_had_none() {
     let source = SourceOptions { cost_column: Some("tokens".into()), ..SourceOptions::default() };
     let job = JobOptions { source, ..JobOptions::default() };
     let options = RetryOptions { output: finished.bench.out(), job, ..RetryOptions::default() };
-    let error = OpenRetry::open(options, Recorder::new()).err().expect("it is asked for");
+    let error = OpenRetry::open(options, |_| Ok(()), Recorder::new()).err().expect("it is asked for");
     assert!(error.to_string().contains("there are no costs in a list of URLs"), "{error}");
 }

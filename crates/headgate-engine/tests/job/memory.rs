@@ -1,8 +1,10 @@
 //! Bodies in memory have one budget; a small one slows a job down and never stops it.
 
+use headgate_engine::model::options::Format;
 use headgate_engine::run::Run;
 
-use crate::harness::{ResultRow, Rig, ordinals, server, url};
+use crate::harness::{PATIENCE, ResultRow, Rig, ordinals, server, url};
+use crate::scripted::{Scripted, response};
 
 const BUDGET_BYTES: u64 = 256 * 1024;
 const BODY_BYTES: usize = 100 * 1000;
@@ -36,6 +38,35 @@ fn many_bodies_that_grow_while_decoded_pass_through_it_as_well() {
 fn bodies_larger_than_the_whole_budget_pass_one_after_the_other() {
     check(&rows_within(BUDGET_BYTES, "/bytes/1000000?[1-8]"), 8, 1_000_000);
     check(&rows_within(1, "/chunked/50000?[1-5]"), 5, 50_000);
+}
+
+#[test]
+fn selected_values_that_are_longer_than_their_bodies_pass_as_well() {
+    // As often as that, `$..x` has the same bytes.
+    const DEPTH: usize = 50;
+    let body = format!("{}\"{}\"{}", "{\"x\":".repeat(DEPTH), "v".repeat(10_000), "}".repeat(DEPTH));
+    let server = Scripted::answering(response(&body));
+    for (omit, budget_bytes) in [(true, 1), (false, 1), (false, BUDGET_BYTES), (true, 64 << 20)] {
+        let mut rig = Rig::new(server.url("/[1-30]")).concurrency(10, 2);
+        rig.options.engine.max_memory_bytes = budget_bytes;
+        rig.options.sink.format = Format::Ndjson;
+        rig.options.answer.select = vec!["all:json=$..x".into(), "length=header:content-length".into()];
+        rig.options.answer.omit = omit.then(|| "body".to_owned()).into_iter().collect();
+        let job = rig.start();
+        assert!(job.wait(PATIENCE), "{omit} {budget_bytes}");
+        let mut rows = 0;
+        for entry in std::fs::read_dir(rig.path("out")).expect("the output") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "ndjson") {
+                for line in std::fs::read_to_string(path).expect("a part").lines() {
+                    let row: serde_json::Value = serde_json::from_str(line).expect("a line");
+                    assert_eq!(DEPTH, row["all"].as_str().map_or(0, |all| all.matches("vv\"").count()));
+                    rows += 1;
+                }
+            }
+        }
+        assert_eq!(30, rows);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
 use headgate_engine::job::retry::RetryOptions;
 use headgate_engine::model::limits::{CostLimit, CostOf};
-use headgate_engine::model::options::{AnswerOptions, Format};
+use headgate_engine::model::options::{AnswerOptions, Format, JobOptions};
 use headgate_engine::run::Run;
 use headgate_engine::stats::report::Summary;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -22,6 +22,7 @@ use crate::scripted::{Scripted, read_head, response};
 
 /// To options.
 type Change = fn(&mut AnswerOptions);
+type ChangeOfJob = fn(&mut JobOptions);
 
 fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(ToString::to_string).collect()
@@ -332,6 +333,33 @@ fn a_job_belongs_to_its_selections_and_a_retry_makes_them_again() {
             assert_eq!((json!(2), json!("now")), (rows[0]["attempts"].clone(), rows[0]["a"].clone()));
             assert_eq!(json!("2026-05-14T09:30:00.000000Z"), rows[1]["t"]);
         }
+    }
+}
+
+#[test]
+fn a_retry_is_refused_at_once_for_what_a_job_is_refused_for() {
+    let server = Scripted::answering(response("{}"));
+    let rig = selecting(Rig::file("rows.csv", format!("url,id\n{},7\n", server.url("/"))), &["a=$.a"], &["a"]);
+    let job = rig.start();
+    assert!(job.wait(PATIENCE));
+    assert_eq!((true, 0, 1), ended(&job.summary()));
+    let cases: [(&str, ChangeOfJob); 3] = [
+        ("cost_from: there is no selected column \"b\"; the selected columns are a", |job| {
+            job.answer.cost_from = Some("b".into());
+        }),
+        ("header_templates: `x-a` is in headers, too, and can't be both: leave one of them out", |job| {
+            job.request.headers = vec![("X-A".into(), "1".into())];
+            job.source.templates.headers = vec![("x-a".into(), "{id}".into())];
+        }),
+        ("rows.csv: there is no column \"tokens\" for cost_column; the columns are \"url\", \"id\"", |job| {
+            job.source.cost_column = Some("tokens".into());
+        }),
+    ];
+    for (expected, change) in cases {
+        let mut options = RetryOptions { output: rig.path("out"), job: rig.options.clone(), ..RetryOptions::default() };
+        change(&mut options.job);
+        let message = Run::retry(options).expect_err("a mistake").message.to_string();
+        assert!(message.ends_with(expected), "{message}");
     }
 }
 

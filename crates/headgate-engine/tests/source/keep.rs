@@ -5,7 +5,7 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use headgate_engine::columns::kept::KeptCodec;
 use headgate_engine::model::options::SourceOptions;
 
-use crate::{Files, defects, drain, open, open_error};
+use crate::{Files, defects, drain, open};
 
 fn keep(names: &[&str], options: SourceOptions) -> SourceOptions {
     SourceOptions { keep: names.iter().map(ToString::to_string).collect(), ..options }
@@ -74,16 +74,6 @@ fn all_columns_are_kept_in_their_order_but_for_the_urls_that_the_result_has() {
     assert_eq!(text_columns(&[id, url, tag]), kept(&keep(&["*"], elsewhere)));
     let made = SourceOptions { url: Some("http://a/{id}".into()), ..options };
     assert_eq!(text_columns(&[id, url, tag]), kept(&keep(&["*"], made)));
-}
-
-#[test]
-fn of_lines_that_have_columns_of_their_own_those_to_keep_are_listed() {
-    let files = Files::new();
-    let options = keep(&["*"], files.write("urls.ndjson", "{\"url\":\"http://a/\"}\n"));
-    assert_eq!(
-        "urls.ndjson: each line has its own columns, so that nobody knows all of them before the last: list those to keep, without *, in keep",
-        files.message(&open_error(&options))
-    );
 }
 
 #[test]

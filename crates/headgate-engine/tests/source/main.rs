@@ -9,6 +9,7 @@ mod delimited;
 mod errors;
 mod fingerprint;
 mod keep;
+mod keep_all_of_lines;
 mod keep_types;
 mod ndjson;
 mod parquet;

@@ -1,5 +1,6 @@
 //! Several files as one input: which files these are, their order, and what must be the same in all of them.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
@@ -7,8 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
+use headgate_engine::model::boundary_salt::BoundarySalt;
 use headgate_engine::model::error::{JobError, JobErrorKind};
 use headgate_engine::model::options::SourceOptions;
+use headgate_engine::model::row::Row;
 use headgate_engine::source::Source;
 use headgate_engine::source::content::Unread;
 use nix::sys::stat::Mode;
@@ -353,4 +356,41 @@ fn a_long_list_of_inputs_is_named_shortly() {
     source.track(&whole.name(), None, Unread::Trusted).expect("the first time");
     assert_eq!(3, drain(source.as_mut()).0.len());
     assert!(Path::new(&whole.input).exists());
+}
+
+#[test]
+fn the_number_of_a_row_in_a_name_and_the_boundary_of_its_form_are_its_own_among_all_files() {
+    for form in ["csv", "ndjson", "txt"] {
+        let files = Files::new();
+        for name in ["a", "b"] {
+            put(
+                &files,
+                &format!("{name}.{form}"),
+                match form {
+                    "csv" => "url\nhttp://h/1\nhttp://h/2\n",
+                    "ndjson" => "{\"url\":\"http://h/1\"}\n{\"url\":\"http://h/2\"}\n",
+                    _ => "http://h/1\nhttp://h/2\n",
+                },
+            );
+        }
+        let mut options = inputs(&files, &[&format!("a.{form}"), &format!("b.{form}")]);
+        options.save_to = Some("{row}".into());
+        options.templates.form = vec!["field=value".into()];
+        options.boundary_salt.set([7; 16]);
+        let of = |options: &SourceOptions| {
+            let extra = |row: Row| *row.extra.expect("a body");
+            rows(options).into_iter().map(extra).collect::<Vec<_>>()
+        };
+        let found = of(&options);
+        let names: Vec<String> =
+            found.iter().map(|row| format!("{:?}", row.save_as.as_ref().expect("a name").name)).collect();
+        for (number, name) in names.iter().enumerate() {
+            assert!(name.contains(&format!("\"{number}\"")), "{form}: {names:?}");
+        }
+        let boundaries: HashSet<_> = found.iter().map(|row| row.body_type.clone()).collect();
+        assert_eq!(4, boundaries.len(), "{form}");
+        assert_eq!(found, of(&options));
+        let other = SourceOptions { boundary_salt: BoundarySalt::default(), ..options };
+        assert!(of(&other).iter().all(|row| !boundaries.contains(&row.body_type)));
+    }
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeBinaryArray,
-    Float64Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray, UInt64Array,
+    Float64Array, Int64Array, ListArray, MapArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
+    UInt64Array,
 };
+use arrow_buffer::OffsetBuffer;
 use arrow_schema::extension::{Json, Uuid};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, Fields, Schema};
 use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::options::{SourceOptions, Templates};
 use headgate_engine::source::content::{Content, Unread};
@@ -271,6 +273,32 @@ fn a_uuid_is_text_and_what_the_file_calls_json_is_json() {
     assert_eq!([&*first, r#"[null, null, ""]"#, "none"].as_slice(), text(&options));
     let told = "the column \"j\" is of the type JSON and has text that is none (row 2)";
     assert_eq!([None, None, Some(told)].as_slice(), defects(&rows));
+}
+
+#[test]
+fn a_uuid_within_a_column_is_text_too() {
+    let files = Files::new();
+    let bytes = *b"\x55\x0e\x84\0\xe2\x9b\x41\xd4\xa7\x16\x44\x66\x55\x44\0\xff";
+    let uuids = || {
+        let uuids = [Some(bytes), None].into_iter();
+        Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(uuids, 16).expect("16 bytes each")) as ArrayRef
+    };
+    let uuid = Arc::new(Field::new("id", DataType::FixedSizeBinary(16), true).with_extension_type(Uuid));
+    let list_item = uuid.clone();
+    let plain = Arc::new(Field::new("raw", DataType::FixedSizeBinary(16), true));
+    let members = StructArray::from(vec![(uuid, uuids()), (plain, uuids())]);
+    let list = ListArray::new(list_item.clone(), OffsetBuffer::from_lengths([2, 0]), uuids(), None);
+    let names = Arc::new(Field::new("keys", DataType::Utf8, false));
+    let entries = Fields::from(vec![names, Arc::new(list_item.as_ref().clone().with_name("values"))]);
+    let pairs: Vec<ArrayRef> = vec![Arc::new(StringArray::from(vec!["a", "b"])), uuids()];
+    let pairs = StructArray::new(entries.clone(), pairs, None);
+    let entries = Arc::new(Field::new("entries", DataType::Struct(entries), false));
+    let map = MapArray::new(entries, OffsetBuffer::from_lengths([1, 1]), pairs, None, false);
+    let options = parquet(&files, &[("s", Arc::new(members)), ("l", Arc::new(list)), ("m", Arc::new(map))]);
+    let options = with_json(with_url(options, "http://h/"), r#"["{s}", "{l}", "{m}"]"#);
+    let (id, raw) = ("550e8400-e29b-41d4-a716-4466554400ff", "550e8400e29b41d4a7164466554400ff");
+    let first = format!(r#"[{{"id":"{id}","raw":"{raw}"}}, ["{id}",null], {{"a":"{id}"}}]"#);
+    assert_eq!([&*first, r#"[{"id":null,"raw":null}, [], {"b":null}]"#].as_slice(), text(&options));
 }
 
 #[test]

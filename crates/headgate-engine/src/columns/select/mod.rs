@@ -7,6 +7,7 @@
 mod absent;
 mod convert;
 mod path;
+mod room;
 mod scalars;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use http::HeaderName;
 use self::absent::Absent;
 use self::convert::SelectedType;
 use self::path::Path;
+pub use self::room::{Room, Short};
 use self::tree::{TreeError, Trees};
 use self::walk::{Wanted, walk};
 use crate::message;
@@ -31,9 +33,11 @@ use crate::model::selected::{Selected, SelectedValue};
 
 /// The values of one answer, of its headers, too, are no longer than this together, or than its body.
 const MAX_SELECTED_BYTES: usize = 16 << 20;
-/// A worker looks into a body of so many bytes itself, where one pass finds all values, and where a tree is needed.
+/// A worker looks into a body of so many bytes itself, where one pass finds all values, and where a tree is needed, which may be
+/// looked at so often.
 const AT_ONCE_BYTES: usize = 256 << 10;
 const AT_ONCE_TREE_BYTES: usize = 16 << 10;
+const AT_ONCE_LOOKS: f64 = 2e5;
 /// Why there are no values of a body that is empty, or not there.
 pub const NO_BODY: &str = "there is no body";
 /// Some servers write it before JSON; RFC 8259 lets us ignore it.
@@ -159,14 +163,25 @@ impl Selection {
 
     /// Whether looking into a body of so many bytes is little work.
     pub fn takes_little(&self, body_bytes: usize) -> bool {
-        let most = if self.trees.queries.is_empty() { AT_ONCE_BYTES } else { AT_ONCE_TREE_BYTES };
-        body_bytes <= most || !self.asks_for_bodies()
+        if self.trees.queries.is_empty() {
+            return body_bytes <= AT_ONCE_BYTES || !self.asks_for_bodies();
+        }
+        let has_expressions = self.trees.queries.iter().any(|(_, query, _)| query.has_expressions);
+        body_bytes <= AT_ONCE_TREE_BYTES && !has_expressions && self.trees.looks(body_bytes) <= AT_ONCE_LOOKS
     }
 
     /// What an answer has of it. `body`: decoded and whole, or why there is no such body.
-    pub fn take_from(&self, headers: HeadersRef<'_>, body: Result<&[u8], &'static str>) -> Selected {
+    ///
+    /// # Errors
+    /// The room is short now.
+    pub fn take_from(
+        &self,
+        headers: HeadersRef<'_>,
+        body: Result<&[u8], &'static str>,
+        room: Room<'_>,
+    ) -> Result<Selected, Short> {
         let mut values: Vec<Value> = self.columns.iter().map(|_| Err(Absent::NotThere)).collect();
-        let mut room = body.map_or(0, <[u8]>::len).max(MAX_SELECTED_BYTES);
+        let mut room = room.of(body.map_or(0, <[u8]>::len).max(MAX_SELECTED_BYTES));
         for (number, name) in &self.headers {
             if let Some(text) = text_of(headers, name.as_str()) {
                 values[*number] = within(&mut room, text.len(), || self.columns[*number].is_of.of_text(&text));
@@ -178,18 +193,20 @@ impl Selection {
             let of_body = self.columns.iter().zip(&mut values).filter(|(column, _)| !column.is_header);
             of_body.for_each(|(_, value)| *value = Err(absent.clone()));
         }
+        room.ended()?;
         let failure = self.required.iter().find_map(|number| {
             let absent = values[*number].as_ref().err()?;
             let reason = Reason::new(format!("{:?} is missing", self.columns[*number].name)).with(absent.to_string());
             Some(Failure::new(ErrorKind::UnexpectedAnswer, reason))
         });
-        Selected { values: values.into_iter().map(|value| value.unwrap_or(SelectedValue::Null)).collect(), failure }
+        let values = values.into_iter().map(|value| value.unwrap_or(SelectedValue::Null)).collect();
+        Ok(Selected { values, failure })
     }
 
     fn look_into(
         &self,
         body: Result<&[u8], &'static str>,
-        room: &mut usize,
+        room: &mut Room<'_>,
         values: &mut [Value],
     ) -> Result<(), Absent> {
         let body =
@@ -242,8 +259,8 @@ impl Selection {
 }
 
 /// A value of so many bytes at the most, if there is room for it.
-fn within(room: &mut usize, bytes: usize, value: impl FnOnce() -> Value) -> Value {
-    *room = room.checked_sub(bytes).ok_or(Absent::TooLarge("the selected values are too long"))?;
+fn within(room: &mut Room<'_>, bytes: usize, value: impl FnOnce() -> Value) -> Value {
+    room.take(bytes)?;
     value()
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Query {
     pub(super) path: JsonPath,
     /// It can lead to several values.
     pub(super) is_plural: bool,
+    /// It makes an expression for each value that it looks at, which takes long beside the look.
+    pub(super) has_expressions: bool,
     /// How often it may look at all values of a document, at the most: as often as it has values, to one less than this power.
     pub(super) power: i32,
 }
@@ -38,6 +40,9 @@ impl Path {
         if outline.depth > MAX_DEPTH || outline.filter_depth > MAX_FILTER_DEPTH {
             return Err("the JSONPath is nested too deeply".into());
         }
+        if outline.has_open_expression {
+            return Err("the expression of match or search must be a text in quotes: one that a server writes could take any time".into());
+        }
         let path = JsonPath::parse(text).map_err(|error| {
             let (before, rest) = text.split_at_checked(error.position()).unwrap_or((text, ""));
             let character = before.chars().count() + 1;
@@ -49,7 +54,7 @@ impl Path {
         }
         // Comparisons are of singular paths only.
         let is_plural = JsonPath::parse(&format!("$[?{text}==1]")).is_err();
-        Ok(Self::Long(Query { path, is_plural, power: outline.power() }))
+        Ok(Self::Long(Query { path, is_plural, has_expressions: outline.expressions > 0, power: outline.power() }))
     }
 }
 
@@ -89,6 +94,37 @@ fn quick_steps(text: &str) -> Option<Vec<Step>> {
     Some(steps)
 }
 
+/// Whether a function that takes an expression as its last argument has another one there than a text in quotes.
+fn has_open_expression(text: &str) -> bool {
+    // Of each parenthesis, whether it is such a function's, and where its last argument begins.
+    let mut open: Vec<(bool, usize)> = Vec::new();
+    let (mut quote, mut is_escaped) = (None, false);
+    for (at, character) in text.char_indices() {
+        match (quote, character) {
+            (Some(_), _) if is_escaped => is_escaped = false,
+            (Some(_), '\\') => is_escaped = true,
+            (Some(end), _) if character == end => quote = None,
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '(' | '[') => {
+                let is_function = ["match", "search"].iter().any(|name| text[..at].ends_with(name));
+                open.push((is_function && character == '(', at + 1));
+            }
+            (None, ',') => open.last_mut().into_iter().for_each(|(_, argument)| *argument = at + 1),
+            (None, ')' | ']') => {
+                if open.pop().is_some_and(|(takes, argument)| takes && !is_quoted(text[argument..at].trim())) {
+                    return true;
+                }
+            }
+            (Some(_) | None, _) => {}
+        }
+    }
+    false
+}
+
+fn is_quoted(text: &str) -> bool {
+    text.starts_with(['\'', '"'])
+}
+
 /// What a path is like, without what stands in quotes.
 #[derive(Default)]
 struct Outline {
@@ -99,6 +135,8 @@ struct Outline {
     again: i32,
     /// Functions that compile an expression for each value.
     expressions: i32,
+    /// One of these has an expression that is no text in quotes.
+    has_open_expression: bool,
 }
 
 impl Outline {
@@ -141,6 +179,7 @@ impl Outline {
             outline.filter_depth = outline.filter_depth.max(open_filters);
             before = character;
         }
+        outline.has_open_expression = has_open_expression(text);
         outline.expressions = (text.matches("match").count() + text.matches("search").count()) as i32;
         outline
     }

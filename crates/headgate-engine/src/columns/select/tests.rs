@@ -4,6 +4,8 @@ use serde_json_path::JsonPath;
 
 use super::*;
 
+mod bounds;
+
 fn selection(select: &[&str], require: &[&str]) -> Selection {
     let options = AnswerOptions {
         select: select.iter().map(ToString::to_string).collect(),
@@ -21,7 +23,12 @@ fn refusal(select: &[&str], change: fn(&mut AnswerOptions)) -> String {
 }
 
 fn take(selection: &Selection, body: &[u8]) -> Selected {
-    selection.take_from(HeadersRef::Parsed(&[]), Ok(body))
+    take_of(selection, HeadersRef::Parsed(&[]), Ok(body))
+}
+
+/// Where there is memory for all of it.
+fn take_of(selection: &Selection, headers: HeadersRef<'_>, body: Result<&[u8], &'static str>) -> Selected {
+    selection.take_from(headers, body, Room::new(0, &mut |_| true)).expect("there is memory")
 }
 
 /// What one selection finds in a body.
@@ -122,7 +129,7 @@ fn what_is_no_json_has_no_values_and_the_place_is_told() {
             assert_eq!(vec![SelectedValue::Null], selected.values);
         }
     }
-    let none = selection(&["x=$.a"], &["x"]).take_from(HeadersRef::Parsed(&[]), Err("there is no body"));
+    let none = take_of(&selection(&["x=$.a"], &["x"]), HeadersRef::Parsed(&[]), Err("there is no body"));
     assert_eq!("\"x\" is missing (there is no body)", none.failure.expect("no body").reason.to_string());
     assert_eq!(text("1"), take(&selection(&["x=$.a"], &[]), b"\xEF\xBB\xBF{\"a\":1}").values[0]);
 }
@@ -149,7 +156,7 @@ fn headers_are_found_by_name_and_those_that_repeat_are_joined() {
         "json:json=header:x-json",
         "no_json:json=header:etag2",
     ];
-    let selected = selection(&select, &[]).take_from(HeadersRef::Parsed(&headers), Err("there is no body"));
+    let selected = take_of(&selection(&select, &[]), HeadersRef::Parsed(&headers), Err("there is no body"));
     let expected = vec![
         text("\"a\""),
         text("1, 2"),
@@ -169,7 +176,7 @@ fn headers_that_are_selected_again_and_again_take_no_more_than_bodies() {
     let selection = selection(&select.iter().map(|select| &select[..]).collect::<Vec<_>>(), &["x19"]);
     let long = "x".repeat(1 << 20);
     let headers = [httparse::Header { name: "X", value: long.as_bytes() }];
-    let taken = selection.take_from(HeadersRef::Parsed(&headers), Err(NO_BODY));
+    let taken = take_of(&selection, HeadersRef::Parsed(&headers), Err(NO_BODY));
     assert_eq!((text(&long), SelectedValue::Null), (taken.values[15].clone(), taken.values[16].clone()));
     let failure = taken.failure.expect("the last is missing");
     assert_eq!(Some("the selected values are too long"), failure.reason.detail.as_deref());

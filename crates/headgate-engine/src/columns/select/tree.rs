@@ -42,6 +42,11 @@ fn size_of_tree(text: &str) -> (usize, usize) {
 }
 
 impl Trees {
+    /// How often values of a text of so many bytes are looked at, at the most.
+    pub(super) fn looks(&self, bytes: usize) -> f64 {
+        self.queries.iter().map(|(_, query, _)| (bytes as f64).powi(query.power)).sum()
+    }
+
     /// What each query finds in a JSON text, with its number: the texts of its nodes.
     ///
     /// # Errors

@@ -69,6 +69,22 @@ fn a_budget_is_kept_and_given_back() {
 }
 
 #[test]
+fn a_body_that_has_overdrawn_may_go_on_to_when_it_is_whole() {
+    let budget = MemoryBudget::new(100);
+    let (mut first, mut second) = (budget.reservation(), budget.reservation());
+    assert!(first.try_grow(60) && second.try_grow(60));
+    second.settle();
+    assert!(!first.try_grow(60), "another has the permit");
+    assert!(second.try_grow(60), "it still has the permit");
+    second.settle();
+    assert!(!first.try_grow(60));
+    drop(second);
+    assert!(first.try_grow(60));
+    drop(first);
+    assert_eq!((0, 1), (budget.used(), budget.run.overdraft.available_permits()));
+}
+
+#[test]
 fn one_body_at_a_time_may_overdraw() {
     let budget = MemoryBudget::new(100);
     let (mut first, mut second) = (budget.reservation(), budget.reservation());

@@ -48,12 +48,14 @@ pub(in crate::source) struct RequestTemplates {
     if_none_match: Option<Placeholder>,
     if_modified_since: Option<Placeholder>,
     body: Option<Body>,
-    /// What it is.
+    /// What it is, where it is the same for all rows.
     body_type: Option<Arc<str>>,
     /// What the file with the answer's body is called, if it is saved.
     save_to: Option<SaveTo>,
     /// What that must have.
     checksum: Option<Placeholder>,
+    /// The number of the first row of the file, among those of all files.
+    first_row: u64,
 }
 
 #[derive(Debug)]
@@ -90,8 +92,25 @@ impl RequestTemplates {
             || if_none_match.is_some()
             || if_modified_since.is_some();
         let columns = binder.columns;
-        let made = Self { columns, url, headers, if_none_match, if_modified_since, body, body_type, save_to, checksum };
+        let first_row = 0;
+        let made = Self {
+            columns,
+            url,
+            headers,
+            if_none_match,
+            if_modified_since,
+            body,
+            body_type,
+            save_to,
+            checksum,
+            first_row,
+        };
         Ok(is_used.then_some(made))
+    }
+
+    /// The rows come behind so many of other files.
+    pub(in crate::source) fn begin_behind(&mut self, rows: u64) {
+        self.first_row = rows;
     }
 
     /// Whether rows have no other URL.
@@ -121,7 +140,7 @@ impl RequestTemplates {
 
     /// Puts headers and the body that are made of these values in place of the row's own.
     pub(in crate::source) fn fill(&self, row: &mut Row, place: Place, cells: &[Cell<'_>]) {
-        let ordinal = row.ordinal;
+        let ordinal = self.first_row + row.ordinal;
         let extra = row.extra.get_or_insert_default();
         if extra.defect.is_none()
             && let Err(trouble) = self.fill_extra(extra, ordinal, cells)
@@ -152,8 +171,9 @@ impl RequestTemplates {
             extra.headers.push((IF_MODIFIED_SINCE.into(), date.into_owned().into()));
         }
         if let Some(body) = &self.body {
-            extra.body = Some(body.render(cells)?);
-            extra.body_type.clone_from(&self.body_type);
+            let (body, own_type) = body.render(ordinal, cells)?;
+            extra.body = Some(body);
+            extra.body_type = own_type.or_else(|| self.body_type.clone());
         }
         if let Some(save_to) = &self.save_to {
             let checksum = optional(self.checksum.as_ref(), cells)?.map(checksum::parse).transpose()?;
@@ -178,22 +198,27 @@ impl Body {
         match self {
             Self::Json(_) => Some("application/json".into()),
             Self::Form(_) => Some(form::MEDIA_TYPE.into()),
-            Self::Multipart(multipart) => Some(multipart.media_type().into()),
-            Self::File(_) => None,
+            Self::Multipart(_) | Self::File(_) => None,
         }
     }
 
-    fn render(&self, cells: &[Cell<'_>]) -> Result<RowBody, Reason> {
+    /// The body of a row with what it is, where that is the row's own.
+    fn render(&self, row: u64, cells: &[Cell<'_>]) -> Result<(RowBody, Option<Arc<str>>), Reason> {
         let mut out = Output::new("the body", MAX_BODY_BYTES);
         match self {
             Self::Json(json) => json.render(cells, &mut out)?,
             Self::Form(form) => form.render(cells, &mut out)?,
-            Self::Multipart(multipart) => return multipart.render(cells, out),
+            Self::Multipart(multipart) => {
+                let boundary = multipart.boundary(row)?;
+                let body = multipart.render(&boundary, cells, out)?;
+                return Ok((body, Some(MultipartTemplate::media_type(&boundary).into())));
+            }
             Self::File(template) => {
-                return Ok(RowBody::Pieces([BodyPiece::File(path::render(template, cells)?)].into()));
+                let file = BodyPiece::File(path::render(template, cells)?);
+                return Ok((RowBody::Pieces([file].into()), None));
             }
         }
-        Ok(out.bytes.into())
+        Ok((out.bytes.into(), None))
     }
 }
 
@@ -242,7 +267,7 @@ impl Binder<'_> {
             return Ok(Some(Body::Form(form)));
         }
         if !templates.form.is_empty() {
-            let mut multipart = MultipartTemplate::new()?;
+            let mut multipart = MultipartTemplate::new(options.boundary_salt.clone());
             for (index, text) in templates.form.iter().enumerate() {
                 self.field(index, text, OptionName::Form, |field| multipart.add(field))?;
             }

@@ -1,11 +1,12 @@
 //! A column of a Parquet file as cells: text, bytes, UUIDs, dates and times as text, and what else there is as JSON.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float16Type, Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef, BinaryViewArray, FixedSizeBinaryArray};
-use arrow_json::writer::{EncoderOptions, make_encoder};
+use arrow_json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
 use arrow_schema::extension::{ExtensionType as _, Json, Uuid};
 use arrow_schema::{ArrowError, DataType, FieldRef};
 use serde::de::IgnoredAny;
@@ -53,7 +54,7 @@ impl CellColumn {
             return Ok(if is(Json::NAME) { Self::Json(field.name().clone(), bytes) } else { Self::Bytes(bytes) });
         }
         let array = in_utc(array)?;
-        let options = EncoderOptions::default().with_explicit_nulls(true);
+        let options = EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(UuidsWithin));
         let mut encoder = make_encoder(field, &array, &options)?;
         let (is_time, has_floats) = (field.data_type().is_temporal(), has_floats(field.data_type()));
         let mut json = Vec::new();
@@ -118,16 +119,59 @@ fn json_cell<'a>(name: &str, value: &'a [u8]) -> Cell<'a> {
 /// As RFC 9562 writes them.
 fn uuids_as_text(uuids: &FixedSizeBinaryArray) -> BinaryViewArray {
     let text = |uuid: &[u8]| {
-        let mut text = String::with_capacity(36);
-        for (index, byte) in uuid.iter().enumerate() {
-            if matches!(index, 4 | 6 | 8 | 10) {
-                text.push('-');
-            }
-            text.extend([byte >> 4, byte & 0xf].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])));
-        }
+        let mut text = Vec::with_capacity(36);
+        write_uuid(uuid, &mut text);
         text
     };
     uuids.iter().map(|uuid| uuid.map(text)).collect()
+}
+
+fn write_uuid(uuid: &[u8], out: &mut Vec<u8>) {
+    for (index, byte) in uuid.iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.extend([byte >> 4, byte & 0xf].map(|digit| b"0123456789abcdef"[usize::from(digit)]));
+    }
+}
+
+/// Writes UUIDs in lists, maps and structs as those in columns of their own, and not as the bytes that they are.
+#[derive(Debug)]
+struct UuidsWithin;
+
+impl EncoderFactory for UuidsWithin {
+    fn make_default_encoder<'a>(
+        &self,
+        field: &'a FieldRef,
+        array: &'a dyn Array,
+        _options: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        let is_uuid = item_of(field).extension_type_name() == Some(Uuid::NAME);
+        let uuids = array.as_fixed_size_binary_opt().filter(|_| is_uuid);
+        Ok(uuids.map(|uuids| NullableEncoder::new(Box::new(UuidEncoder(uuids)), uuids.nulls().cloned())))
+    }
+}
+
+/// For what is in lists and maps, the encoder passes on their own field. The keys of maps are text.
+fn item_of(field: &FieldRef) -> &FieldRef {
+    match field.data_type() {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => item_of(item),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => fields.get(1).map_or(field, item_of),
+            _ => field,
+        },
+        _ => field,
+    }
+}
+
+struct UuidEncoder<'a>(&'a FixedSizeBinaryArray);
+
+impl Encoder for UuidEncoder<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        out.push(b'"');
+        write_uuid(self.0.value(row), out);
+        out.push(b'"');
+    }
 }
 
 fn has_floats(data_type: &DataType) -> bool {

@@ -2,19 +2,21 @@
 
 use std::path::Path;
 
-use aws_lc_rs::rand;
+use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
 
 use super::cell::{Cell, Output};
 use super::header::check_literals;
 use super::parse::Template;
 use super::path;
-use crate::model::error::JobError;
+use crate::model::boundary_salt::BoundarySalt;
 use crate::model::message::Message;
 use crate::model::reason::Reason;
 use crate::model::row::{BodyPiece, RowBody};
 
 const BOUNDARY_BYTES: usize = 16;
+/// What else follows from the salt of a job differs.
+const BOUNDARY: &[u8] = b"boundary";
 
 const TYPE: &str = ";type=";
 const FILE_NAME: &str = ";filename=";
@@ -25,8 +27,7 @@ const ANY_TYPE: &str = "application/octet-stream";
 #[derive(Debug, Clone)]
 pub(super) struct MultipartTemplate {
     fields: Vec<Field>,
-    /// So long and random that it is in no value.
-    boundary: String,
+    salt: BoundarySalt,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,18 +47,25 @@ enum Content {
 
 impl MultipartTemplate {
     /// Without fields.
-    ///
-    /// # Errors
-    /// `Internal`: the system has no random numbers.
-    pub(super) fn new() -> Result<Self, JobError> {
-        let mut random = [0; BOUNDARY_BYTES];
-        rand::fill(&mut random).map_err(|_| JobError::internal("the system gives no random numbers"))?;
-        let number = u128::from_be_bytes(random);
-        Ok(Self { fields: Vec::new(), boundary: format!("headgate-{number:032x}") })
+    pub(super) fn new(salt: BoundarySalt) -> Self {
+        Self { fields: Vec::new(), salt }
     }
 
-    pub(super) fn media_type(&self) -> String {
-        format!("multipart/form-data; boundary={}", self.boundary)
+    /// What is between the fields of a row: so long, and known to so few, that it is in no value. It is the row's own, as a
+    /// server knows those of other rows; and each time the same, as is all of a request that is sent again.
+    pub(super) fn boundary(&self, row: u64) -> Result<String, Reason> {
+        let salt = self.salt.get().ok_or("the system gives no random numbers")?;
+        let mut context = Context::new(&SHA256);
+        for piece in [&salt[..], BOUNDARY, &row.to_le_bytes()] {
+            context.update(piece);
+        }
+        let mut number = [0; BOUNDARY_BYTES];
+        number.copy_from_slice(&context.finish().as_ref()[..BOUNDARY_BYTES]);
+        Ok(format!("headgate-{:032x}", u128::from_be_bytes(number)))
+    }
+
+    pub(super) fn media_type(boundary: &str) -> String {
+        format!("multipart/form-data; boundary={boundary}")
     }
 
     /// # Errors
@@ -81,14 +89,15 @@ impl MultipartTemplate {
 
     /// # Errors
     /// A value that is missing, or can't be where it goes.
-    pub(super) fn render(&self, cells: &[Cell<'_>], mut out: Output) -> Result<RowBody, Reason> {
+    pub(super) fn render(&self, boundary: &str, cells: &[Cell<'_>], mut out: Output) -> Result<RowBody, Reason> {
         let mut pieces = Vec::new();
         for field in &self.fields {
             let file = match &field.content {
                 Content::File(path) => Some(path::render(path, cells)?),
                 Content::Text(_) => None,
             };
-            self.push_head(field, file.as_deref(), cells, &mut out)?;
+            out.push(format!("--{boundary}\r\n").as_bytes())?;
+            push_head(field, file.as_deref(), cells, &mut out)?;
             match (&field.content, file) {
                 (_, Some(file)) => {
                     let before = Bytes::from(out.take());
@@ -100,7 +109,7 @@ impl MultipartTemplate {
             }
             out.push(b"\r\n")?;
         }
-        out.push(format!("--{}--\r\n", self.boundary).as_bytes())?;
+        out.push(format!("--{boundary}--\r\n").as_bytes())?;
         let rest = Bytes::from(out.take());
         if pieces.is_empty() {
             return Ok(rest.into());
@@ -108,32 +117,26 @@ impl MultipartTemplate {
         pieces.push(BodyPiece::Bytes(rest));
         Ok(RowBody::Pieces(pieces.into()))
     }
+}
 
-    fn push_head(
-        &self,
-        field: &Field,
-        file: Option<&Path>,
-        cells: &[Cell<'_>],
-        out: &mut Output,
-    ) -> Result<(), Reason> {
-        out.push(format!("--{}\r\nContent-Disposition: form-data; name=\"", self.boundary).as_bytes())?;
-        push_quoted(&field.name, cells, out)?;
+fn push_head(field: &Field, file: Option<&Path>, cells: &[Cell<'_>], out: &mut Output) -> Result<(), Reason> {
+    out.push(b"Content-Disposition: form-data; name=\"")?;
+    push_quoted(&field.name, cells, out)?;
+    out.push(b"\"")?;
+    let of_path = file.and_then(Path::file_name).map(std::os::unix::ffi::OsStrExt::as_bytes);
+    if field.file_name.is_some() || of_path.is_some() {
+        out.push(b"; filename=\"")?;
+        match (&field.file_name, of_path) {
+            (Some(name), _) => push_quoted(name, cells, out)?,
+            (None, name) => push_escaped(name.unwrap_or_default(), out)?,
+        }
         out.push(b"\"")?;
-        let of_path = file.and_then(Path::file_name).map(std::os::unix::ffi::OsStrExt::as_bytes);
-        if field.file_name.is_some() || of_path.is_some() {
-            out.push(b"; filename=\"")?;
-            match (&field.file_name, of_path) {
-                (Some(name), _) => push_quoted(name, cells, out)?,
-                (None, name) => push_escaped(name.unwrap_or_default(), out)?,
-            }
-            out.push(b"\"")?;
-        }
-        out.push(b"\r\n")?;
-        if let Some(media_type) = field.media_type.as_deref().or(file.map(|_| ANY_TYPE)) {
-            out.push(format!("Content-Type: {media_type}\r\n").as_bytes())?;
-        }
-        out.push(b"\r\n")
     }
+    out.push(b"\r\n")?;
+    if let Some(media_type) = field.media_type.as_deref().or(file.map(|_| ANY_TYPE)) {
+        out.push(format!("Content-Type: {media_type}\r\n").as_bytes())?;
+    }
+    out.push(b"\r\n")
 }
 
 const FROM_FILE: &str =

@@ -1,0 +1,55 @@
+//! What taking values may take: memory that was set aside, and little of a worker's time.
+
+use super::*;
+
+#[test]
+fn values_for_which_there_is_no_memory_are_taken_when_there_is_as_much_as_they_need() {
+    let selection = selection(&["all=$.a", "first=$.a[0]", "n:int64=$..n", "etag=header:etag"], &["first"]);
+    let headers = [httparse::Header { name: "ETag", value: b"v1" }];
+    let body = br#"{"a":["x","y"],"n":7}"#;
+    let needed = "v1".len() + r#"["x","y"]"#.len() + r#""x""#.len() + "7".len();
+    let expected = take_of(&selection, HeadersRef::Parsed(&headers), Ok(body));
+    assert_eq!(vec![text(r#"["x","y"]"#), text("x"), SelectedValue::Int64(7), text("v1")], expected.values);
+    for limit in 0..=needed + 1 {
+        let mut memory = 0;
+        let mut set_aside = |more| {
+            let fits = memory + more <= limit;
+            memory += if fits { more } else { 0 };
+            fits
+        };
+        let taken = selection.take_from(HeadersRef::Parsed(&headers), Ok(body), Room::new(0, &mut set_aside));
+        assert!(memory <= limit);
+        if limit >= needed {
+            assert_eq!((Ok(&expected), needed), (taken.as_ref(), memory));
+            continue;
+        }
+        assert_eq!(Err(Short(needed)), taken);
+        let none_more = &mut |_| false;
+        let again = selection.take_from(HeadersRef::Parsed(&headers), Ok(body), Room::new(needed, none_more));
+        assert_eq!(Ok(&expected), again.as_ref());
+    }
+}
+
+#[test]
+fn a_worker_looks_into_a_body_itself_only_if_that_takes_few_looks() {
+    assert!(!selection(&["x=$[?match(@, 'a')]"], &[]).takes_little(1));
+    for (path, most) in [("$.a", AT_ONCE_BYTES), ("$..a", AT_ONCE_TREE_BYTES), ("$..a..b", 447), ("$..a..b..c", 58)] {
+        let selection = selection(&[&format!("x={path}")], &[]);
+        assert_eq!((true, false), (selection.takes_little(most), selection.takes_little(most + 1)), "{path}");
+    }
+}
+
+#[test]
+fn an_expression_that_a_server_writes_is_refused_as_it_could_take_any_time() {
+    for path in
+        ["$[?match(@.a, @.b)]", "$..[?!search(@.a,$.b)]", "$[?match('a', value($..b))]", "$[?@.x || match(@, @)]"]
+    {
+        let told = refusal(&[&format!("x={path}")], |_| {});
+        let expected =
+            "the expression of match or search must be a text in quotes: one that a server writes could take any time";
+        assert!(told.ends_with(expected), "{told}");
+    }
+    for path in ["$[?match(@.a, 'b,(')]", "$[?search(@['match(a'], \"@\\\"\" )]", "$[?@.match == $.search]"] {
+        selection(&[&format!("x={path}")], &[]);
+    }
+}
