@@ -25,7 +25,7 @@ class Call:
         task: Which runs it, if it has to be awaited.
         is_over: `value` or `error` is there.
         is_unwanted: Nobody waits any more: if it has not begun, it never does.
-        then: Called with it at the end, before `ended` is released, by whichever thread has ended it.
+        then: Called with it at the end, by whichever thread has ended it; it must not raise.
     """
 
     __slots__ = ("context", "ended", "error", "is_over", "is_unwanted", "task", "then", "value", "work")
@@ -49,15 +49,11 @@ class Call:
         self.then = then
 
     def end(self) -> None:
-        """Wakes whoever waits for it. It must be certain that nobody else ends it, too."""
+        """Notes that it is over; `ended` is to be released. It must be certain that nobody else ends it, too."""
         self.work = self.task = None
         self.is_over = True
-        try:
-            if self.then is not None:
-                self.then(self)
-        finally:
-            self.then = None
-            self.ended.release()
+        if self.then is not None:
+            self.then(self)
 
     def outcome(self) -> Any:  # noqa: ANN401 - whatever the function returned
         """Returns or raises what became of it."""

@@ -8,6 +8,12 @@ rung. The loop takes note of that (`_is_rung`) only after it has taken what was 
 that was appended in between is either seen by that look, or its thread sees that it has to ring. Measured beside
 `call_soon_threadsafe`, which asyncio implements with a socket that is read until it is empty, this saves 4 µs a call.
 
+Waking threads: those whose calls have ended are not woken by the loop, which would have the kernel switch to each of
+them only to find that the loop still has the interpreter. It wakes the first one, and each that wakes up wakes the next
+before it goes on (`pass_on`): that halves what a call costs with 64 threads. While they do, calls that come in ring no
+bell: the last one rings for all of them (`_settle`). A thread may be kept from passing on, by an interrupt or because
+others have the interpreter, so the loop looks after a millisecond, and goes on in its place (`_hurry`).
+
 Ending: a call is ended by whoever has taken it out, of the deque or of `_running`; both give a call to one taker only.
 So the loop and those who notice that it is gone need no lock between them. A thread looks whether the crossing is open
 *after* it has appended its call: whoever closes it either finds that call, or that thread finds it closed.
@@ -36,6 +42,9 @@ LOOK_S: Final = 1.0
 
 WITHIN: Final = "the portal leads into the loop of this very thread, which would wait for itself: use await"
 
+_PATIENCE_S: Final = 0.001
+"""How long threads may take to wake each other until the loop helps."""
+
 _HAS_EAGER: Final = version_info >= (3, 12)
 
 
@@ -54,7 +63,11 @@ class Crossing:
         self.is_forked = False
         self._calls: deque[Call] = deque()
         self._running: set[Call] = set()
+        self._ended: deque[Call] = deque()
         self._is_rung = False
+        self._is_owed = False
+        self._is_waking = False
+        self._helper: asyncio.TimerHandle | None = None
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         # Not sooner: a thread might ring what has become another file.
         weakref.finalize(self, os.close, self._bell).atexit = False
@@ -84,9 +97,20 @@ class Crossing:
                 return  # it was still taken, or has been ended
             raise RuntimeError(self.refusal)
 
+    def pass_on(self) -> None:
+        """Wakes the next thread whose call has ended: whoever has waited does that first of all."""
+        try:
+            call = self._ended.popleft()
+        except IndexError:
+            if self._is_owed:
+                self._settle()
+        else:
+            call.ended.release()
+
     def cancel(self, call: Call) -> None:
         """Asks for the end of a call; doesn't wait for it."""
         call.is_unwanted = True
+        self.pass_on()  # it may have been its turn
         if not call.is_over and not self.is_forked:
             self._send(Call(self._cancel, (call,), {}))
 
@@ -103,12 +127,14 @@ class Crossing:
         In the loop's thread, or when the loop doesn't run any more.
         """
         self.refusal = self.refusal or why
+        while self._ended:
+            self.pass_on()
         while self._calls:
             try:
                 call = self._calls.popleft()
             except IndexError:
                 break
-            self._fail(call, why)
+            self._drop(call, why)
         while self._running:
             try:
                 call = self._running.pop()
@@ -116,7 +142,7 @@ class Crossing:
                 break
             if call.task is not None and not self.loop.is_closed():
                 call.task.cancel()
-            self._fail(call, why)
+            self._drop(call, why)
 
     def _send(self, call: Call) -> None:
         self._calls.append(call)
@@ -130,6 +156,19 @@ class Crossing:
         except BaseException:  # an interrupt, perhaps between the two
             self._is_rung = False
             raise
+
+    @staticmethod
+    def _drop(call: Call, why: str) -> None:
+        """Ends a call without the loop."""
+        call.error = cancelled(why)
+        call.end()
+        call.ended.release()
+
+    def _settle(self) -> None:
+        """Has calls ring again, and rings for those that haven't."""
+        self._is_owed = self._is_rung = False
+        if self._calls:
+            self._ring()
 
     # -- in the loop's thread
 
@@ -170,6 +209,8 @@ class Crossing:
         """Leaves the loop at once; what was taken and hasn't ended is cancelled."""
         watcher, self._watcher = self._watcher, None
         self.end("the portal was closed")
+        if self._helper is not None:
+            self._helper.cancel()
         if watcher is not None:
             if not self.loop.is_closed():
                 self.loop.remove_reader(self._bell)
@@ -195,14 +236,36 @@ class Crossing:
             for _ in range(len(calls)):  # not more: the loop has others to serve
                 self._begin(calls.popleft())
         finally:
-            self._is_rung = False
-            if calls:
-                self._ring()
+            self._is_owed = True
+            if not self._ended and not self._is_waking:
+                self._settle()
+
+    def _end(self, call: Call) -> None:
+        call.end()
+        if call.then is not None or call.is_unwanted:  # nobody waits who could pass on
+            call.ended.release()
+            return
+        self._ended.append(call)
+        if not self._is_waking:
+            self._is_waking = True
+            self.loop.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        self._is_waking = False
+        self.pass_on()
+        if self._helper is None and (self._ended or self._is_owed):
+            self._helper = self.loop.call_later(_PATIENCE_S, self._hurry)
+
+    def _hurry(self) -> None:
+        self._helper = None
+        if self._is_owed:
+            self._settle()
+        if self._ended:
+            self._wake()
 
     def _begin(self, call: Call) -> None:
         if call.is_unwanted or call.work is None:
-            call.error = cancelled("cancelled before it began")
-            call.end()
+            self._fail(call, "cancelled before it began")
             return
         function, args, kwargs = call.work
         call.work = None
@@ -210,7 +273,7 @@ class Crossing:
             result = call.context.run(function, *args, **kwargs)
             if type(result) is not CoroutineType and not isawaitable(result):
                 call.value = result
-                call.end()
+                self._end(call)
                 return
         except BaseException as error:
             self._fail(call, error)
@@ -260,6 +323,7 @@ class Crossing:
             value = await awaitable
         except GeneratorExit:  # dropped by a loop that was closed
             failed = cancelled("the event loop has ended")
+            call.is_unwanted = True  # by that loop, which wakes nobody any more
             raise
         except BaseException as error:
             failed = error
@@ -273,7 +337,7 @@ class Crossing:
             else:
                 if failed is None:
                     call.value = value
-                    call.end()
+                    self._end(call)
                 else:
                     self._fail(call, failed)
             failed = None  # else its traceback, which has this frame, would be a cycle
@@ -284,10 +348,9 @@ class Crossing:
         elif call.work is not None and not call.is_over:  # whoever made it was interrupted before it was sent
             self._fail(call, "cancelled before it began")
 
-    @staticmethod
-    def _fail(call: Call, why: BaseException | str) -> None:
+    def _fail(self, call: Call, why: BaseException | str) -> None:
         call.error = cancelled(why) if isinstance(why, str | asyncio.CancelledError) else why
-        call.end()
+        self._end(call)
 
 
 def is_here(loop: asyncio.AbstractEventLoop) -> bool:

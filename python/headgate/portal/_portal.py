@@ -119,6 +119,9 @@ class Portal:
             crossing.put(call)
             while not call.ended.acquire(True, LOOK_S):  # noqa: FBT003 - it is faster by position
                 crossing.look()
+                if call.is_over:
+                    break
+            crossing.pass_on()
         except BaseException:
             crossing.cancel(call)
             raise
@@ -164,6 +167,7 @@ class Portal:
         try:
             crossing.put(call)
             has_ended(call, crossing, timeout_s)
+            crossing.pass_on()
             if not call.is_over:
                 raise TimeoutError(f"the call hasn't ended after {timeout_s:g} s: it is cancelled")  # noqa: TRY301
         except BaseException:
