@@ -277,6 +277,7 @@ class Crossing:
                 return
         except BaseException as error:
             self._fail(call, error)
+            del call  # else the error, whose traceback has this frame, would be a cycle
             if _is_of_this_thread(error):
                 raise
             return
@@ -340,7 +341,7 @@ class Crossing:
                     self._end(call)
                 else:
                     self._fail(call, failed)
-            failed = None  # else its traceback, which has this frame, would be a cycle
+            del call, failed, unbegun  # as above
 
     def _cancel(self, call: Call) -> None:
         if call.task is not None:
