@@ -2,13 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any, Final
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
-Function = Callable[[], Awaitable[int]]
+Function = Callable[[], Coroutine[Any, Any, int]]
 Call = Callable[[Function], int]
 
 OURS: Final = "headgate.Portal"
@@ -29,12 +29,8 @@ def stdlib(loop_factory: LoopFactory) -> Iterator[Call]:
     loop = loop_factory()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-
-    async def run(function: Function) -> int:
-        return await function()
-
     try:
-        yield lambda function: asyncio.run_coroutine_threadsafe(run(function), loop).result()
+        yield lambda function: asyncio.run_coroutine_threadsafe(function(), loop).result()
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
