@@ -24,7 +24,7 @@ QUICK_TESTS := --test source --test sink
 CHECKED := $(CURDIR)/target/check
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-durability bench-engine bench-files bench-floor bench-http2 bench-limits bench-names bench-requests bench-tasks bench-tls bench-tools clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-durability bench-engine bench-files bench-floor bench-http2 bench-limits bench-names bench-portal bench-requests bench-tasks bench-tls bench-tools clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ bench-limits: build ## measure how limits are kept and what they cost; BENCH_FLA
 bench-names: build ## measure what looking names up costs; BENCH_FLAGS=--save keeps it
 	@$(CARGO) build --release --locked --quiet -p headgate-testserver --example names
 	@$(BIN)/python bench/names.py $(BENCH_FLAGS)
+
+bench-portal: build $(STAMPS)/bench ## measure what a call from a thread into an event loop costs; BENCH_FLAGS=--save keeps it
+	@$(BIN)/python bench/portal.py $(BENCH_FLAGS)
 
 bench-tasks: build $(STAMPS)/bench ## measure what a bounded task costs beside other ways; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/tasks.py $(BENCH_FLAGS)

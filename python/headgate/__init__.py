@@ -33,6 +33,12 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _as_completed  _amap                     the faces, and the small ones above them
         _gather  _for_each  _map
 
+    portal/                                      calls from threads into a loop: also without the engine
+        _call  _room                             one call, and how many there may be
+        _crossing                                the way into a loop
+        _loop_thread  _portal_call               a loop on a thread of its own; a call that nobody waits for yet
+        _portal                                  the face
+
     jobs/                                        a job of the engine, from its start to its end
         _option_rules  _secret_file              what the options of a job may be, what a file of secrets holds
         _option_entry                            what is known of each
@@ -96,6 +102,8 @@ if TYPE_CHECKING:
     from headgate.limits._concurrency_limit import ConcurrencyLimit, ConcurrencyStatistics
     from headgate.limits._rate import Rate, RateStatistics
     from headgate.limits._retry import Retry, RetryStatistics
+    from headgate.portal._portal import Portal
+    from headgate.portal._portal_call import PortalCall
     from headgate.tasks._amap import TaskResults, amap
     from headgate.tasks._as_completed import CompletedFutures, as_completed, limited_as_completed
     from headgate.tasks._for_each import for_each
@@ -120,6 +128,8 @@ __all__ = [
     "MapIterator",
     "OutputError",
     "Plan",
+    "Portal",
+    "PortalCall",
     "Rate",
     "RateStatistics",
     "Retry",
@@ -164,6 +174,8 @@ _HOME_OF = {
     "MapIterator": "tasks._map_iterator",
     "OutputError": "_errors",
     "Plan": "jobs._plan",
+    "Portal": "portal._portal",
+    "PortalCall": "portal._portal_call",
     "Rate": "limits._rate",
     "RateStatistics": "limits._rate",
     "Retry": "limits._retry",

@@ -54,6 +54,7 @@ PRINTED: dict[str, list[str]] = {
     "as_completed": [*PAGES, *PAGES],
     "for_each": [],
     "gather": [],
+    "Portal": ["page of a and page of bb"],
     "map": ["page of "],
 }
 ELSEWHERE = {"fetch", "Job", "plan", "start", "__version__"}
@@ -78,7 +79,7 @@ def test_what_is_here_is_what_has_an_example() -> None:
     assert sorted(PRINTED) == sorted(EXAMPLES)
 
 
-@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"map"}))
+@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"Portal", "map"}))
 def test_the_example_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     variables: dict[str, Any] = AT_HAND | {"headgate": headgate} | {key: getattr(headgate, key) for key in PRINTED}
     exec(f"async def example():\n{textwrap.indent(EXAMPLES[name], '    ')}", variables)  # noqa: S102 - it is our own
@@ -91,6 +92,15 @@ def test_the_example_of_map_runs_without_a_loop(capsys: pytest.CaptureFixture[st
     urls = ["", "", ""]  # take no time
     exec(EXAMPLES["map"], AT_HAND | {"headgate": headgate, "urls": urls})  # noqa: S102 - it is our own
     assert PRINTED["map"] * len(urls) == capsys.readouterr().out.splitlines()
+
+
+def test_the_example_of_a_portal_runs_without_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    async def fetch_at_once(url: str) -> str:
+        await asyncio.sleep(0)
+        return f"page of {url}"
+
+    exec(EXAMPLES["Portal"], AT_HAND | {"headgate": headgate, "fetch": fetch_at_once})  # noqa: S102 - it is our own
+    assert PRINTED["Portal"] == capsys.readouterr().out.splitlines()
 
 
 PACKAGE = Path(headgate.__file__).parent

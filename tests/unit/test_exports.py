@@ -4,7 +4,7 @@ import sys
 import headgate
 
 ENGINE_AND_FRIENDS = {"headgate._headgate", "rich", "headgate.jobs._options"}
-ROOMS = {"headgate.jobs", "headgate.tasks", "headgate.limits"}
+ROOMS = {"headgate.jobs", "headgate.tasks", "headgate.limits", "headgate.portal"}
 
 
 def test_every_public_name_can_be_looked_up_without_the_engine_at_first() -> None:

@@ -1,0 +1,1 @@
+"""What a call from a thread into an event loop costs."""
