@@ -66,6 +66,10 @@ impl JobDirectory {
         &self.root
     }
 
+    pub(super) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
     /// What was asked of the job that is there; `None`: there is none.
     pub(super) fn manifest(&self) -> Result<Option<Manifest>, JobError> {
         read_manifest(&self.root)

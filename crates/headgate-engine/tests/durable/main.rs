@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod archives;
 mod check;
+mod check_saved;
 mod damage;
 mod faults;
 mod harness;

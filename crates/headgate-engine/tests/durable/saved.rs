@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::Instant;
 
 use headgate_engine::columns::result::ResultColumns;
-use headgate_engine::job::RunningJob;
-use headgate_engine::model::options::{Format, SaveFormat};
+use headgate_engine::model::options::Format;
 use proptest::prelude::*;
 
 use crate::check::{check_finished, check_kept, rows};
@@ -110,21 +108,6 @@ fn a_job_goes_on_whose_files_somebody_has_taken_away() {
         bench.run(Recorder::new()).result.unwrap();
         assert_eq!(ROWS as usize, rows(&bench.out()).len());
     }
-}
-
-#[test]
-fn rows_that_fail_are_committed_while_no_archive_is_open() {
-    let mut bench = Bench::saving(Format::Ndjson);
-    bench.options.answer.save_format = SaveFormat::Tar;
-    let (failed, answered): (Vec<u64>, Vec<u64>) = (0..ROWS).partition(|row| bench.expected(*row).failed);
-    let job = bench.open(Recorder::new()).unwrap();
-    let RunningJob { mut sink, watched } = bench.start(job, Box::new(Instant::now)).unwrap();
-    let done = || watched.commit().done_rows().unwrap().rows_done();
-    let _ = sink.write(bench.batch(&failed)).unwrap();
-    assert_eq!(failed.len() as u64, done());
-    // Its archive is not complete.
-    let _ = sink.write(bench.batch(&answered)).unwrap();
-    assert_eq!(failed.len() as u64, done());
 }
 
 proptest! {
