@@ -2,6 +2,7 @@
 
 mod archives;
 mod names;
+mod stopped;
 
 use std::collections::BTreeMap;
 use std::fs;
