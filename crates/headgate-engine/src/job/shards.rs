@@ -137,7 +137,7 @@ impl Shards {
                 let behind = number_behind(&self.root).map_err(|error| cannot_write(&self.root, &error))?;
                 (self.next_number, self.has_looked) = (self.next_number.max(behind), true);
             }
-            let name = format!("{:0DIGITS$}.tar", self.next_number);
+            let name = name_of(self.next_number);
             self.next_number += 1;
             let path = self.places.written(&name);
             let file = self.storage.create(&path).map_err(|error| cannot_write(&path, &error))?;
@@ -176,6 +176,15 @@ fn header(bytes: u64) -> Header {
     header.set_uid(0);
     header.set_gid(0);
     header
+}
+
+fn name_of(number: u64) -> String {
+    format!("{number:0DIGITS$}.tar")
+}
+
+/// Whether this is a name that we give.
+pub(super) fn is_archive(name: &str) -> bool {
+    name.strip_suffix(".tar").and_then(|digits| digits.parse().ok()).is_some_and(|number| name_of(number) == name)
 }
 
 /// Behind those that are there.

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::Instant;
 
-use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::job::RunningJob;
 use headgate_engine::model::options::{Format, SinkOptions};
 use proptest::prelude::*;
 
 use crate::check::{check_finished, check_kept, rows, saved_paths};
 use crate::check_saved::in_archives;
-use crate::harness::{Bench, FORMATS, ROWS, at_every_step};
+use crate::harness::{Bench, FORMATS, ROWS};
 use crate::power::{PowerLoss, files_below};
 use crate::steps::{every_step, every_step_twice};
 use crate::storage::Recorder;
@@ -41,47 +40,6 @@ fn a_disk_that_fails_once_costs_no_body() {
 #[test]
 fn a_crash_while_it_recovers_from_a_crash_costs_no_body() {
     every_step_twice(|| in_one_archive(Format::Ndjson));
-}
-
-#[test]
-fn a_crash_while_it_starts_over_leaves_no_archive_of_the_old_job_beside_the_new_one() {
-    at_every_step(|step| {
-        let mut bench = Bench::archiving(Format::Ndjson);
-        bench.run(Recorder::new()).result.unwrap();
-        let disk = Recorder::crashing_at(step);
-        bench.options.sink.fresh = true;
-        bench.edition = "second";
-        let run = bench.run(disk.clone());
-        let is_last = disk.refused().is_none();
-        if is_last {
-            run.result.unwrap();
-        } else {
-            bench.run(Recorder::new()).result.unwrap();
-        }
-        check_finished(&bench);
-        is_last
-    });
-}
-
-#[test]
-fn a_job_that_starts_over_removes_the_archives_of_one_that_was_killed_at_any_step() {
-    for format in FORMATS {
-        at_every_step(|step| {
-            let mut bench = Bench::archiving(format);
-            let disk = Recorder::crashing_at(step);
-            drop(bench.run(disk.clone()));
-            let first = Bench::new(format).options;
-            // One that saves nothing: what is there is of the old one.
-            bench.saves = false;
-            (bench.options.source, bench.options.answer) = (first.source, first.answer);
-            bench.options.sink.part_bytes = first.sink.part_bytes;
-            bench.options.sink.fresh = true;
-            bench.columns = ResultColumns::default().schema();
-            bench.run(Recorder::new()).result.unwrap();
-            check_finished(&bench);
-            disk.refused().is_none()
-        });
-    }
 }
 
 #[test]

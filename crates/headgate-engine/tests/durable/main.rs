@@ -18,6 +18,7 @@ mod power;
 mod resume;
 mod retry;
 mod saved;
+mod saved_fresh;
 mod several;
 mod steps;
 mod storage;

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::model::options::Format;
 use proptest::prelude::*;
 
 use crate::check::{check_finished, check_kept, rows};
-use crate::harness::{Bench, FORMATS, ROWS, at_every_step};
+use crate::harness::{Bench, FORMATS, ROWS};
 use crate::power::{PowerLoss, files_below};
 use crate::steps::{every_step, every_step_twice};
 use crate::storage::{Recorder, Step};
@@ -30,46 +29,6 @@ fn a_disk_that_fails_once_costs_no_file() {
 #[test]
 fn a_crash_while_it_recovers_from_a_crash_loses_no_file() {
     every_step_twice(|| Bench::saving(Format::Ndjson));
-}
-
-#[test]
-fn a_crash_while_it_starts_over_leaves_no_file_of_the_old_job_beside_the_new_one() {
-    at_every_step(|step| {
-        let mut bench = Bench::saving(Format::Ndjson);
-        bench.run(Recorder::new()).result.unwrap();
-        let disk = Recorder::crashing_at(step);
-        bench.options.sink.fresh = true;
-        bench.edition = "second";
-        let run = bench.run(disk.clone());
-        if disk.refused().is_none() {
-            run.result.unwrap();
-            check_finished(&bench);
-            return true;
-        }
-        // Some of the files of the old job may be gone, and its rows with them: it was to go.
-        bench.run(Recorder::new()).result.unwrap();
-        check_finished(&bench);
-        false
-    });
-}
-
-#[test]
-fn a_job_that_starts_over_removes_the_files_of_one_that_was_killed_at_any_step() {
-    for format in FORMATS {
-        at_every_step(|step| {
-            let mut bench = Bench::saving(format);
-            let disk = Recorder::crashing_at(step);
-            drop(bench.run(disk.clone()));
-            // One that saves nothing: what is there is of the old one.
-            bench.saves = false;
-            bench.options.source.save_to = None;
-            bench.options.sink.fresh = true;
-            bench.columns = ResultColumns::default().schema();
-            bench.run(Recorder::new()).result.unwrap();
-            check_finished(&bench);
-            disk.refused().is_none()
-        });
-    }
 }
 
 #[test]
