@@ -134,7 +134,7 @@ fn begin(
         set_before,
         save_places: match &options.sink.output {
             Output::Directory(path) if options.source.save_to.is_some() => {
-                Some(save_places(path, options.answer.save_format))
+                Some(save_places(path, options.source.save_format))
             }
             _ => None,
         },

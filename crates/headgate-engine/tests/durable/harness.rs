@@ -137,13 +137,13 @@ impl Bench {
     /// As [`Bench::saving`], into archives of two rows at the most.
     pub fn archiving(format: Format) -> Self {
         let mut bench = Self::saving(format);
-        bench.options.answer.save_format = SaveFormat::Tar;
+        bench.options.source.save_format = SaveFormat::Tar;
         bench.options.sink.part_bytes = 100;
         bench
     }
 
     pub fn archives(&self) -> bool {
-        self.saves && self.options.answer.save_format == SaveFormat::Tar
+        self.saves && self.options.source.save_format == SaveFormat::Tar
     }
 
     /// What becomes of a row; a body that was saved is no part of it.

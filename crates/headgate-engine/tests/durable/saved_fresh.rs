@@ -19,8 +19,8 @@ const BENCHES: [fn() -> Bench; 2] = [|| Bench::saving(Format::Parquet), || Bench
 
 /// The same directory, for a job that starts over and saves nothing: what is there of bodies is of the old one.
 fn saving_nothing(mut bench: Bench) -> Bench {
-    let JobOptions { source, answer, sink, .. } = Bench::new(Format::Ndjson).options;
-    (bench.options.source, bench.options.answer) = (source, answer);
+    let JobOptions { source, sink, .. } = Bench::new(Format::Ndjson).options;
+    bench.options.source = source;
     (bench.options.sink.part_bytes, bench.options.sink.fresh) = (sink.part_bytes, true);
     bench.columns = ResultColumns::default().schema();
     bench.saves = false;

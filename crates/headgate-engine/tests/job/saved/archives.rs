@@ -26,7 +26,7 @@ fn archives_have_a_body_and_a_description_for_each_row() {
     let sizes = [0, 10, 70_000, 300_000];
     let urls = (0..40).map(|row| url(server.address(), &format!("/bytes/{}", sizes[row % 4])));
     let mut rig = saving("d.e/{row}.{ext}", urls);
-    rig.options.answer.save_format = SaveFormat::Tar;
+    rig.options.source.save_format = SaveFormat::Tar;
     rig.options.sink.part_bytes = 1_000_000;
     rig.options.sink.commit_every = std::time::Duration::ZERO;
     let rows = rig.rows();
@@ -62,7 +62,7 @@ fn archives_have_a_body_and_a_description_for_each_row() {
 fn of_rows_with_one_key_one_is_in_the_archives() {
     let server = server();
     let mut rig = saving("{sha256}.{ext}", (0..20).map(|_| url(server.address(), "/bytes/100")));
-    rig.options.answer.save_format = SaveFormat::Tar;
+    rig.options.source.save_format = SaveFormat::Tar;
     rig.options.sink.part_bytes = 1;
     let rows = rig.rows();
     let saved: Vec<_> = rows.iter().filter(|row| row.path.is_some()).collect();

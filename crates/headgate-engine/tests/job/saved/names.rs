@@ -3,10 +3,12 @@
 use std::fs;
 
 use headgate_engine::model::error::JobErrorKind;
+use headgate_engine::model::options::SaveFormat;
 use headgate_engine::run::Run;
 
 use super::{check, saving, saving_rows};
 use crate::harness::{ResultRow, Rig, server, url};
+use crate::scripted::{Scripted, response};
 
 #[test]
 fn a_template_that_leads_elsewhere_is_refused() {
@@ -27,6 +29,55 @@ fn a_template_that_leads_elsewhere_is_refused() {
         assert!(error.to_string().starts_with("save_to=") && error.to_string().contains(trouble), "{error}");
         assert!(!rig.path("out").exists());
     }
+}
+
+#[test]
+fn a_template_of_names_that_results_have_is_refused() {
+    for template in ["{row}.parquet", "a.NDJSON", "part-{row}.jpg", "Failed-{row}/a.jpg", "_headgate/{row}"] {
+        let mut rig = saving(template, ["http://127.0.0.1:1/"]);
+        let error = Run::job(&rig.options).expect_err(template);
+        assert_eq!(JobErrorKind::Usage, error.kind, "{error}");
+        let expected = format!(
+            "save_to={template}: at the top of the output directory, names such as this are for results and what belongs \
+             to them: put the files into a directory, as in save_to=files/{template}"
+        );
+        assert_eq!(expected, error.to_string());
+        assert!(!rig.path("out").exists());
+        rig.options.source.save_to = Some(format!("files/{template}"));
+        Run::job(&rig.options).expect("what it says to do");
+    }
+}
+
+#[test]
+fn a_row_whose_file_would_be_taken_for_results_fails() {
+    let server = Scripted::answering(response("a body"));
+    let rows = [("a.parquet", "/a"), ("b", "/b.json"), ("c", "/c.gz")];
+    let rows = rows.map(|(id, path)| serde_json::json!({"url": server.url(path), "id": id}));
+    let would_be = "at the top of the output directory, its file would be taken for results";
+    let saved = |path: &str| (None, String::new(), 1, Some(path.to_owned()));
+    let invalid = |path: &str, attempts| (Some("invalid_request".to_owned()), path.to_owned(), attempts, None);
+    for (template, expected) in [
+        ("{id}", [invalid("line 1: a.parquet", 0), saved("b"), saved("c")]),
+        // Only the answer says the extension.
+        ("{row}.nd{ext}", [saved("0.ndbin"), invalid("1.ndjson", 1), saved("2.ndgz")]),
+        ("d/{id}.{ext}", [saved("d/a.parquet.bin"), saved("d/b.json"), saved("d/c.gz")]),
+    ] {
+        let rig = saving_rows(template, &rows);
+        let rows = rig.rows();
+        check(&rig, &rows);
+        let told =
+            |row: &ResultRow| (row.kind().map(str::to_owned), row.detail().to_owned(), row.attempts, row.path.clone());
+        assert_eq!(expected.to_vec(), rows.iter().map(told).collect::<Vec<_>>());
+        assert!(rows.iter().all(|row| row.kind().is_none() || row.message() == would_be));
+    }
+}
+
+#[test]
+fn archives_have_members_of_any_name() {
+    let server = Scripted::answering(response("a body"));
+    let mut rig = saving("{row}.parquet", [server.url("/")]);
+    rig.options.source.save_format = SaveFormat::Tar;
+    assert_eq!(Some("00000.tar/0.parquet"), rig.row().path.as_deref());
 }
 
 #[test]
