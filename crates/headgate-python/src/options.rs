@@ -39,7 +39,7 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     asked.read(OptionName::Select, &mut answer.select)?;
     asked.read(OptionName::Require, &mut answer.require)?;
     asked.read(OptionName::Omit, &mut answer.omit)?;
-    asked.read_as(OptionName::SaveFormat, &mut answer.save_format, |name: String| save_format(&name))?;
+    asked.read_as(OptionName::SaveFormat, &mut source.save_format, |name: String| save_format(&name))?;
     asked.read(OptionName::UrlColumn, &mut source.url_column)?;
     asked.read(OptionName::MethodColumn, &mut source.method_column)?;
     asked.read(OptionName::HeadersColumn, &mut source.headers_column)?;

@@ -14,6 +14,10 @@ use crate::model::message::{Message, OptionName};
 const SPARE_FILES: u64 = 64;
 /// Threads of a worker that read files to be sent, each of which has one open. Started as they are needed.
 pub(super) const FILE_READERS: usize = 4;
+/// Threads that save bodies, at the least: a disk takes longer to answer than a core to ask.
+const MIN_SAVERS: usize = 4;
+/// Files that each of them has open: a body as it came, and as it is decoded.
+const FILES_OF_SAVER: usize = 2;
 /// Files that a worker's event loop takes, and those that it sends.
 const WORKER_FILES: u64 = 4 + FILE_READERS as u64;
 
@@ -56,6 +60,16 @@ pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Threads that save bodies, beside one for short work.
+pub(super) fn savers() -> usize {
+    cores().max(MIN_SAVERS)
+}
+
+/// Files that are open for bodies that a run saves, at the most.
+pub fn files_to_save(saves: bool) -> usize {
+    if saves { FILES_OF_SAVER * (savers() + 1) } else { 0 }
+}
+
 /// Raises the soft limit of open files to the hard one, and tells how many more files can be opened.
 ///
 /// # Errors
@@ -77,31 +91,30 @@ pub struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Files that are open while so many connections are, with those of other runs.
-    pub fn needed(self, concurrency: usize, workers: usize) -> u64 {
-        self.beside(0, workers) + concurrency as u64
+    /// Files that are open while so many connections are, beside others.
+    pub fn needed(self, concurrency: usize, others: usize, workers: usize) -> u64 {
+        self.beside(others, workers) + concurrency as u64
     }
 
     fn beside(self, others: usize, workers: usize) -> u64 {
         self.open + SPARE_FILES + WORKER_FILES * workers as u64 + others as u64
     }
 
-    /// Connections that fit beside those of other runs.
+    /// Connections that fit beside other files: the connections of other runs, and bodies that are saved.
     pub fn fitting(self, others: usize, workers: usize) -> usize {
         usize::try_from(self.limit.saturating_sub(self.beside(others, workers))).unwrap_or(usize::MAX)
     }
 
-    /// Whether so many connections fit, beside those of other runs.
+    /// Whether so many connections fit, beside other files.
     ///
     /// # Errors
     /// `Usage`: they do not; what does, and how to raise the limit.
     pub fn check(self, concurrency: usize, others: usize, workers: usize) -> Result<(), JobError> {
-        let other = self.beside(others, workers);
         let fitting = self.fitting(others, workers);
         if concurrency <= fitting {
             return Ok(());
         }
-        let (limit, needed) = (self.limit, concurrency as u64 + other);
+        let (limit, needed) = (self.limit, self.needed(concurrency, others, workers));
         let lower = message!("use ", OptionName::Concurrency.set(fitting), " or less, or ");
         Err(JobError::usage(message!(
             OptionName::Concurrency.set(concurrency),
@@ -157,6 +170,16 @@ mod tests {
         assert_eq!((934, 434, 0), (files.fitting(0, 2), files.fitting(500, 2), files.fitting(5000, 2)));
         assert_eq!(Ok(()), check_ports(28_232, "127.0.0.1", 28_232));
         assert!(check_ports(28_233, "127.0.0.1", 28_232).is_err());
+    }
+
+    #[test]
+    fn threads_that_save_bodies_have_two_files_open_each() {
+        let files = OpenFiles { limit: 1024, open: 10 };
+        let saving = files_to_save(true);
+        assert_eq!((0, 2 * (cores().max(MIN_SAVERS) + 1)), (files_to_save(false), saving));
+        assert_eq!(files.needed(7, 0, 2) + saving as u64, files.needed(7, saving, 2));
+        assert_eq!(Ok(()), files.check(934 - saving, saving, 2));
+        assert!(files.check(935 - saving, saving, 2).is_err());
     }
 
     #[test]

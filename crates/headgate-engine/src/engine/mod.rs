@@ -50,8 +50,6 @@ pub use self::worker::runtime;
 
 /// Orders that may wait for a worker. It takes them as fast as they come; whoever gives more waits.
 const MAX_WAITING_ORDERS: usize = 64;
-/// A disk takes longer to answer than a core to ask.
-const MIN_SAVERS: usize = 4;
 
 /// A handle of an engine; all clones are of the same one, and each run has one until it ends. With the last one its
 /// threads end, and idle connections are closed.
@@ -69,8 +67,8 @@ struct Inner {
     files: OpenFiles,
     /// Closed when the last thread has ended.
     threads: async_channel::Receiver<Infallible>,
-    /// Connections that may be open, over all runs that have not ended.
-    connections: Arc<AtomicUsize>,
+    /// Connections that may be open, and files of bodies that are saved, over all runs that have not ended.
+    open: Arc<AtomicUsize>,
     runs: AtomicU64,
     /// Threads that save bodies.
     savers: Arc<Pool>,
@@ -109,9 +107,10 @@ pub struct Assigned {
 /// So many rows may be in flight, as long as this lives.
 #[derive(Debug)]
 pub struct Room {
-    /// Over all runs.
+    /// Connections and files, over all runs.
     all: Arc<AtomicUsize>,
     in_flight: InFlight,
+    files: usize,
     /// Rows need not have a connection each: where there are too few, they wait for one another.
     shares_connections: bool,
 }
@@ -142,7 +141,7 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.in_flight.connections, Ordering::Relaxed);
+        self.all.fetch_sub(self.in_flight.connections + self.files, Ordering::Relaxed);
     }
 }
 
@@ -162,7 +161,7 @@ impl Engine {
             connector: Arc::new(Connector { resolver: Resolver::new(options.dns) }),
             hosts: Arc::new(Mutex::new(HostTable::new(MAX_HOSTS))),
         };
-        let savers = Pool::new("save", machine::cores().max(MIN_SAVERS), alive.clone());
+        let savers = Pool::new("save", machine::savers(), alive.clone());
         let mut workers = Vec::new();
         for index in 0..options.threads.unwrap_or_else(machine::cores) {
             let (orders, received) = async_channel::bounded(MAX_WAITING_ORDERS);
@@ -190,7 +189,7 @@ impl Engine {
             memory: MemoryBudget::new(options.max_memory_bytes),
             files,
             threads,
-            connections: Arc::default(),
+            open: Arc::default(),
             runs: AtomicU64::new(0),
             savers: Arc::new(savers),
         };
@@ -226,14 +225,15 @@ impl Engine {
     }
 
     /// Makes room for so many rows in flight, at least one. What all of them have in common is HTTP/2, or each needs a connection
-    /// of its own.
+    /// of its own; and whether bodies are saved.
     ///
     /// # Errors
     /// `Usage`: this process may not have so many files open.
-    pub fn reserve(&self, rows: usize, request: &RequestOptions) -> Result<Room, JobError> {
+    pub fn reserve(&self, rows: usize, request: &RequestOptions, saves: bool) -> Result<Room, JobError> {
         let shares_connections = request.http2_prior_knowledge;
-        let (all, in_flight) = (self.inner.connections.clone(), InFlight::default());
-        let mut room = Room { all, in_flight, shares_connections };
+        let (all, files) = (self.inner.open.clone(), machine::files_to_save(saves));
+        all.fetch_add(files, Ordering::Relaxed);
+        let mut room = Room { all, in_flight: InFlight::default(), files, shares_connections };
         room.resize(rows.max(1), self)?;
         Ok(room)
     }
@@ -305,5 +305,26 @@ pub fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), J
     match thread::Builder::new().name(name).spawn(work) {
         Ok(_) => Ok(()),
         Err(error) => Err(JobError::internal(format!("a thread can't be started: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_saves_bodies_has_room_for_their_files_as_long_as_it_goes_on() {
+        let engine = Engine::start(&EngineOptions { threads: Some(1), ..EngineOptions::default() }).expect("an engine");
+        let open = || engine.inner.open.load(Ordering::Relaxed);
+        let request = RequestOptions::default();
+        let saving = engine.reserve(3, &request, true).expect("room");
+        let other = engine.reserve(3, &request, false).expect("room");
+        assert_eq!(3 + machine::files_to_save(true) + 3, open());
+        drop(saving);
+        assert_eq!(3, open());
+        drop(other);
+        // What is refused takes none.
+        engine.reserve(usize::MAX / 2, &request, true).expect_err("too many");
+        assert_eq!(0, open());
     }
 }

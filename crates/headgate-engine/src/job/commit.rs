@@ -84,6 +84,9 @@ pub struct Commit {
     /// The numbers of the next parts; none is given twice.
     pub next_part: u64,
     pub next_failed: u64,
+    /// Likewise of archives of saved bodies, also where somebody has taken those away that there were.
+    #[serde(default)]
+    pub next_archive: u64,
     pub totals: Totals,
     /// Every row is done, small parts are merged, and every part is in its place.
     pub finished: bool,

@@ -7,7 +7,7 @@
 //! OUT/_headgate/log/             the commits
 //! OUT/_headgate/lock             held by the process that writes
 //! OUT/_headgate/tmp/             parts and saved bodies being written
-//! OUT/_headgate/names/           marks of names of saved bodies that have capitals
+//! OUT/_headgate/names/           there if bodies are saved: marks of their names, where the files themselves don't tell
 //! ```
 //!
 //! The order of a commit: parts are written in `tmp` and synced; then the commit is, in one step; then what it removes is
@@ -66,6 +66,10 @@ impl JobDirectory {
         &self.root
     }
 
+    pub(super) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
     /// What was asked of the job that is there; `None`: there is none.
     pub(super) fn manifest(&self) -> Result<Option<Manifest>, JobError> {
         read_manifest(&self.root)
@@ -83,10 +87,13 @@ impl JobDirectory {
                 }
                 create_dir(directory)?;
             }
-            // Of a job that can't be read, nobody knows.
-            let then = self.manifest().ok().flatten();
-            let saved =
-                then.is_some_and(|then| if then.clearing { then.clearing_saved } else { then.saves().is_some() });
+            let names = save_places(&self.root, SaveFormat::Files).names().to_owned();
+            let saved = match self.manifest().ok().flatten() {
+                Some(then) if then.clearing => then.clearing_saved,
+                Some(then) => then.saves().is_some(),
+                // It is gone or can't be read: then this tells.
+                None => fs::symlink_metadata(&names).is_ok_and(|metadata| metadata.is_dir()),
+            };
             let mut manifest = manifest.clone();
             (manifest.clearing, manifest.clearing_saved) = (true, saved);
             self.write_manifest(&manifest)?;
@@ -98,12 +105,15 @@ impl JobDirectory {
             }
             if saved {
                 remove_saved_unplaced(&self.root, &tmp, self.storage.as_ref())?;
-                remove_names(save_places(&self.root, SaveFormat::Files).names())?;
+                remove_names(&names)?;
             }
             self.storage.sync_directory(&self.root)?;
             for directory in [log, &tmp] {
                 self.clear(directory)?;
                 self.storage.sync_directory(directory)?;
+            }
+            if manifest.saves().is_some() {
+                create_dir(&names)?;
             }
             (manifest.clearing, manifest.clearing_saved) = (false, false);
             self.write_manifest(&manifest)

@@ -100,7 +100,6 @@ pub struct AnswersAsked {
     pub select: Vec<String>,
     pub require: Vec<String>,
     pub omit: Vec<String>,
-    pub save_format: SaveFormat,
 }
 
 impl AnswersAsked {
@@ -109,7 +108,6 @@ impl AnswersAsked {
             select: answer.select.clone(),
             require: answer.require.clone(),
             omit: answer.omit.clone(),
-            save_format: answer.save_format,
             max_redirects: (request.max_redirects != DEFAULT_MAX_REDIRECTS).then_some(request.max_redirects),
             keep_redirects: request.keep_redirects,
             cookies: request.cookies,
@@ -125,7 +123,6 @@ impl AnswersAsked {
         answer.select.clone_from(&self.select);
         answer.require.clone_from(&self.require);
         answer.omit.clone_from(&self.omit);
-        answer.save_format = self.save_format;
         request.max_redirects = self.max_redirects.unwrap_or(DEFAULT_MAX_REDIRECTS);
         request.keep_redirects = self.keep_redirects;
         request.cookies = self.cookies;
@@ -186,7 +183,7 @@ impl Manifest {
 
     /// How bodies are saved, if they are.
     pub(super) fn saves(&self) -> Option<SaveFormat> {
-        self.spec.source.save_to.as_ref().map(|_| self.spec.answers.save_format)
+        self.spec.source.save_to.as_ref().map(|_| self.spec.source.save_format)
     }
 
     /// The same job, whose input may have been moved.

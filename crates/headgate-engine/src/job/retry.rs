@@ -164,7 +164,7 @@ impl OpenRetry {
         let mut writer =
             JobWriter::new(self.directory, self.part_format, &options.sink, self.standing, "retry", clock)?;
         if options.source.save_to.is_some() {
-            writer.save_bodies(options.answer.save_format);
+            writer.save_bodies(options.source.save_format);
         }
         let watched = writer.watched();
         let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds);

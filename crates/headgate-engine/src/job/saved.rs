@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::commit::Commit;
 use super::results::{OWN_DIRECTORY, unplaced};
+use super::shards::is_archive;
 use super::storage::{Storage, remove_if_there};
 use crate::http::save::places::SavePlaces;
 use crate::model::error::{JobError, cause};
@@ -145,10 +146,8 @@ fn remove_named(root: &Path, part: &Path, storage: &dyn Storage) -> io::Result<(
     // What is damaged is no reason not to start over.
     let _ = saved_paths(part, |path| {
         let Some(file) = below(root, path) else { return Ok(()) };
-        let archive =
-            || path.split_once('/').map(|(archive, _)| root.join(archive)).filter(|archive| archive.is_file());
-        match storage.remove(&archive().unwrap_or(file.clone())) {
-            Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+        match storage.remove(&file) {
+            Err(error) if !is_none_of_ours(&error) => {
                 let kind = error.kind();
                 failed = Some(error);
                 return Err(kind.into());
@@ -166,11 +165,28 @@ fn remove_named(root: &Path, part: &Path, storage: &dyn Storage) -> io::Result<(
     failed.map_or(Ok(()), Err)
 }
 
-/// The place that a path leads to, if that is one where files are saved.
+/// There is nothing, or somebody has put a directory there.
+fn is_none_of_ours(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory)
+}
+
+/// The file or archive that the path of a row leads to, if it is where bodies are saved: below this directory, and through no
+/// link, which may lead out of it.
 fn below(root: &Path, path: &str) -> Option<PathBuf> {
     let mut components = Path::new(path).components();
     let is_inside = components.all(|component| matches!(component, Component::Normal(name) if name != OWN_DIRECTORY));
-    (is_inside && !path.is_empty()).then(|| root.join(path))
+    if !is_inside || path.is_empty() {
+        return None;
+    }
+    let archive =
+        path.split_once('/').map(|(name, _)| name).filter(|name| is_archive(name)).map(|name| root.join(name));
+    if let Some(archive) = archive.filter(|archive| archive.is_file()) {
+        return Some(archive);
+    }
+    let file = root.join(path);
+    let mut directories = file.ancestors().skip(1).take_while(|directory| *directory != root);
+    let is_real = |directory: &Path| fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_dir());
+    directories.all(is_real).then_some(file)
 }
 
 fn is_answered(part: &str) -> bool {

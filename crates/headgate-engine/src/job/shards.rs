@@ -13,6 +13,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, ArrayRef, RecordBatch, StringArray};
 use tar::{Builder, EntryType, Header};
 
+use super::storage::Storage;
 use crate::http::save::places::{SavePlaces, key_of};
 use crate::model::error::{JobError, cause};
 use crate::parts::ndjson::encode::LineEncoder;
@@ -26,9 +27,11 @@ const FILE_MODE: u32 = 0o644;
 pub(super) struct Shards {
     root: PathBuf,
     places: SavePlaces,
+    storage: Arc<dyn Storage>,
     max_bytes: u64,
-    /// `None`: nobody has looked yet which there are.
-    next_number: Option<u64>,
+    next_number: u64,
+    /// Whether that is behind those that are there.
+    has_looked: bool,
     open: Option<Shard>,
     /// How rows are described, once their columns are known.
     describing: Option<(Vec<usize>, LineEncoder)>,
@@ -43,9 +46,20 @@ struct Shard {
 }
 
 impl Shards {
-    /// Of so many bytes each, or one row more; twice that at the most before the next row.
-    pub(super) fn new(root: &Path, places: SavePlaces, max_bytes: u64) -> Self {
-        Self { root: root.to_owned(), places, max_bytes, next_number: None, open: None, describing: None }
+    /// Of so many bytes each, or one row more; twice that at the most before the next row. No number below `next_number` is given.
+    pub(super) fn new(
+        root: &Path,
+        places: SavePlaces,
+        storage: Arc<dyn Storage>,
+        max_bytes: u64,
+        next_number: u64,
+    ) -> Self {
+        let (root, open, describing) = (root.to_owned(), None, None);
+        Self { root, places, storage, max_bytes, next_number, has_looked: false, open, describing }
+    }
+
+    pub(super) fn next_number(&self) -> u64 {
+        self.next_number
     }
 
     /// Whether the open archive is to be closed.
@@ -119,14 +133,14 @@ impl Shards {
 
     fn open(&mut self) -> Result<&mut Shard, JobError> {
         if self.open.is_none() {
-            let number = match self.next_number {
-                Some(number) => number,
-                None => next_number(&self.root).map_err(|error| cannot_write(&self.root, &error))?,
-            };
-            self.next_number = Some(number + 1);
-            let name = format!("{number:0DIGITS$}.tar");
+            if !self.has_looked {
+                let behind = number_behind(&self.root).map_err(|error| cannot_write(&self.root, &error))?;
+                (self.next_number, self.has_looked) = (self.next_number.max(behind), true);
+            }
+            let name = name_of(self.next_number);
+            self.next_number += 1;
             let path = self.places.written(&name);
-            let file = File::create(&path).map_err(|error| cannot_write(&path, &error))?;
+            let file = self.storage.create(&path).map_err(|error| cannot_write(&path, &error))?;
             let members = Builder::new(BufWriter::with_capacity(BUFFER_BYTES, file));
             self.open = Some(Shard { name, path, members, bytes: 0 });
         }
@@ -164,8 +178,17 @@ fn header(bytes: u64) -> Header {
     header
 }
 
+fn name_of(number: u64) -> String {
+    format!("{number:0DIGITS$}.tar")
+}
+
+/// Whether this is a name that we give.
+pub(super) fn is_archive(name: &str) -> bool {
+    name.strip_suffix(".tar").and_then(|digits| digits.parse().ok()).is_some_and(|number| name_of(number) == name)
+}
+
 /// Behind those that are there.
-fn next_number(root: &Path) -> io::Result<u64> {
+fn number_behind(root: &Path) -> io::Result<u64> {
     let mut next = 0;
     for entry in fs::read_dir(root)? {
         let name = entry?.file_name();

@@ -161,9 +161,11 @@ impl JobWriter {
 
     /// Commits have from now on the files of saved bodies.
     pub(super) fn save_bodies(&mut self, format: SaveFormat) {
-        let root = self.directory.root();
+        let (root, storage) = (self.directory.root(), self.directory.storage());
         self.saves = Some(format);
-        self.shards = (format == SaveFormat::Tar).then(|| Shards::new(root, save_places(root, format), self.max_bytes));
+        let (places, next_number) = (save_places(root, format), self.last.next_archive);
+        self.shards = (format == SaveFormat::Tar)
+            .then(|| Shards::new(root, places, storage.clone(), self.max_bytes, next_number));
     }
 
     /// Commits say from now on what was read of this input.
@@ -257,6 +259,7 @@ impl JobWriter {
         next.removes = change.removes.iter().map(|part| part.name.clone()).collect();
         next.next_part = self.answered.next_number;
         next.next_failed = self.failed.next_number;
+        next.next_archive = self.shards.as_ref().map_or(next.next_archive, Shards::next_number);
         // If the commit fails, none follows.
         self.parts.apply(&next).map_err(|trouble| JobError::internal(format!("a commit: {trouble}")))?;
         next.parts_sum = self.parts.sum();

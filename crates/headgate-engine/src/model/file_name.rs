@@ -22,6 +22,8 @@ const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 /// What the directory of a job is known by: its own directory, and the beginnings of the names of parts.
 const OWN_DIRECTORY: &str = "_headgate";
 const OF_PARTS: [&str; 2] = ["part-", "failed-"];
+/// What results are known by to whoever reads `OUT/*.parquet`.
+const OF_RESULTS: [&str; 2] = [".parquet", ".ndjson"];
 
 const EXTENSION: char = '\u{1}';
 const CHECKSUM: char = '\u{2}';
@@ -71,10 +73,19 @@ impl FileName {
     }
 
     /// The path below the output directory, with `/` between its components.
-    pub fn path(&self, extension: &str, checksum: &str) -> String {
+    ///
+    /// # Errors
+    /// Why no file can be there: it would be taken for results.
+    pub fn path(&self, extension: &str, checksum: &str) -> Result<String, Reason> {
         let name = self.filled(extension, checksum).replace(DOT, ".");
         let components = name.split('/').enumerate();
-        components.map(|(at, component)| usable(component, at == 0, MAX_COMPONENT_BYTES)).collect::<Vec<_>>().join("/")
+        let components = components.map(|(at, component)| usable(component, at == 0, MAX_COMPONENT_BYTES));
+        let path = components.collect::<Vec<_>>().join("/");
+        if is_of_results(&path) {
+            let reason = Reason::new("at the top of the output directory, its file would be taken for results");
+            return Err(reason.with(path));
+        }
+        Ok(path)
     }
 
     /// The same in an archive, whose readers take what is before the first dot of the last component for the key of its row,
@@ -158,7 +169,14 @@ fn is_reserved(component: &str) -> bool {
         || NUMBERED_DEVICES.iter().any(|name| is_numbered(name))
 }
 
-fn is_of_jobs(component: &str) -> bool {
+/// Whether readers of results would take a file of this name for one.
+pub fn is_of_results(path: &str) -> bool {
+    let folded = folded(path);
+    !path.contains('/') && OF_RESULTS.iter().any(|extension| folded.ends_with(extension))
+}
+
+/// Whether the directory of a job has such names at its top.
+pub fn is_of_jobs(component: &str) -> bool {
     let folded = folded(component);
     folded == OWN_DIRECTORY || OF_PARTS.iter().any(|beginning| folded.starts_with(beginning))
 }
@@ -211,7 +229,7 @@ mod tests {
     use super::*;
 
     fn of_value(value: &[u8]) -> String {
-        FileName::new([NamePiece::Value(value)]).expect("a name").path("bin", "")
+        FileName::new([NamePiece::Value(value)]).and_then(|name| name.path("bin", "")).expect("a name")
     }
 
     #[test]
@@ -237,7 +255,7 @@ mod tests {
             ("com", b"com"),
             ("com10", b"com10"),
             ("%5FHEADGATE", b"_HEADGATE"),
-            ("%70art-00000001.parquet", b"part-00000001.parquet"),
+            ("%70art-00000001.jpg", b"part-00000001.jpg"),
             ("%46ailed-x", b"Failed-x"),
         ] {
             // A component of one dot has its only one encoded, as the last.
@@ -249,7 +267,7 @@ mod tests {
     #[test]
     fn what_belongs_to_a_job_is_so_only_at_the_top() {
         let name = FileName::new([NamePiece::Literal("a/"), NamePiece::Value(b"_headgate")]);
-        assert_eq!("a/_headgate", name.expect("a name").path("", ""));
+        assert_eq!(Ok("a/_headgate".into()), name.and_then(|name| name.path("", "")));
     }
 
     #[test]
@@ -262,7 +280,8 @@ mod tests {
             NamePiece::Literal("."),
             NamePiece::Extension,
         ];
-        assert_eq!("i/abc/%01%02.jpg", FileName::new(pieces).expect("a name").path("jpg", "abc"));
+        let path = FileName::new(pieces).and_then(|name| name.path("jpg", "abc"));
+        assert_eq!(Ok("i/abc/%01%02.jpg".into()), path);
     }
 
     #[test]
@@ -273,6 +292,24 @@ mod tests {
         }
         let long = FileName::new([NamePiece::Value(&[b'x'; MAX_NAME_BYTES + 1])]).expect_err("it was taken");
         assert_eq!("the name of its file is too long (more than 2048 bytes)", long.to_string());
+    }
+
+    #[test]
+    fn no_name_at_the_top_is_that_of_a_result() {
+        use NamePiece::{Checksum, Extension, Literal, Value};
+        for (expected, pieces) in [
+            (None, vec![Value(b"a.parquet")]),
+            (None, vec![Value(b"a"), Literal(".NDJson")]),
+            (None, vec![Checksum, Literal("."), Extension]),
+            (None, vec![Value(&[b'x'; 300]), Literal(".parquet")]),
+            (Some("d/a.parquet"), vec![Literal("d/"), Value(b"a.parquet")]),
+            (Some("a.parquet%2E"), vec![Value(b"a.parquet.")]),
+            (Some("aparquet"), vec![Value(b"aparquet")]),
+            (Some("a.parquet.gz"), vec![Value(b"a"), Literal("."), Extension, Literal(".gz")]),
+        ] {
+            let path = FileName::new(pieces).and_then(|name| name.path("parquet", "abc"));
+            assert_eq!(expected.map(str::to_owned), path.ok());
+        }
     }
 
     #[test]
@@ -320,7 +357,7 @@ mod tests {
             text in "\\PC{0,20}|[./ A-Z%~]{0,9}|(con|aux|com1|nul|_headgate|part-1)[. ]?\\PC{0,3}",
         ) {
             let pieces = |value: &[u8]| FileName::new([NamePiece::Literal("d/"), NamePiece::Value(value)])
-                .map(|name| name.path("", ""));
+                .and_then(|name| name.path("", ""));
             for value in [&first[..], &second, text.as_bytes()] {
                 let Ok(path) = pieces(value) else { prop_assert!(value.is_empty()); continue };
                 let components: Vec<_> = Path::new(&path).components().collect();

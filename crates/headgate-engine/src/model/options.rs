@@ -76,6 +76,7 @@ pub struct SourceOptions {
     pub templates: Templates,
     /// The template of the names under which bodies are saved; `None`: they are a column of the result.
     pub save_to: Option<String>,
+    pub save_format: SaveFormat,
     /// The column with SHA-256 checksums of the bodies.
     pub checksum_column: Option<String>,
     /// Input columns to carry into the result under their own names.
@@ -142,6 +143,7 @@ impl Default for SourceOptions {
             url: None,
             templates: Templates::default(),
             save_to: None,
+            save_format: SaveFormat::Files,
             checksum_column: None,
             keep: Vec::new(),
             kept_columns: None,
@@ -283,7 +285,6 @@ pub struct AnswerOptions {
     /// The selected column that says what a row has cost in the end; `None`: it costs what was estimated. It says how the
     /// work is done, and may change from run to run.
     pub cost_from: Option<String>,
-    pub save_format: SaveFormat,
 }
 
 /// What becomes of saved bodies.

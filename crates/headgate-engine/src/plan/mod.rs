@@ -151,8 +151,10 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let needed = run.concurrency.min(usize::try_from(left).unwrap_or(usize::MAX)).max(1);
     let threads = options.engine.threads.unwrap_or_else(machine::cores).min(run.concurrency);
     let files = machine::raise_open_files()?;
-    let needed = if request.http2_prior_knowledge { needed.min(files.fitting(0, threads).max(1)) } else { needed };
-    files.check(needed, 0, threads)?;
+    let to_save = machine::files_to_save(asked.save_to.is_some());
+    let needed =
+        if request.http2_prior_knowledge { needed.min(files.fitting(to_save, threads).max(1)) } else { needed };
+    files.check(needed, to_save, threads)?;
     notes.extend([check_ports(options, needed)?, note_window(run)].into_iter().flatten());
     if matches!(found, Found::Resumed { is_over: false, .. }) {
         notes.extend(set_notes);
@@ -194,7 +196,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         machine: Machine {
             concurrency: needed as u64,
             threads: threads as u64,
-            files: files.needed(needed, threads),
+            files: files.needed(needed, to_save, threads),
             files_allowed: files.limit,
             ports: needed as u64,
             ports_there_are: local_ports(request),

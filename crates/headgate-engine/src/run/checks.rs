@@ -119,7 +119,7 @@ fn headers_of_columns(options: &JobOptions) -> impl Iterator<Item = (&'static st
 
 /// Where bodies are saved, and that there are some.
 fn check_saving(options: &JobOptions) -> Result<(), JobError> {
-    let JobOptions { source, sink, request, answer, .. } = options;
+    let JobOptions { source, sink, request, .. } = options;
     let has_directory = matches!(sink.output, Output::Directory(_)) && sink.format != Format::None;
     Err(JobError::usage(match &source.save_to {
         Some(_) if !has_directory => {
@@ -131,7 +131,7 @@ fn check_saving(options: &JobOptions) -> Result<(), JobError> {
         None if source.checksum_column.is_some() => {
             message!(OptionName::ChecksumColumn, " is for bodies that are saved: give ", OptionName::SaveTo, ", too")
         }
-        None if answer.save_format != SaveFormat::Files => {
+        None if source.save_format != SaveFormat::Files => {
             message!(OptionName::SaveFormat, " is for bodies that are saved: give ", OptionName::SaveTo, ", too")
         }
         _ => return Ok(()),

@@ -111,7 +111,7 @@ fn begin(
     // More connections than rows are never open.
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
-    let room = engine.reserve(needed, &options.request)?;
+    let room = engine.reserve(needed, &options.request, options.source.save_to.is_some())?;
     let notes = [check_ports(options, room.in_flight().connections)?, note_window(&options.run)];
     let set_notes = set_before.notes.clone();
     let launch = Launch {
@@ -134,7 +134,7 @@ fn begin(
         set_before,
         save_places: match &options.sink.output {
             Output::Directory(path) if options.source.save_to.is_some() => {
-                Some(save_places(path, options.answer.save_format))
+                Some(save_places(path, options.source.save_format))
             }
             _ => None,
         },

@@ -21,6 +21,7 @@ use crate::http::client::AttemptLimits;
 use crate::http::idempotency_key::KeySalt;
 use crate::http::request::Defaults;
 use crate::http::robots::RobotsTable;
+use crate::http::save::in_use::{Unused, in_use};
 use crate::http::save::places::SavePlaces;
 use crate::http::save::saver::Saver;
 use crate::job::DoneRows;
@@ -80,8 +81,11 @@ pub(super) enum Begun {
     Finished(JobState),
 }
 
-fn saver(places: SavePlaces, engine: &Engine, request: &RequestOptions) -> Arc<Saver> {
-    Arc::new(Saver::new(Arc::new(places), engine.savers(), request.fail_on.clone()))
+/// What saves bodies, and tells when it is gone.
+fn saver(places: Option<SavePlaces>, engine: &Engine, request: &RequestOptions) -> (Option<Arc<Saver>>, Unused) {
+    let (in_use, unused) = in_use();
+    let places = places.map(|places| Arc::new(places.held_by(in_use)));
+    (places.map(|places| Arc::new(Saver::new(places, engine.savers(), request.fail_on.clone()))), unused)
 }
 
 fn repeats(rows: &RowReceiver, state: Option<&JobState>) -> Repeats {
@@ -120,8 +124,7 @@ impl Launch {
     ) -> Result<Run, JobError> {
         let defaults = self.defaults()?;
         let (way, setting) = (engine.way(&self.request)?, self.setting());
-        let in_flight = room.in_flight();
-        let failure = Arc::<FirstFailure>::default();
+        let (in_flight, failure) = (room.in_flight(), Arc::<FirstFailure>::default());
         let (row_sender, rows) = row_queue(self.passing_over(&failure));
         let (stop, phase) = Stop::new(rows.clone());
         let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
@@ -137,7 +140,7 @@ impl Launch {
             }
             Begun::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
-                let saver = self.save_places.map(|places| saver(places, engine, &self.request));
+                let (saver, bodies_unused) = saver(self.save_places, engine, &self.request);
                 let limits = AttemptLimits::new(&self.request, engine.memory(), self.run.concurrency).saving(saver);
                 let repeats = repeats(&rows, state.as_ref());
                 let gate = Arc::new(SharedGate::of(&self.run, self.request.body_bytes(), repeats, started));
@@ -197,6 +200,7 @@ impl Launch {
                     watched: state.as_ref().map(|state| state.watched.clone()),
                     engine: engine.clone(),
                     own_engine: self.own_engine,
+                    bodies_unused,
                 })?;
                 (Some(assigned), state, Some(live))
             }

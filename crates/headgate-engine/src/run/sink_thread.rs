@@ -9,6 +9,7 @@ use super::stop::Stop;
 use crate::columns::builder::OutcomeBatch;
 use crate::engine::failure::FirstFailure;
 use crate::engine::{Engine, runtime, spawn};
+use crate::http::save::in_use::Unused;
 use crate::job::Watched;
 use crate::model::error::JobError;
 use crate::queue::window::Window;
@@ -83,12 +84,14 @@ pub(super) struct SinkThread {
     pub(super) engine: Engine,
     /// The engine ends with the run.
     pub(super) own_engine: bool,
+    /// Whether nobody writes bodies into the directory any more.
+    pub(super) bodies_unused: Unused,
 }
 
 pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
     spawn("headgate-sink".into(), move || {
         // In this order at the end, or when something panics: whoever still sends or waits learns of it, the failure is told,
-        // the lock of a job goes with its sink, connections are closed, the run has ended.
+        // nobody saves bodies any more, the lock of a job goes with its sink, connections are closed, the run has ended.
         let _ended = SetAtTheEnd(thread.done.clone());
         let failure = thread.failure.clone();
         let _panic = failure.on_panic("sink");
@@ -123,6 +126,8 @@ impl Drop for Stopping {
         if !self.all_is_written {
             self.thread.stop.at(Instant::now());
         }
+        // Before the lock goes.
+        self.thread.bodies_unused.wait();
     }
 }
 

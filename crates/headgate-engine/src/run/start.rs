@@ -38,7 +38,7 @@ impl Run {
         let Passage { source, sink, window, request, run } = passage;
         check_run(&run)?;
         check_request(&request)?;
-        let room = engine.reserve(run.concurrency, &request)?;
+        let room = engine.reserve(run.concurrency, &request, false)?;
         let asked = Live::new(&run);
         let launch = Launch {
             size: source.size(),

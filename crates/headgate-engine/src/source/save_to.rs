@@ -4,31 +4,36 @@ use super::template::cell::Cell;
 use super::template::parse::{Piece, Placeholder, Template};
 use crate::message;
 use crate::model::error::JobError;
-use crate::model::file_name::{FileName, NamePiece};
+use crate::model::file_name::{FileName, NamePiece, is_of_jobs, is_of_results};
 use crate::model::message::OptionName;
+use crate::model::options::SaveFormat;
 use crate::model::reason::Reason;
 
 /// What stands in a template for no column.
 const ROW: &str = "row";
 const EXTENSION: &str = "ext";
 const CHECKSUM: &str = "sha256";
+/// For what nobody knows yet.
+const UNKNOWN: &str = "x";
 
 /// A template of names.
 #[derive(Debug)]
 pub(super) struct SaveTo {
     template: Template,
+    /// Files are beside the results.
+    is_at_top: bool,
 }
 
 impl SaveTo {
     /// # Errors
-    /// `Usage`: it is no template, or leads out of the output directory.
-    pub(super) fn new(text: &str) -> Result<Self, JobError> {
+    /// `Usage`: it is no template, leads out of the output directory, or to names of results.
+    pub(super) fn new(text: &str, format: SaveFormat) -> Result<Self, JobError> {
         let refused = |trouble: &str| JobError::usage(message!(OptionName::SaveTo.set(text), ": {trouble}"));
         let template = Template::parse(text).map_err(|error| refused(&error.to_string()))?;
         // Whatever the values are, they bring no separators, and none of them is empty.
         let literal = |piece: &Piece| match piece {
             Piece::Literal(text) => text.to_string(),
-            Piece::Column(_) => "x".to_owned(),
+            Piece::Column(_) => UNKNOWN.to_owned(),
         };
         let shape: String = template.pieces().iter().map(literal).collect();
         if shape.starts_with('/') {
@@ -43,7 +48,15 @@ impl SaveTo {
         if shape.contains(|character: char| character.is_control() || character == '\\') {
             return Err(refused("a name can't have a backslash or control characters: use / between directories"));
         }
-        Ok(Self { template })
+        if format == SaveFormat::Files && (is_of_results(&shape) || shape.split('/').next().is_some_and(is_of_jobs)) {
+            return Err(JobError::usage(message!(
+                OptionName::SaveTo.set(text),
+                ": at the top of the output directory, names such as this are for results and what belongs to them: \
+                 put the files into a directory, as in ",
+                OptionName::SaveTo.set(&*format!("files/{text}"))
+            )));
+        }
+        Ok(Self { template, is_at_top: format == SaveFormat::Files && !shape.contains('/') })
     }
 
     /// Looks for the columns that its placeholders stand for: `find` says where each is.
@@ -73,7 +86,12 @@ impl SaveTo {
                 },
             });
         }
-        FileName::new(pieces)
+        let name = FileName::new(pieces)?;
+        if self.is_at_top {
+            // Whether it is known already that it can't be.
+            name.path(UNKNOWN, UNKNOWN)?;
+        }
+        Ok(name)
     }
 }
 

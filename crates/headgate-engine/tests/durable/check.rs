@@ -13,7 +13,8 @@ use headgate_engine::job::DoneRows;
 use headgate_engine::job::status::{parts, status};
 use headgate_engine::parts::read::PartRows;
 
-use crate::harness::{Bench, Expected, ROWS, Run, expected};
+use crate::check_saved::{check_all_saved, check_saved, is_saved};
+use crate::harness::{Bench, Expected, ROWS, Run};
 use crate::power::files_below;
 use crate::storage::Recorder;
 
@@ -23,22 +24,50 @@ pub fn rows(out: &Path) -> BTreeMap<u64, Expected> {
 }
 
 fn files_in(out: &Path) -> BTreeSet<PathBuf> {
-    fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect()
+    let files = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    files.filter(|path| is_part(name_of(path))).collect()
+}
+
+/// Where the rows say that their bodies were saved.
+pub fn saved_paths(out: &Path) -> BTreeMap<u64, String> {
+    let mut found = BTreeMap::new();
+    each_batch(&files_in(out), |batch, _| {
+        let (rows, paths) = (batch.column_by_name("row").unwrap(), batch.column_by_name("path").unwrap());
+        let (rows, paths) = (rows.as_primitive::<Int64Type>(), paths.as_string::<i32>());
+        let saved = (0..batch.num_rows()).filter(|at| paths.is_valid(*at));
+        found.extend(saved.map(|at| (rows.value(at) as u64, paths.value(at).to_owned())));
+    });
+    found
 }
 
 /// The rows in these parts: each once at the most.
 fn rows_in(paths: &BTreeSet<PathBuf>) -> BTreeMap<u64, Expected> {
     let mut found = BTreeMap::new();
+    each_batch(paths, |batch, failed| {
+        for (row, result) in rows_of(batch, failed) {
+            assert_eq!(None, found.insert(row, result), "row {row} is there twice");
+        }
+    });
+    found
+}
+
+/// With each batch whether its rows failed.
+fn each_batch(paths: &BTreeSet<PathBuf>, mut each: impl FnMut(&RecordBatch, bool)) {
     for path in paths {
         let columns = columns_of(path.parent().unwrap());
-        let failed = path.file_name().unwrap().to_str().unwrap().starts_with("failed-");
+        let failed = name_of(path).starts_with("failed-");
         for batch in PartRows::new(vec![path.clone().into()], columns) {
-            for (row, result) in rows_of(&batch.unwrap(), failed) {
-                assert_eq!(None, found.insert(row, result), "row {row} is there twice");
-            }
+            each(&batch.unwrap(), failed);
         }
     }
-    found
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().unwrap().to_str().unwrap()
+}
+
+fn is_part(name: &str) -> bool {
+    (name.starts_with("part-") || name.starts_with("failed-")) && !name.contains('/')
 }
 
 /// Those of the job in this directory, or of the one whose parts are in its `tmp`.
@@ -69,15 +98,13 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
     let out = bench.out();
     let shown = |path: &Path| path.strip_prefix(&out).unwrap().display().to_string();
     let names: Vec<String> = files_below(&out).iter().map(|path| shown(path)).collect();
-    let is_part = |name: &str| (name.starts_with("part-") || name.starts_with("failed-")) && !name.contains('/');
     for name in &names {
         let own = name.strip_prefix("_headgate/");
         let is_ours = own.is_some_and(|own| {
             let directories = ["log/", "tmp/", "names/"];
             ["job.json", "lock"].contains(&own) || directories.iter().any(|directory| own.starts_with(directory))
         });
-        let is_saved = bench.saves && name.to_lowercase().starts_with("images/");
-        assert!(is_part(name) || is_ours || is_saved, "{names:?}");
+        assert!(is_part(name) || is_ours || is_saved(bench, name), "{names:?}");
     }
     if !names.iter().any(|name| name == "_headgate/job.json") {
         assert!(!names.iter().any(|name| is_part(name)), "{names:?}");
@@ -108,21 +135,6 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
         assert!(of_job.iter().all(|(row, result)| *result == bench.expected(*row)));
     }
     rows
-}
-
-/// Each row that is seen has its file, and no file is there that is not whole.
-fn check_saved(bench: &Bench, rows: &BTreeMap<u64, Expected>) {
-    let out = bench.out();
-    let body = |row: u64| expected(row, bench.edition).body.unwrap();
-    let places: BTreeMap<PathBuf, u64> = (0..ROWS).map(|row| (out.join(Bench::path(row)), row)).collect();
-    for directory in ["images", "Images"] {
-        for file in files_below(&out.join(directory)) {
-            assert!(fs::read(&file).unwrap() == body(places[&file]), "{}", file.display());
-        }
-    }
-    for row in rows.iter().filter(|(_, result)| !result.failed).map(|(row, _)| *row) {
-        assert!(out.join(Bench::path(row)).exists(), "the file of row {row}");
-    }
 }
 
 /// What was committed is not lost, neither to who goes on nor to who reads; and the job goes on to its end.
@@ -158,13 +170,10 @@ pub fn check_finished(bench: &Bench) {
     assert_eq!(BTreeMap::from([("connect".into(), of_each), ("status:503".into(), of_each)]), status.errors);
     check_figures(&bench.out());
     if bench.saves {
-        let saved = ["images", "Images"].map(|directory| files_below(&bench.out().join(directory)).len());
-        assert_eq!(3 * of_each, saved.iter().sum::<usize>() as u64, "no file without a row");
-        let marked = files_below(&bench.out().join("_headgate/names")).len();
-        assert_eq!(saved[1], marked, "one for each name with a capital");
+        check_all_saved(bench, 3 * of_each);
     }
-    // Those of each kind were put together.
-    assert_eq!(2, status.parts);
+    // Those of each kind were put together, unless they are full.
+    assert!(status.parts == 2 || bench.archives(), "{status:?}");
 }
 
 /// The parts and bytes that are counted are those there are, and nothing is left over.

@@ -134,6 +134,18 @@ impl Bench {
         bench
     }
 
+    /// As [`Bench::saving`], into archives of two rows at the most.
+    pub fn archiving(format: Format) -> Self {
+        let mut bench = Self::saving(format);
+        bench.options.source.save_format = SaveFormat::Tar;
+        bench.options.sink.part_bytes = 100;
+        bench
+    }
+
+    pub fn archives(&self) -> bool {
+        self.saves && self.options.source.save_format == SaveFormat::Tar
+    }
+
     /// What becomes of a row; a body that was saved is no part of it.
     pub fn expected(&self, row: u64) -> Expected {
         let expected = expected(row, self.edition);
@@ -151,8 +163,7 @@ impl Bench {
         let Some(body) = answer.body.take() else { return };
         let own = self.out().join("_headgate");
         let path = Self::path(outcome.row.ordinal);
-        let in_archives = self.options.answer.save_format == SaveFormat::Tar;
-        let places = SavePlaces::new(&self.out(), own.join("tmp"), own.join("names")).in_archives(in_archives);
+        let places = SavePlaces::new(&self.out(), own.join("tmp"), own.join("names")).in_archives(self.archives());
         let claimed = places.claimed(&path);
         fs::write(&claimed, &body.bytes).unwrap();
         if let Some(power) = &self.power {

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod archives;
 mod check;
+mod check_saved;
 mod damage;
 mod faults;
 mod harness;
@@ -16,6 +18,7 @@ mod power;
 mod resume;
 mod retry;
 mod saved;
+mod saved_fresh;
 mod several;
 mod steps;
 mod storage;

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::time::Instant;
 
-use headgate_engine::columns::result::ResultColumns;
-use headgate_engine::job::RunningJob;
-use headgate_engine::model::options::{Format, SaveFormat};
+use headgate_engine::model::options::Format;
 use proptest::prelude::*;
 
 use crate::check::{check_finished, check_kept, rows};
-use crate::harness::{Bench, FORMATS, ROWS, at_every_step};
+use crate::harness::{Bench, FORMATS, ROWS};
 use crate::power::{PowerLoss, files_below};
 use crate::steps::{every_step, every_step_twice};
 use crate::storage::{Recorder, Step};
@@ -32,46 +29,6 @@ fn a_disk_that_fails_once_costs_no_file() {
 #[test]
 fn a_crash_while_it_recovers_from_a_crash_loses_no_file() {
     every_step_twice(|| Bench::saving(Format::Ndjson));
-}
-
-#[test]
-fn a_crash_while_it_starts_over_leaves_no_file_of_the_old_job_beside_the_new_one() {
-    at_every_step(|step| {
-        let mut bench = Bench::saving(Format::Ndjson);
-        bench.run(Recorder::new()).result.unwrap();
-        let disk = Recorder::crashing_at(step);
-        bench.options.sink.fresh = true;
-        bench.edition = "second";
-        let run = bench.run(disk.clone());
-        if disk.refused().is_none() {
-            run.result.unwrap();
-            check_finished(&bench);
-            return true;
-        }
-        // Some of the files of the old job may be gone, and its rows with them: it was to go.
-        bench.run(Recorder::new()).result.unwrap();
-        check_finished(&bench);
-        false
-    });
-}
-
-#[test]
-fn a_job_that_starts_over_removes_the_files_of_one_that_was_killed_at_any_step() {
-    for format in FORMATS {
-        at_every_step(|step| {
-            let mut bench = Bench::saving(format);
-            let disk = Recorder::crashing_at(step);
-            drop(bench.run(disk.clone()));
-            // One that saves nothing: what is there is of the old one.
-            bench.saves = false;
-            bench.options.source.save_to = None;
-            bench.options.sink.fresh = true;
-            bench.columns = ResultColumns::default().schema();
-            bench.run(Recorder::new()).result.unwrap();
-            check_finished(&bench);
-            disk.refused().is_none()
-        });
-    }
 }
 
 #[test]
@@ -110,21 +67,6 @@ fn a_job_goes_on_whose_files_somebody_has_taken_away() {
         bench.run(Recorder::new()).result.unwrap();
         assert_eq!(ROWS as usize, rows(&bench.out()).len());
     }
-}
-
-#[test]
-fn rows_that_fail_are_committed_while_no_archive_is_open() {
-    let mut bench = Bench::saving(Format::Ndjson);
-    bench.options.answer.save_format = SaveFormat::Tar;
-    let (failed, answered): (Vec<u64>, Vec<u64>) = (0..ROWS).partition(|row| bench.expected(*row).failed);
-    let job = bench.open(Recorder::new()).unwrap();
-    let RunningJob { mut sink, watched } = bench.start(job, Box::new(Instant::now)).unwrap();
-    let done = || watched.commit().done_rows().unwrap().rows_done();
-    let _ = sink.write(bench.batch(&failed)).unwrap();
-    assert_eq!(failed.len() as u64, done());
-    // Its archive is not complete.
-    let _ = sink.write(bench.batch(&answered)).unwrap();
-    assert_eq!(failed.len() as u64, done());
 }
 
 proptest! {

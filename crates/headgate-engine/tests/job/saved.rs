@@ -1,5 +1,9 @@
 //! Bodies that are saved in files: whole, once, under the name of their row and nowhere else.
 
+mod archives;
+mod names;
+mod stopped;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
@@ -7,9 +11,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use headgate_engine::job::retry::RetryOptions;
-use headgate_engine::model::error::JobErrorKind;
 use headgate_engine::model::file_name::hex;
-use headgate_engine::model::options::SaveFormat;
 use headgate_engine::run::Run;
 use headgate_testserver::{Config, Server};
 
@@ -49,6 +51,13 @@ fn files(out: &Path) -> BTreeMap<String, Vec<u8>> {
 
 fn tmp(rig: &Rig) -> Vec<PathBuf> {
     fs::read_dir(rig.path("out/_headgate/tmp")).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Rows with an id, and perhaps a checksum, of which each is answered with as many bytes.
+fn saving_rows(template: &str, rows: &[serde_json::Value]) -> Rig {
+    let mut rig = Rig::objects(rows);
+    rig.options.source.save_to = Some(template.into());
+    rig
 }
 
 /// The files are those that the rows say, each with what the row says of it, and nothing is left over.
@@ -192,25 +201,6 @@ fn what_is_left_coded_is_saved_as_it_came() {
 }
 
 #[test]
-fn of_rows_with_one_name_one_is_saved_and_the_others_fail() {
-    let server = server();
-    for (template, rows_of_one, commit_every) in [("same.{ext}", 40, 10), ("same.{ext}", 40, 0), ("X/{sha256}", 40, 0)]
-    {
-        let mut rig = saving(template, (0..rows_of_one).map(|_| url(server.address(), "/bytes/100")));
-        rig.options.sink.commit_every = std::time::Duration::from_secs(commit_every);
-        let rows = rig.rows();
-        assert_eq!(1, check(&rig, &rows).len());
-        let (saved, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.path.is_some());
-        assert_eq!((1, 39), (saved.len(), others.len()));
-        for row in others {
-            assert_eq!(Some("duplicate_name"), row.kind());
-            assert_eq!("another row has this file name", row.message());
-            assert_eq!(saved[0].path.as_deref(), Some(row.detail()));
-        }
-    }
-}
-
-#[test]
 fn a_file_that_was_there_before_is_left_alone() {
     let server = server();
     let mut rig =
@@ -245,27 +235,6 @@ fn the_files_of_a_job_that_is_started_over_go_with_it() {
 }
 
 #[test]
-fn a_template_that_leads_elsewhere_is_refused() {
-    for (template, trouble) in [
-        ("/etc/{row}", "leave out the / at the beginning"),
-        ("../{row}", "leave out . and .."),
-        ("a/../{row}", "leave out . and .."),
-        ("./{row}", "leave out . and .."),
-        ("a//{row}", "a part of the name between slashes is empty"),
-        ("a/", "a part of the name between slashes is empty"),
-        ("a\\{row}", "a name can't have a backslash or control characters"),
-        ("a\0{row}", "a name can't have a backslash or control characters"),
-        ("{row", "isn't closed"),
-    ] {
-        let rig = saving(template, ["http://127.0.0.1:1/"]);
-        let error = Run::job(&rig.options).expect_err(template);
-        assert_eq!(JobErrorKind::Usage, error.kind, "{error}");
-        assert!(error.to_string().starts_with("save_to=") && error.to_string().contains(trouble), "{error}");
-        assert!(!rig.path("out").exists());
-    }
-}
-
-#[test]
 fn a_disk_that_cannot_be_written_to_ends_the_job_and_no_row_is_lost() {
     let server = server();
     let mut rig = saving("{row}.txt", (0..20).map(|_| url(server.address(), "/bytes/1000")));
@@ -297,146 +266,6 @@ fn bodies_take_no_memory_however_large_they_are() {
     let rows = rig.rows();
     let files = check(&rig, &rows);
     assert!(files.len() == 32 && files.values().all(|bytes| bytes.len() == body.len()));
-}
-
-/// The members of an archive: each name with what is in it.
-fn members(archive: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let mut archive = tar::Archive::new(archive);
-    let entries = archive.entries().unwrap().map(|entry| {
-        let mut entry = entry.unwrap();
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut entry, &mut bytes).unwrap();
-        (entry.path().unwrap().display().to_string(), bytes)
-    });
-    entries.collect()
-}
-
-#[test]
-fn archives_have_a_body_and_a_description_for_each_row() {
-    let server = server();
-    let sizes = [0, 10, 70_000, 300_000];
-    let urls = (0..40).map(|row| url(server.address(), &format!("/bytes/{}", sizes[row % 4])));
-    let mut rig = saving("d.e/{row}.{ext}", urls);
-    rig.options.answer.save_format = SaveFormat::Tar;
-    rig.options.sink.part_bytes = 1_000_000;
-    rig.options.sink.commit_every = std::time::Duration::ZERO;
-    let rows = rig.rows();
-    assert_eq!(Vec::<PathBuf>::new(), tmp(&rig));
-    let archives = files(&rig.path("out"));
-    assert!((2..=6).contains(&archives.len()), "{:?}", archives.keys());
-    let mut bodies = BTreeMap::new();
-    for (number, (name, bytes)) in archives.iter().enumerate() {
-        assert_eq!(&format!("{number:05}.tar"), name);
-        for pair in members(bytes).chunks(2) {
-            let [(body, bytes), (json, description)] = pair else { panic!("half a row") };
-            let key = body.strip_suffix(".txt").unwrap();
-            assert_eq!(&format!("{key}.json"), json);
-            let description: serde_json::Value = serde_json::from_slice(description).unwrap();
-            assert_eq!(
-                (Some(200), sha256(bytes)),
-                (description["status"].as_u64(), description["sha256"].as_str().unwrap().into())
-            );
-            assert_eq!(format!("d.e/{}", description["row"]), key);
-            bodies.insert(format!("{name}/{body}"), sha256(bytes));
-        }
-    }
-    let of_rows = rows.iter().map(|row| (row.path.clone().unwrap(), row.sha256.clone().unwrap()));
-    assert_eq!(of_rows.collect::<BTreeMap<_, _>>(), bodies);
-    // What is started over begins with the first archive again.
-    rig.options.sink.fresh = true;
-    rig.options.sink.part_bytes = 1 << 30;
-    rig.rows();
-    assert_eq!(vec!["00000.tar"], files(&rig.path("out")).keys().collect::<Vec<_>>());
-}
-
-#[test]
-fn of_rows_with_one_key_one_is_in_the_archives() {
-    let server = server();
-    let mut rig = saving("{sha256}.{ext}", (0..20).map(|_| url(server.address(), "/bytes/100")));
-    rig.options.answer.save_format = SaveFormat::Tar;
-    rig.options.sink.part_bytes = 1;
-    let rows = rig.rows();
-    let saved: Vec<_> = rows.iter().filter(|row| row.path.is_some()).collect();
-    assert_eq!(1, saved.len());
-    assert!(rows.iter().filter(|row| row.path.is_none()).all(|row| row.kind() == Some("duplicate_name")));
-    assert_eq!(vec!["00000.tar"], files(&rig.path("out")).keys().collect::<Vec<_>>());
-}
-
-/// Rows with an id, and perhaps a checksum, of which each is answered with as many bytes.
-fn saving_rows(template: &str, rows: &[serde_json::Value]) -> Rig {
-    let mut rig = Rig::objects(rows);
-    rig.options.source.save_to = Some(template.into());
-    rig
-}
-
-#[test]
-fn names_are_made_of_columns_and_lead_nowhere_else() {
-    let server = server();
-    let ids = [
-        "plain",
-        "../../up",
-        "/etc/passwd",
-        "..",
-        ".",
-        "a/b",
-        "a\\b",
-        "nul\u{0}l",
-        "CON",
-        "x.",
-        "é ü",
-        "%2e%2e",
-        "",
-        "_headgate",
-        "A",
-        "a",
-        "q?*:<>|\"",
-        "\u{202e}gpj.exe",
-    ];
-    let long = "x".repeat(3000);
-    let ids: Vec<String> = ids.iter().map(ToString::to_string).chain(["y".repeat(400), long]).collect();
-    let rows: Vec<_> =
-        ids.iter().map(|id| serde_json::json!({"url": url(server.address(), "/bytes/10"), "id": id})).collect();
-    let mut rig = saving_rows("{id}/{id}.{ext}", &rows);
-    rig.options.run.concurrency = 1;
-    let rows = rig.rows();
-    check(&rig, &rows);
-    let of = |id: &str| &rows[ids.iter().position(|each| each == id).unwrap()];
-    for (id, path) in [
-        ("plain", "plain/plain.txt"),
-        ("../../up", "..%2F..%2Fup/..%2F..%2Fup.txt"),
-        ("/etc/passwd", "%2Fetc%2Fpasswd/%2Fetc%2Fpasswd.txt"),
-        ("..", "%2E%2E/...txt"),
-        ("CON", "%43ON/%43ON.txt"),
-        ("x.", "x%2E/x..txt"),
-        ("_headgate", "%5Fheadgate/_headgate.txt"),
-        ("%2e%2e", "%252e%252e/%252e%252e.txt"),
-    ] {
-        assert_eq!(Some(path), of(id).path.as_deref(), "{id}: {:?}", of(id));
-    }
-    assert_eq!(Some("invalid_request"), of("").kind());
-    assert_eq!("the name of its file has an empty part", of("").message());
-    assert_eq!(("the name of its file is too long", 0), (rows[19].message(), rows[19].attempts));
-    assert_eq!(Some("duplicate_name"), of("a").kind(), "it differs from another in case alone");
-    assert!(!rig.path("up.txt").exists());
-}
-
-#[test]
-fn a_name_without_a_value_or_of_a_column_that_is_not_there_is_told() {
-    let server = server();
-    let rig = Rig::file("rows.csv", format!("url,id\n{0},\n{0},7\n", url(server.address(), "/bytes/10")));
-    for (template, expected) in [("{id}.bin", vec![Some("invalid_request"), None]), ("{id|none}.bin", vec![None, None])]
-    {
-        let mut rig = Rig::file("rows.csv", fs::read(&rig.options.source.input).unwrap());
-        rig.options.source.save_to = Some(template.into());
-        let (rows, _) = rig.run();
-        check(&rig, &rows);
-        assert_eq!(expected, rows.iter().map(ResultRow::kind).collect::<Vec<_>>());
-        assert_eq!(Some("7.bin"), rows[1].path.as_deref());
-    }
-    let mut rig = rig;
-    rig.options.source.save_to = Some("{name}".into());
-    let error = Run::job(&rig.options).expect_err("there is no such column").to_string();
-    assert!(error.contains("there is no column \"name\" for save_to"), "{error}");
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub struct Claim {
     claimed: PathBuf,
     /// `None`: it was kept.
     saved: Option<Box<Saved>>,
+    /// As long as it may remove the file.
+    _places: Arc<SavePlaces>,
 }
 
 impl Claim {
@@ -41,7 +43,8 @@ impl Claim {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(taken(path)),
             renamed => renamed.map_err(|error| cannot_write(&claimed, &error))?,
         }
-        let claim = Self { claimed, saved: Some(Box::new(Saved { path: path.as_str().into(), checksum })) };
+        let saved = Box::new(Saved { path: path.as_str().into(), checksum });
+        let claim = Self { claimed, saved: Some(saved), _places: places.clone() };
         for look in places.looks(&path) {
             match fs::symlink_metadata(&look) {
                 Ok(_) => return Err(taken(path)),

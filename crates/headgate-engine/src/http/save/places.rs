@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::in_use::InUse;
 use crate::model::file_name::{clash_key, folded};
 
 /// The directories of a job that saves bodies.
@@ -15,17 +16,24 @@ pub struct SavePlaces {
     names: PathBuf,
     /// Bodies end up in archives: what others may not have is a name without its extension.
     in_archives: bool,
+    _in_use: Option<InUse>,
 }
 
 impl SavePlaces {
     pub fn new(root: &Path, tmp: PathBuf, names: PathBuf) -> Self {
-        Self { root: root.to_owned(), tmp, names, in_archives: false }
+        Self { root: root.to_owned(), tmp, names, in_archives: false, _in_use: None }
     }
 
     /// The same, of a job whose bodies end up in archives.
     #[must_use]
     pub fn in_archives(self, in_archives: bool) -> Self {
         Self { in_archives, ..self }
+    }
+
+    /// The same, of a run: whoever has them may write there.
+    #[must_use]
+    pub fn held_by(self, in_use: InUse) -> Self {
+        Self { _in_use: Some(in_use), ..self }
     }
 
     pub fn are_in_archives(&self) -> bool {

@@ -89,7 +89,9 @@ impl Writing {
         }
         let (name, hash) = (&end.save_as.name, hex(&checksum));
         let is_member = self.places.are_in_archives();
-        let path = if is_member { name.member(&end.extension, &hash) } else { name.path(&end.extension, &hash) };
+        let path = if is_member { Ok(name.member(&end.extension, &hash)) } else { name.path(&end.extension, &hash) };
+        let path =
+            path.map_err(|reason| NotSaved::Failed(Failure::new(ErrorKind::InvalidRequest, reason).lasting()))?;
         let claim = Claim::new(&self.places, &file.path, path, checksum)?;
         file.leave();
         Ok((claim, is_cut))

@@ -13,7 +13,7 @@ use super::{checksum, path, since};
 use crate::message;
 use crate::model::error::JobError;
 use crate::model::message::{Message, OptionName};
-use crate::model::options::SourceOptions;
+use crate::model::options::{SaveFormat, SourceOptions};
 use crate::model::reason::Reason;
 use crate::model::row::{BodyPiece, Row, RowBody, RowExtra};
 use crate::model::saved::SaveAs;
@@ -83,7 +83,7 @@ impl RequestTemplates {
             binder.column(options.if_modified_since_column.as_ref(), OptionName::IfModifiedSinceColumn)?;
         let body = binder.body(options)?;
         let body_type = body.as_ref().and_then(Body::media_type);
-        let save_to = options.save_to.as_ref().map(|text| binder.save_to(text)).transpose()?;
+        let save_to = options.save_to.as_ref().map(|text| binder.save_to(text, options.save_format)).transpose()?;
         let checksum = binder.column(options.checksum_column.as_ref(), OptionName::ChecksumColumn)?;
         let is_used = url.is_some()
             || body.is_some()
@@ -236,8 +236,8 @@ impl Binder<'_> {
         UrlTemplate::new(&template).map_err(refused)
     }
 
-    fn save_to(&mut self, text: &str) -> Result<SaveTo, JobError> {
-        let mut save_to = SaveTo::new(text)?;
+    fn save_to(&mut self, text: &str, format: SaveFormat) -> Result<SaveTo, JobError> {
+        let mut save_to = SaveTo::new(text, format)?;
         save_to.bind(|placeholder| self.find(placeholder, OptionName::SaveTo))?;
         Ok(save_to)
     }

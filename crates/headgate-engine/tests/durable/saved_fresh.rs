@@ -1,0 +1,131 @@
+//! What goes and what stays of saved bodies when a job starts over.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use headgate_engine::columns::result::ResultColumns;
+use headgate_engine::model::options::{Format, JobOptions};
+use serde_json::Value;
+
+use crate::check::check_finished;
+use crate::harness::{Bench, at_every_step};
+use crate::power::files_below;
+use crate::storage::Recorder;
+
+/// With each format of parts and of bodies.
+const BENCHES: [fn() -> Bench; 2] = [|| Bench::saving(Format::Parquet), || Bench::archiving(Format::Ndjson)];
+
+/// The same directory, for a job that starts over and saves nothing: what is there of bodies is of the old one.
+fn saving_nothing(mut bench: Bench) -> Bench {
+    let JobOptions { source, sink, .. } = Bench::new(Format::Ndjson).options;
+    bench.options.source = source;
+    (bench.options.sink.part_bytes, bench.options.sink.fresh) = (sink.part_bytes, true);
+    bench.columns = ResultColumns::default().schema();
+    bench.saves = false;
+    bench
+}
+
+/// As a disk does that loses a bit.
+fn damage(manifest: &Path) {
+    let mut envelope: Value = serde_json::from_slice(&fs::read(manifest).unwrap()).unwrap();
+    envelope["crc32"] = (envelope["crc32"].as_u64().unwrap() ^ 1).into();
+    fs::write(manifest, envelope.to_string()).unwrap();
+}
+
+/// What is in a directory that is neither results nor a job's own.
+fn others(out: &Path) -> BTreeSet<String> {
+    let names = files_below(out).into_iter().map(|path| path.strip_prefix(out).unwrap().display().to_string());
+    names.filter(|name| !["_headgate/", "part-", "failed-"].iter().any(|own| name.starts_with(own))).collect()
+}
+
+#[test]
+fn a_crash_while_it_starts_over_leaves_no_body_of_the_old_job_beside_the_new_one() {
+    for bench in BENCHES {
+        at_every_step(|step| {
+            let mut bench = bench();
+            bench.run(Recorder::new()).result.unwrap();
+            let disk = Recorder::crashing_at(step);
+            bench.options.sink.fresh = true;
+            bench.edition = "second";
+            let run = bench.run(disk.clone());
+            let is_last = disk.refused().is_none();
+            if is_last {
+                run.result.unwrap();
+            } else {
+                // Some of the bodies of the old job may be gone, and its rows with them: it was to go.
+                bench.run(Recorder::new()).result.unwrap();
+            }
+            check_finished(&bench);
+            is_last
+        });
+    }
+}
+
+#[test]
+fn a_job_that_starts_over_removes_the_bodies_of_one_that_was_killed_at_any_step() {
+    for bench in BENCHES {
+        at_every_step(|step| {
+            let bench = bench();
+            let disk = Recorder::crashing_at(step);
+            drop(bench.run(disk.clone()));
+            let bench = saving_nothing(bench);
+            bench.run(Recorder::new()).result.unwrap();
+            check_finished(&bench);
+            disk.refused().is_none()
+        });
+    }
+}
+
+#[test]
+fn the_bodies_of_a_job_that_cannot_be_read_any_more_go_with_it_and_nothing_else_does() {
+    for damage in [damage, |manifest: &Path| fs::remove_file(manifest).unwrap()] {
+        for bench in BENCHES {
+            at_every_step(|step| {
+                let bench = bench();
+                bench.run(Recorder::new()).result.unwrap();
+                let out = bench.out();
+                fs::create_dir_all(out.join("images")).unwrap();
+                fs::write(out.join("images/note.txt"), "mine").unwrap();
+                damage(&out.join("_headgate/job.json"));
+                let bench = saving_nothing(bench);
+                let disk = Recorder::crashing_at(step);
+                drop(bench.run(disk.clone()));
+                bench.run(Recorder::new()).result.unwrap();
+                assert_eq!(BTreeSet::from(["images/note.txt".to_owned()]), others(&out));
+                disk.refused().is_none()
+            });
+        }
+    }
+}
+
+#[test]
+fn a_job_that_saved_nothing_has_no_files_that_go_with_it() {
+    let bench = Bench::new(Format::Ndjson);
+    bench.run(Recorder::new()).result.unwrap();
+    let out = bench.out();
+    // A column of the input may have that name, and the file lie there.
+    fs::write(out.join("part-00000099.ndjson"), "{\"row\":0,\"path\":\"mine.txt\"}\n").unwrap();
+    fs::write(out.join("mine.txt"), "mine").unwrap();
+    damage(&out.join("_headgate/job.json"));
+    let bench = saving_nothing(bench);
+    bench.run(Recorder::new()).result.unwrap();
+    assert_eq!(BTreeSet::from(["mine.txt".to_owned()]), others(&out));
+}
+
+#[test]
+fn what_lies_behind_a_link_or_is_a_directory_stays() {
+    let bench = Bench::saving(Format::Parquet);
+    bench.run(Recorder::new()).result.unwrap();
+    let (out, elsewhere) = (bench.out(), tempfile::tempdir().unwrap());
+    fs::remove_dir_all(out.join("images")).unwrap();
+    symlink(elsewhere.path(), out.join("images")).unwrap();
+    fs::write(elsewhere.path().join("0.txt"), "mine").unwrap();
+    fs::remove_file(out.join("Images/1/1.txt")).unwrap();
+    fs::create_dir(out.join("Images/1/1.txt")).unwrap();
+    let bench = saving_nothing(bench);
+    bench.run(Recorder::new()).result.unwrap();
+    assert_eq!("mine", fs::read_to_string(elsewhere.path().join("0.txt")).unwrap());
+    assert_eq!(BTreeSet::from(["images".to_owned()]), others(&out), "the link");
+}

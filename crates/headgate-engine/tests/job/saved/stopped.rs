@@ -1,0 +1,68 @@
+//! Runs that end while bodies are on their way into files.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use headgate_engine::engine::Engine;
+use headgate_engine::job::storage::Disk;
+use headgate_engine::run::Run;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+
+use super::{check, saving};
+use crate::harness::{PATIENCE, Rig, eventually};
+use crate::scripted::{Scripted, read_head, response};
+
+/// More than a pipe holds.
+const BYTES: usize = 300_000;
+
+fn start(rig: &Rig, engine: Option<&Engine>) -> Result<Run, String> {
+    let started = match engine {
+        Some(engine) => Run::job_on(engine, &rig.options, Arc::new(Disk)),
+        None => Run::job(&rig.options),
+    };
+    started.map_err(|error| error.to_string())
+}
+
+#[test]
+fn who_goes_on_meets_no_thread_that_still_writes_for_the_run_before() {
+    for shares_engine in [false, true] {
+        // The first time, the file of the body is a pipe that nobody reads: so the thread that writes it is held up.
+        let pipe = Arc::<OnceLock<PathBuf>>::default();
+        let body = "x".repeat(BYTES);
+        let (its, answer) = (pipe.clone(), response(&body));
+        let server = Scripted::start(move |mut stream, number| {
+            while read_head(&mut stream).is_some() {
+                if number == 0 {
+                    mkfifo(its.get().unwrap(), Mode::S_IRWXU).unwrap();
+                }
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        });
+        let rig = saving("{row}.txt", [server.url("/")]);
+        pipe.set(rig.path("out/_headgate/tmp/b-0")).unwrap();
+        let engine = shares_engine.then(|| Engine::start(&rig.options.engine).unwrap());
+        let run = start(&rig, engine.as_ref()).unwrap();
+        eventually("its server is asked", || pipe.get().unwrap().exists());
+        let mut written = File::open(pipe.get().unwrap()).unwrap();
+        written.read_exact(&mut [0]).unwrap();
+        run.abort();
+        assert!(run.wait(PATIENCE), "who waits is not held up");
+        let Err(refused) = start(&rig, engine.as_ref()) else { panic!("it still writes") };
+        assert!(refused.contains("is writing to"), "{refused}");
+
+        let rest = thread::spawn(move || written.read_to_end(&mut Vec::new()));
+        let mut next = None;
+        eventually("the directory is free", || {
+            next = start(&rig, engine.as_ref()).ok();
+            next.is_some()
+        });
+        let (rows, summary) = rig.finish(&next.unwrap());
+        assert!(summary.failure.is_none(), "{:?}", summary.failure);
+        assert_eq!(vec![body.into_bytes()], check(&rig, &rows).into_values().collect::<Vec<_>>());
+        rest.join().unwrap().unwrap();
+    }
+}
