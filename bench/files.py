@@ -2,7 +2,7 @@
 
 The server is nginx on a core of its own, which sends files from memory; the clients may use both. Each run saves all
 files into a directory of its own, which is checked. All are removed at the end: ext4 without a journal looks for a new
-file's place the longer, the more were removed in the last minute. Prints the findings to standard output, each run as it
+file's place the longer, the more were removed in the last minute. The findings go to standard output, each run as it
 ends to standard error. Exit code 1: a file was wrong.
 """
 
