@@ -24,7 +24,7 @@ QUICK_TESTS := --test source --test sink
 CHECKED := $(CURDIR)/target/check
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-durability bench-engine bench-files bench-floor bench-http2 bench-limits bench-names bench-portal bench-requests bench-tasks bench-tls bench-tools clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-http2 bench-limits bench-names bench-portal bench-requests bench-tasks bench-tls bench-tools clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ bench-requests: build bench-floor $(STAMPS)/test ## measure requests beside an o
 
 bench-100m: build $(STAMPS)/test ## make 100,000,000 requests, kill and resume them; BENCH_FLAGS='--rows 2000000' makes fewer
 	@PYTHONPATH=tests $(BIN)/python bench/durability.py large $(BENCH_FLAGS)
+
+bench-crossing: build $(STAMPS)/bench ## measure what one request after another costs callers in threads and in a loop; BENCH_FLAGS=--save keeps it
+	@$(BIN)/python bench/http_crossing.py $(BENCH_FLAGS)
 
 bench-durability: build $(STAMPS)/test ## kill jobs a hundred times, go on with a large one; BENCH_FLAGS='--before PYTHON': what it costs
 	@PYTHONPATH=tests $(BIN)/python bench/durability.py $(BENCH_FLAGS)

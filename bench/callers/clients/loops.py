@@ -1,0 +1,120 @@
+"""Clients of an event loop, called within it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final, TypeAlias
+
+from callers.clients import UVLOOP, AsyncGet, InLoop, Target
+
+_OK: Final = 200
+
+Opened: TypeAlias = Callable[[Target], AbstractAsyncContextManager[AsyncGet]]
+
+
+def loop_factory(target: Target) -> Callable[[], asyncio.AbstractEventLoop]:
+    """Of the loop that is asked for."""
+    if target.loop != UVLOOP:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = import_module("uvloop").new_event_loop
+    return factory
+
+
+@asynccontextmanager
+async def headgate_get(target: Target) -> AsyncIterator[AsyncGet]:
+    """Our own."""
+    async with import_module("headgate").AsyncClient(concurrency=target.at_once) as client:
+
+        async def get(number: int) -> bytes:
+            response = await client.get(target.url(number))
+            if response.status_code != _OK:
+                raise ValueError(response.status_code)
+            content: bytes = response.content
+            return content
+
+        yield get
+
+
+@asynccontextmanager
+async def aiohttp_get(target: Target) -> AsyncIterator[AsyncGet]:
+    """Without the connector's own limit, 100 by default, which would queue what the callers already bound."""
+    package = import_module("aiohttp")
+    async with package.ClientSession(connector=package.TCPConnector(limit=0)) as session:
+
+        async def get(number: int) -> bytes:
+            async with session.get(target.url(number)) as response:
+                if response.status != _OK:
+                    raise ValueError(response.status)
+                content: bytes = await response.read()
+                return content
+
+        yield get
+
+
+@asynccontextmanager
+async def pyreqwest_get(target: Target) -> AsyncIterator[AsyncGet]:
+    """With threads of its own beside the loop."""
+    async with import_module("pyreqwest.client").ClientBuilder().build() as client:
+
+        async def get(number: int) -> bytes:
+            response = await client.get(target.url(number)).build().send()
+            if response.status != _OK:
+                raise ValueError(response.status)
+            content: bytes = (await response.bytes()).to_bytes()
+            return content
+
+        yield get
+
+
+# `__aenter__` gives an awaitable, and what runs it takes coroutines only
+async def entered(opened: AbstractAsyncContextManager[AsyncGet]) -> AsyncGet:
+    """Opens it; `left` closes it."""
+    return await opened.__aenter__()
+
+
+async def left(opened: AbstractAsyncContextManager[AsyncGet]) -> None:
+    """Closes what `entered` has opened."""
+    await opened.__aexit__(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _InRunner:
+    get: AsyncGet
+    runner: asyncio.Runner
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        self.runner.run(work)
+
+
+@contextmanager
+def _opened(client: Opened, target: Target) -> Iterator[InLoop]:
+    with asyncio.Runner(loop_factory=loop_factory(target)) as runner:
+        opened = client(target)
+        get = runner.run(entered(opened))
+        try:
+            yield _InRunner(get, runner)
+        finally:
+            runner.run(left(opened))
+
+
+@contextmanager
+def headgate(target: Target) -> Iterator[InLoop]:
+    """See `headgate_get`."""
+    with _opened(headgate_get, target) as opened:
+        yield opened
+
+
+@contextmanager
+def aiohttp(target: Target) -> Iterator[InLoop]:
+    """See `aiohttp_get`."""
+    with _opened(aiohttp_get, target) as opened:
+        yield opened
+
+
+@contextmanager
+def pyreqwest(target: Target) -> Iterator[InLoop]:
+    """See `pyreqwest_get`."""
+    with _opened(pyreqwest_get, target) as opened:
+        yield opened

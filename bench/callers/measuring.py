@@ -1,0 +1,62 @@
+"""Rounds over HTTP, and the figures that tables take from runs."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from itertools import product
+
+from callers import runs
+from callers.clients import Client
+from callers.runs import Load, Run
+from callers.served import BODY, HERE, served
+from harness import command, in_turn, servers
+
+
+def over_http(chosen: Sequence[Client], at_once: Iterable[int], arguments: argparse.Namespace) -> list[Run]:
+    """Rounds of all clients for each number of callers, the server on the first core, the client on the last."""
+    if not chosen:
+        return []
+    cores = command.two_cores("requests of callers")
+    cells = list(at_once)
+    servers.raise_open_files(max(cells))
+    with served(cores.server) as server:
+        loads = [
+            Load(
+                host=HERE,
+                port=server.port,
+                body=BODY,
+                at_once=count,
+                seconds=arguments.seconds,
+                most=arguments.requests,
+            )
+            for count in cells
+        ]
+        entrants = in_turn.rounds(chosen, arguments.rounds)
+        return [
+            runs.attempt(client, load, round_, cores.client, server)
+            for load, (round_, client) in product(loads, list(entrants))
+        ]
+
+
+def per_s(run: Run) -> float:
+    """Requests a second, of all callers."""
+    return run.per_s
+
+
+def wall_us(run: Run) -> float:
+    """What a caller waits, on average."""
+    return run.wall_us
+
+
+def median_us(run: Run) -> float:
+    """What it waits for half of its requests at most."""
+    return run.median_us
+
+
+def p99_us(run: Run) -> float:
+    """What it waits for 99 % of them at most."""
+    return run.p99_us
+
+
+def cpu_us(run: Run) -> float:
+    """Of the client's process, for a request."""
+    return run.cpu_us
