@@ -38,6 +38,10 @@ impl Path {
         if outline.depth > MAX_DEPTH || outline.filter_depth > MAX_FILTER_DEPTH {
             return Err("the JSONPath is nested too deeply".into());
         }
+        // The library panics where such a text ends within an escape.
+        if outline.is_open {
+            return Err("not a JSONPath (RFC 9535): a text in quotes isn't closed".into());
+        }
         let path = JsonPath::parse(text).map_err(|error| {
             let (before, rest) = text.split_at_checked(error.position()).unwrap_or((text, ""));
             let character = before.chars().count() + 1;
@@ -99,6 +103,8 @@ struct Outline {
     again: i32,
     /// Functions that compile an expression for each value.
     expressions: i32,
+    /// It ends within quotes.
+    is_open: bool,
 }
 
 impl Outline {
@@ -141,6 +147,7 @@ impl Outline {
             outline.filter_depth = outline.filter_depth.max(open_filters);
             before = character;
         }
+        outline.is_open = quote.is_some();
         outline.expressions = (text.matches("match").count() + text.matches("search").count()) as i32;
         outline
     }
