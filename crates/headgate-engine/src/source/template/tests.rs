@@ -147,7 +147,9 @@ fn what_no_encoding_can_carry_in_a_url_is_refused_in_the_same_words() {
         (dots, "%2e.", "http://h/%2{a}.", "e"),
         (dots, "%2E.", "http://h/%2E{a}", "."),
         (dots, r".\t.", "http://h/.\t{a}", "."),
+        (dots, r"%2\te", "http://h/%2\t{a}", "e"),
         (dots, "..", "http://h/x\\{a}", ".."),
+        (dots, "..", "http://h/x/{a} \x1f", ".."),
         (dots, "..", "{b|http://h/}{a}", ".."),
         (no_host, "a/b", "http://{a}/", "a/b"),
         (no_host, "a:80", "http://{a}/", "a:80"),
@@ -165,6 +167,7 @@ fn what_no_encoding_can_carry_in_a_url_is_refused_in_the_same_words() {
         (no_slash, "http://h", "{a}{b|x}", "http://h"),
         (no_base_host, "http://", "{a}/x", "http://"),
         (no_base_host, "http:///x", "{a}/x", "http:///x"),
+        (no_base_host, r"http://\n/", "{a}/x", "http://\n/"),
     ] {
         let told = url(template, &[text(value)]).expect_err(value);
         assert_eq!(format!("{expected} (row 0: `{detail}`)"), told, "{template} with {value:?}");
@@ -194,6 +197,7 @@ fn a_text_that_is_no_template_of_urls_is_refused_with_the_option() {
         (user, "http://me:secret@h/{a}"),
         (user, "http://{a}:secret@h/"),
         ("url: the URL has no host", "http:///{a}"),
+        ("url: the URL has no host", "http://\t\r\n/{a}"),
         ("url: the brace at character 10 isn't closed: write {column}, or {{ for a brace", "http://h/{a"),
         ("there is no column \"x\"", "http://h/{x}"),
     ] {
