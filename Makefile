@@ -22,9 +22,11 @@ PYTEST_AT_ONCE := --numprocesses 3 --dist worksteal
 # those from outside that need no server
 QUICK_TESTS := --test source --test sink
 CHECKED := $(CURDIR)/target/check
+# for each of FUZZ_TARGETS, or of all
+FUZZ_SECONDS := 60
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-http2 bench-limits bench-names bench-portal bench-requests bench-tasks bench-tls bench-tools clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-http2 bench-limits bench-names bench-portal bench-requests bench-tasks bench-tls bench-tools fuzz clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +114,9 @@ bench-floor: prerequisites
 
 bench-tools: prerequisites ## build the client to compare with that Debian has no package of
 	@scripts/bench-tools $(CARGO)
+
+fuzz: prerequisites ## look for inputs that break the laws of templates and selections; FUZZ_SECONDS=600 FUZZ_TARGETS=url
+	@scripts/fuzz $(CARGO) $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 clean: ## remove what make has made
 	rm -rf $(VENV) target demo-results .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -126,7 +126,7 @@ def test_every_option_of_fetch_is_on_its_page(capsys: pytest.CaptureFixture[str]
 
 def test_the_architecture_names_exactly_the_direct_dependencies() -> None:
     used = {"rich"}
-    for manifest in (ROOT / "crates").glob("*/Cargo.toml"):
+    for manifest in (*(ROOT / "crates").glob("*/Cargo.toml"), ROOT / "fuzz/Cargo.toml"):
         cargo = tomllib.loads(manifest.read_text(encoding="utf-8"))
         used |= {*cargo["dependencies"], *cargo.get("dev-dependencies", {})}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -14,6 +14,8 @@ pub mod preview;
 pub mod queue;
 pub mod run;
 pub mod schedule;
+#[cfg(test)]
+mod seeds;
 pub mod sink;
 pub mod source;
 pub mod stats;

@@ -4,6 +4,8 @@ pub mod builder;
 mod headers;
 mod hops;
 pub mod kept;
+#[cfg(any(test, fuzzing))]
+pub mod laws;
 mod repeated;
 pub mod result;
 mod room;

@@ -16,6 +16,8 @@ const MAX_COMPONENT_BYTES: usize = 255;
 const MAX_NAME_BYTES: usize = 2048;
 /// Of an extension that a component keeps which is cut.
 const MAX_KEPT_EXTENSION_BYTES: usize = 16;
+/// Of one in an archive, that the key has room before it.
+const MAX_EXTENSION_BYTES: usize = 100;
 /// Devices of Windows, whatever extension they are given.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
@@ -94,9 +96,15 @@ impl FileName {
         let name = self.filled(extension, checksum);
         let (directory, last) = name.rsplit_once('/').map_or((None, &*name), |(before, last)| (Some(before), last));
         let (stem, own) = last.rsplit_once(DOT).unwrap_or((last, ""));
-        let extension = if own.is_empty() { extension } else { own };
-        let extension = if extension == DESCRIBING { "body.json" } else { extension };
-        let key = stem.replace(['.', DOT], "%2E");
+        let extension = ended(if own.is_empty() { extension } else { own });
+        let mut extension =
+            if extension.len() > MAX_EXTENSION_BYTES { cut(&extension, MAX_EXTENSION_BYTES) } else { extension };
+        // Readers see no difference between capitals and small letters there.
+        if extension.eq_ignore_ascii_case(DESCRIBING) {
+            extension.insert_str(0, "body.");
+        }
+        // Readers skip a member without a key; no value becomes this one.
+        let key = if stem.is_empty() { "%".to_owned() } else { stem.replace(['.', DOT], "%2E") };
         let max_bytes = MAX_COMPONENT_BYTES.saturating_sub(extension.len().max(DESCRIBING.len()) + 1);
         let key = usable(&key, directory.is_none(), max_bytes);
         let components = directory.into_iter().flat_map(|directory| directory.split('/')).enumerate();
@@ -149,12 +157,18 @@ fn usable(component: &str, is_first: bool, max_bytes: usize) -> String {
         }
         rest = characters.as_str();
     }
-    usable.push_str(rest);
-    if let Some(last @ ('.' | ' ')) = rest.chars().next_back() {
-        usable.pop();
-        push_encoded(last, &mut usable);
-    }
+    usable.push_str(&ended(rest));
     if usable.len() > max_bytes { cut(&usable, max_bytes) } else { usable }
+}
+
+/// Such that no dot or space is at its end.
+fn ended(text: &str) -> String {
+    let mut ended = text.to_owned();
+    if let Some(last @ ('.' | ' ')) = ended.chars().next_back() {
+        ended.pop();
+        push_encoded(last, &mut ended);
+    }
+    ended
 }
 
 /// Whether it is none of ours: a component of dots, or a device.
@@ -341,12 +355,17 @@ mod tests {
             ("d.e/a%2Eb.gz", vec![Literal("d.e/"), Value(b"a"), Literal(".b.gz")], "jpg"),
             ("a.body.json", vec![Value(b"a"), Literal("."), Extension], "json"),
             ("a.body.json", vec![Value(b"a")], "json"),
+            ("a.body.JSON", vec![Value(b"a"), Literal(".JSON")], "jpg"),
+            ("a.b%20", vec![Value(b"a"), Literal(".b ")], "jpg"),
+            ("%.jpg", vec![Value(b""), Literal(".jpg")], "jpg"),
             ("%5Fheadgate.jpg", vec![Value(b"_headgate")], "jpg"),
         ] {
             assert_eq!(expected, FileName::new(pieces).expect("a name").member(extension, ""));
         }
         let long = FileName::new([NamePiece::Value(&[b'x'; 300])]).expect("a name");
         assert_eq!(MAX_COMPONENT_BYTES, long.member("jpg", "").len() + 1);
+        let long = FileName::new([Value(b"a"), Literal("."), Value(&[b'x'; 300])]).expect("a name");
+        assert_eq!("a.".len() + MAX_EXTENSION_BYTES, long.member("jpg", "").len());
     }
 
     proptest! {

@@ -43,6 +43,10 @@ impl Path {
         if outline.has_open_expression {
             return Err("the expression of match or search must be a text in quotes: one that a server writes could take any time".into());
         }
+        // The library panics where such a text ends within an escape.
+        if outline.is_open {
+            return Err("not a JSONPath (RFC 9535): a text in quotes isn't closed".into());
+        }
         let path = JsonPath::parse(text).map_err(|error| {
             let (before, rest) = text.split_at_checked(error.position()).unwrap_or((text, ""));
             let character = before.chars().count() + 1;
@@ -137,6 +141,8 @@ struct Outline {
     expressions: i32,
     /// One of these has an expression that is no text in quotes.
     has_open_expression: bool,
+    /// It ends within quotes.
+    is_open: bool,
 }
 
 impl Outline {
@@ -180,6 +186,7 @@ impl Outline {
             before = character;
         }
         outline.has_open_expression = has_open_expression(text);
+        outline.is_open = quote.is_some();
         outline.expressions = (text.matches("match").count() + text.matches("search").count()) as i32;
         outline
     }

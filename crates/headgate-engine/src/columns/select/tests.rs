@@ -195,6 +195,8 @@ fn a_selection_that_cannot_be_is_refused_by_name() {
         ("not a JSONPath (RFC 9535): wrong from character 4 on, where \"[\"".into(), "a=$.a["),
         ("not a JSONPath (RFC 9535): wrong from character 13 on, where \"message\"".into(), "a=$.choices[0]message"),
         ("not a JSONPath (RFC 9535): wrong from character 4 on, where it ends".into(), "a=$.."),
+        ("not a JSONPath (RFC 9535): a text in quotes isn't closed".into(), "a=$[\"\\u"),
+        ("not a JSONPath (RFC 9535): a text in quotes isn't closed".into(), "a=$['\\uD83D\\uD"),
     ] {
         let message = refusal(&[select], |_| {});
         assert!(message.starts_with(&format!("select: {select:?}: ")), "{message}");

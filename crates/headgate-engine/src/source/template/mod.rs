@@ -10,6 +10,8 @@ mod checksum;
 mod form;
 mod header;
 mod json;
+#[cfg(any(test, fuzzing))]
+pub mod laws;
 mod multipart;
 pub mod parse;
 mod path;

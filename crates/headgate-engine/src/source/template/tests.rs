@@ -2,27 +2,12 @@
 
 mod laws;
 
-use super::bound::{Named, RequestTemplates};
+use super::bound::RequestTemplates;
 use super::cell::Cell;
-use crate::model::error::JobError;
-use crate::model::message::OptionName;
-use crate::model::options::{SourceOptions, Templates};
+use super::laws::made::{Letters, body, extra, url, with_form, with_header, with_json, with_multipart, with_url};
+use crate::model::options::SourceOptions;
 use crate::model::row::{BodyPiece, Row, RowBody, RowExtra};
 use crate::source::cells::Place;
-
-/// Columns a, b, c.
-struct Letters;
-
-impl Named for Letters {
-    fn has(&self, column: &str) -> bool {
-        matches!(column, "a" | "b" | "c" | "b|c" | "c:string")
-    }
-
-    fn place(&mut self, column: &str, _option: OptionName) -> Result<usize, JobError> {
-        let place = ["a", "b", "c", "b|c", "c:string"].iter().position(|each| *each == column);
-        place.ok_or_else(|| JobError::input(format!("there is no column {column:?}")))
-    }
-}
 
 fn text(text: &str) -> Cell<'_> {
     Cell::Text(text.as_bytes().into())
@@ -30,62 +15,6 @@ fn text(text: &str) -> Cell<'_> {
 
 fn json(json: &str) -> Cell<'_> {
     Cell::Json(json.into())
-}
-
-/// Of the row with these values in a, b, c.
-fn row(options: &SourceOptions, values: &[Cell<'_>]) -> Row {
-    let templates = RequestTemplates::new(options, &mut Letters).expect("templates").expect("some");
-    let cells: Vec<Cell> =
-        templates.columns.iter().map(|place| values.get(*place).unwrap_or(&Cell::Null).clone()).collect();
-    let mut row =
-        if templates.make_urls() { templates.row(0, Place::Row(0), &cells) } else { Row::new(0, "http://h/") };
-    templates.fill(&mut row, Place::Row(0), &cells);
-    row
-}
-
-fn defect(row: &Row) -> Option<String> {
-    row.extra.as_ref()?.defect.as_ref().map(ToString::to_string)
-}
-
-fn with_url(url: &str) -> SourceOptions {
-    SourceOptions { url: Some(url.into()), ..SourceOptions::default() }
-}
-
-fn with(templates: Templates) -> SourceOptions {
-    SourceOptions { templates, ..SourceOptions::default() }
-}
-
-fn with_json(json: &str) -> SourceOptions {
-    with(Templates { json: Some(json.into()), ..Templates::default() })
-}
-
-fn with_form(fields: &[&str]) -> SourceOptions {
-    with(Templates { data_urlencode: fields.iter().map(ToString::to_string).collect(), ..Templates::default() })
-}
-
-fn with_multipart(fields: &[&str]) -> SourceOptions {
-    with(Templates { form: fields.iter().map(ToString::to_string).collect(), ..Templates::default() })
-}
-
-fn with_header(template: &str) -> SourceOptions {
-    with(Templates { headers: vec![("X-A".into(), template.into())], ..Templates::default() })
-}
-
-fn url(template: &str, values: &[Cell<'_>]) -> Result<String, String> {
-    let row = row(&with_url(template), values);
-    defect(&row).map_or_else(|| Ok(row.url.to_string()), Err)
-}
-
-fn extra(options: &SourceOptions, values: &[Cell<'_>]) -> Result<RowExtra, String> {
-    let row = row(options, values);
-    defect(&row).map_or_else(|| Ok(*row.extra.clone().expect("something of it")), Err)
-}
-
-fn body(options: &SourceOptions, values: &[Cell<'_>]) -> Result<Vec<u8>, String> {
-    extra(options, values).map(|extra| match extra.body {
-        Some(RowBody::Bytes(bytes)) => bytes.to_vec(),
-        other => panic!("not in memory: {other:?}"),
-    })
 }
 
 fn text_body(options: &SourceOptions, values: &[Cell<'_>]) -> Result<String, String> {
@@ -147,7 +76,9 @@ fn what_no_encoding_can_carry_in_a_url_is_refused_in_the_same_words() {
         (dots, "%2e.", "http://h/%2{a}.", "e"),
         (dots, "%2E.", "http://h/%2E{a}", "."),
         (dots, r".\t.", "http://h/.\t{a}", "."),
+        (dots, r"%2\te", "http://h/%2\t{a}", "e"),
         (dots, "..", "http://h/x\\{a}", ".."),
+        (dots, "..", "http://h/x/{a} \x1f", ".."),
         (dots, "..", "{b|http://h/}{a}", ".."),
         (no_host, "a/b", "http://{a}/", "a/b"),
         (no_host, "a:80", "http://{a}/", "a:80"),
@@ -165,6 +96,7 @@ fn what_no_encoding_can_carry_in_a_url_is_refused_in_the_same_words() {
         (no_slash, "http://h", "{a}{b|x}", "http://h"),
         (no_base_host, "http://", "{a}/x", "http://"),
         (no_base_host, "http:///x", "{a}/x", "http:///x"),
+        (no_base_host, r"http://\n/", "{a}/x", "http://\n/"),
     ] {
         let told = url(template, &[text(value)]).expect_err(value);
         assert_eq!(format!("{expected} (row 0: `{detail}`)"), told, "{template} with {value:?}");
@@ -194,6 +126,7 @@ fn a_text_that_is_no_template_of_urls_is_refused_with_the_option() {
         (user, "http://me:secret@h/{a}"),
         (user, "http://{a}:secret@h/"),
         ("url: the URL has no host", "http:///{a}"),
+        ("url: the URL has no host", "http://\t\r\n/{a}"),
         ("url: the brace at character 10 isn't closed: write {column}, or {{ for a brace", "http://h/{a"),
         ("there is no column \"x\"", "http://h/{x}"),
     ] {

@@ -61,7 +61,7 @@ impl UrlTemplate {
             return Err(message!("a user and password can only be columns here: give others with ", OptionName::User));
         }
         let (host, port) = host_and_port(host);
-        if host.literal() == Some("") {
+        if host.literal().is_some_and(is_blank) {
             return Err("the URL has no host".into());
         }
         Ok(Self { begin: Begin::Parts(Box::new(Authority { scheme, user, host, port })), rest })
@@ -87,7 +87,13 @@ impl UrlTemplate {
             let is_slash = |byte: &u8| b"/\\".contains(byte);
             let start = url.bytes[..range.start].iter().rposition(is_slash).map_or(0, |at| at + 1);
             let end = url.bytes[range.end..path_end].iter().position(is_slash).map_or(path_end, |at| range.end + at);
-            let segment = &url.bytes[start..end];
+            let mut segment = &url.bytes[start..end];
+            // White space at the end of a URL is no part of it.
+            while end == url.bytes.len()
+                && let [rest @ .., b'\0'..=b' '] = segment
+            {
+                segment = rest;
+            }
             if is_dots(segment) {
                 let reason = "can't be part of a path segment that is then . or .., which would change the path";
                 return Err(Reason::new(format!("the column {column:?} {reason}")).with(shown(segment)));
@@ -99,15 +105,15 @@ impl UrlTemplate {
     fn push_base(&self, base: &Placeholder, cells: &[Cell<'_>], url: &mut Output) -> Result<(), Reason> {
         let value = text(base, base.bytes(cells)?)?;
         let column = &base.column;
-        let authority = value.split_once(SCHEME_END).filter(|(scheme, _)| is_asked(scheme)).map(|(_, rest)| rest);
-        let end = authority.map(|rest| rest.find(ENDS_AUTHORITY));
-        let (Some(authority), Some(end)) = (authority, end) else {
+        let behind = value.split_once(SCHEME_END).filter(|(scheme, _)| is_asked(scheme)).map(|(_, behind)| behind);
+        let Some(behind) = behind else {
             return Err(Reason::new(format!(
                 "the column {column:?} is no beginning of a URL: it has no http:// or https://"
             ))
             .with(shown(value.as_bytes())));
         };
-        if authority.is_empty() || end == Some(0) {
+        let end = behind.find(ENDS_AUTHORITY);
+        if is_blank(&behind[..end.unwrap_or(behind.len())]) {
             return Err(Reason::new(format!("the column {column:?} is no beginning of a URL: it has no host"))
                 .with(shown(value.as_bytes())));
         }
@@ -134,6 +140,11 @@ const NO_BEGINNING: &str =
 
 fn is_asked(scheme: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+}
+
+/// Whether nothing of a text is left once line breaks and tabs are, which whoever parses a URL leaves out.
+fn is_blank(authority: &str) -> bool {
+    authority.bytes().all(|byte| b"\t\r\n".contains(&byte))
 }
 
 /// The placeholder that a template begins with, unless its value is a scheme.
@@ -213,17 +224,15 @@ fn is_host(host: &str) -> bool {
 /// Whether a path segment is `.` or `..` to whoever parses it (URL standard, "single-dot URL path segment"): also with dots
 /// that are percent-encoded, and with line breaks and tabs, which are left out.
 fn is_dots(segment: &[u8]) -> bool {
+    let mut bytes = segment.iter().filter(|byte| !b"\t\r\n".contains(byte));
     let mut dots = 0;
-    let mut rest = segment;
     loop {
-        rest = match rest {
-            [] => return matches!(dots, 1 | 2),
-            [b'\t' | b'\r' | b'\n', rest @ ..] => rest,
-            [b'.', rest @ ..] | [b'%', b'2', b'e' | b'E', rest @ ..] => {
-                dots += 1;
-                rest
-            }
-            _ => return false,
-        };
+        match bytes.next() {
+            None => return matches!(dots, 1 | 2),
+            Some(b'.') => {}
+            Some(b'%') if bytes.next() == Some(&b'2') && matches!(bytes.next(), Some(b'e' | b'E')) => {}
+            Some(_) => return false,
+        }
+        dots += 1;
     }
 }

@@ -2,29 +2,12 @@
 
 use std::convert::Infallible;
 
-use percent_encoding::percent_decode_str;
 use proptest::prelude::*;
 use serde_json::Value;
-use url::Url;
 
 use super::*;
+use crate::source::template::laws;
 use crate::source::template::parse::Template;
-
-/// The fields of a multipart form: names and contents, by the rules of RFC 2046 section 5.1.
-fn fields(body: &[u8], boundary: &str) -> Vec<(String, Vec<u8>)> {
-    let delimiter = format!("\r\n--{boundary}");
-    let body = [b"\r\n", body].concat();
-    let starts: Vec<usize> = memchr::memmem::find_iter(&body, &delimiter).collect();
-    let parts = starts.windows(2).map(|pair| &body[pair[0] + delimiter.len() + 2..pair[1]]);
-    let field = parts.map(|part| {
-        let head = memchr::memmem::find(part, b"\r\n\r\n").expect("a head");
-        let name = String::from_utf8_lossy(&part[..head]);
-        let name = name.split_once("name=\"").expect("a name").1.split('"').next().expect("its end");
-        (name.to_owned(), part[head + 4..].to_vec())
-    });
-    assert_eq!(b"--\r\n", &body[starts.last().expect("an end") + delimiter.len()..]);
-    field.collect()
-}
 
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -49,94 +32,44 @@ fn nasty() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn a_server_decodes_of_a_url_what_the_cell_holds(value in nasty()) {
-        match url("http://h/x/{a|}/y?a=1&q={a|}&b=2#{a|}", &[text(&value)]) {
-            Err(trouble) => {
-                prop_assert!(matches!(&*value, "." | ".."), "{trouble}");
-            }
-            Ok(url) => {
-                let url = Url::parse(&url).expect("a URL");
-                prop_assert_eq!(Some("h"), url.host_str());
-                let segments: Vec<_> = url.path_segments().expect("a path").collect();
-                prop_assert_eq!(3, segments.len());
-                prop_assert_eq!(&*value, percent_decode_str(segments[1]).decode_utf8().expect("UTF-8"));
-                let pairs: Vec<(String, String)> =
-                    url.query_pairs().map(|(name, value)| (name.into(), value.into())).collect();
-                let expected = [("a", "1"), ("q", &*value), ("b", "2")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-                prop_assert_eq!(&expected[..], pairs);
-                let fragment = percent_decode_str(url.fragment().unwrap_or_default()).decode_utf8().expect("UTF-8");
-                prop_assert_eq!(&*value, fragment);
-            }
-        }
+        laws::url::a_server_decodes_what_the_cell_holds(&value);
     }
 
     #[test]
-    fn a_path_never_changes_its_shape(values in prop::collection::vec(nasty(), 3)) {
-        let cells: Vec<Cell> = values.iter().map(|value| text(value)).collect();
-        if let Ok(url) = url("http://h/x/.{a|}{b|}/%2{c|}/z", &cells) {
-            let url = Url::parse(&url).expect("a URL");
-            prop_assert_eq!(4, url.path_segments().expect("a path").count());
-        }
+    fn a_path_never_changes_its_shape(a in nasty(), b in nasty(), c in nasty()) {
+        laws::url::a_path_keeps_its_shape(&[&a, &b, &c]);
     }
 
     #[test]
     fn a_host_is_that_of_the_template_whatever_the_values_are(value in nasty(), base in "[a-z./:@\\\\?#]*") {
-        if let Ok(url) = url("http://{a}.example.com:81/", &[text(&value)])
-            && let Ok(url) = Url::parse(&url)
-        {
-            prop_assert!(url.host_str().expect("a host").ends_with(".example.com"));
-            prop_assert_eq!((Some(81), "", "/"), (url.port(), url.username(), url.path()));
-        }
-        let base = format!("http://{base}");
-        let rendered = url("{a}/{b|}", &[text(&base), text(&value)]);
-        if let (Ok(url), Ok(base)) = (rendered.and_then(|url| Url::parse(&url).map_err(|error| error.to_string())), Url::parse(&base)) {
-            prop_assert_eq!(base.host_str(), url.host_str());
-        }
+        laws::url::a_host_is_that_of_the_template(&value);
+        laws::url::a_base_keeps_its_host(&base, &value);
     }
 
     #[test]
     fn a_server_decodes_of_a_form_what_the_cells_hold(a in nasty(), b in nasty()) {
-        let body = body(&with_form(&["n={a|}", "{b|}=x"]), &[text(&a), text(&b)]).expect("a body");
-        let pairs: Vec<(String, String)> =
-            url::form_urlencoded::parse(&body).map(|(name, value)| (name.into(), value.into())).collect();
-        prop_assert_eq!(vec![("n".to_owned(), a), (b, "x".to_owned())], pairs);
+        laws::form::a_server_decodes_what_the_cells_hold(&a, &b);
     }
 
     #[test]
     fn a_server_decodes_of_json_what_the_cells_hold(value in nasty(), any in any_json()) {
         let written = any.to_string();
-        let cell = match &any {
-            Value::Null => Cell::Null,
-            Value::String(string) => text(string),
-            _ => json(&written),
+        let (cell, string) = match &any {
+            Value::Null => (Cell::Null, ""),
+            Value::String(string) => (text(string), &**string),
+            _ => (json(&written), ""),
         };
-        let document = r#"{"a": ["{a}", "{a:string}", "x{a}y"], "b": "{b}", "{a}": 0}"#;
-        let body = body(&with_json(document), &[text(&value), cell]).expect("a body");
-        let mut expected = serde_json::json!({"a": [value, value, format!("x{value}y")], "b": any});
-        expected[value] = 0.into();
-        let decoded = serde_json::from_slice::<Value>(&body).expect("JSON");
-        prop_assert_eq!(expected, decoded);
+        laws::json::a_server_decodes_what_the_cells_hold(&value, cell, string);
     }
 
     #[test]
     fn a_server_decodes_of_a_multipart_form_what_the_cells_hold(a in prop::collection::vec(any::<u8>(), 0..200), b in nasty()) {
-        let cells = [Cell::Text((&*a).into()), text(&b)];
-        let extra = extra(&with_multipart(&["n={a|}", "m{b|}={b|};filename={b|}"]), &cells).expect("a body");
-        let boundary = extra.body_type.as_deref().and_then(|text| text.split_once("boundary=")).expect("a boundary").1;
-        let Some(RowBody::Bytes(body)) = &extra.body else { panic!("a body in memory") };
-        let name = format!("m{b}").replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
-        prop_assert_eq!(vec![("n".to_owned(), a.clone()), (name, b.into_bytes())], fields(body, boundary));
+        laws::multipart::a_server_decodes_what_the_cells_hold(&a, &b);
     }
 
     #[test]
     fn a_header_arrives_as_it_is_or_the_row_is_refused(value in nasty()) {
-        if let Ok(sent) = header("{a|}", &value) {
-            prop_assert_eq!(&value, &sent);
-            prop_assert_eq!(value.trim_matches([' ', '\t']), &value);
-            prop_assert!(http::HeaderValue::from_bytes(value.as_bytes()).is_ok());
-        } else {
-            let has_control = value.bytes().any(|byte| byte != b'\t' && (byte < b' ' || byte == 0x7F));
-            prop_assert!(has_control || value.trim_matches([' ', '\t']) != value);
-        }
+        laws::header::hold(&[b"{a|}\0t", value.as_bytes()].concat());
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! What a fuzz target gets, taken apart: the text of a template, and values of the columns a, b and c, with NULs between them.
+//! The last value may have NULs of its own. The first byte of a value says what it is: n for null, j for JSON, and anything
+//! else for text.
+
+use serde::de::IgnoredAny;
+
+use super::made::{COLUMNS, Letters};
+use crate::source::template::bound::Named as _;
+use crate::source::template::cell::Cell;
+use crate::source::template::parse::{Piece, Placeholder, Template};
+
+pub(super) struct Given<'a> {
+    pub(super) text: &'a str,
+    /// Of all columns: those with odd names have the values of others.
+    pub(super) cells: Vec<Cell<'a>>,
+}
+
+impl<'a> Given<'a> {
+    /// `None`: the template is no text.
+    pub(super) fn new(input: &'a [u8]) -> Option<Self> {
+        let mut parts = input.splitn(4, |byte| *byte == 0);
+        let text = str::from_utf8(parts.next()?).ok()?;
+        let cells: Vec<Cell> = parts.map(cell).chain(std::iter::repeat(Cell::Null)).take(3).collect();
+        Some(Self { text, cells: cells.into_iter().cycle().take(COLUMNS.len()).collect() })
+    }
+
+    /// Whether all values are there, and text.
+    pub(super) fn are_texts(&self) -> bool {
+        self.texts().len() == self.cells.len()
+    }
+
+    /// Values that are text.
+    pub(super) fn texts(&self) -> Vec<&str> {
+        self.cells.iter().filter_map(|cell| str::from_utf8(cell.bytes().ok()??).ok()).collect()
+    }
+}
+
+fn cell(bytes: &[u8]) -> Cell<'_> {
+    match bytes.split_first() {
+        Some((b'n', _)) => Cell::Null,
+        Some((b'j', value)) => match str::from_utf8(value) {
+            Ok(json) if serde_json::from_str::<IgnoredAny>(json).is_ok() => Cell::Json(json.trim_ascii().into()),
+            _ => Cell::Text(value.into()),
+        },
+        Some((_, value)) => Cell::Text(value.into()),
+        None => Cell::Text(bytes.into()),
+    }
+}
+
+/// A template whose slots are those of the columns. `None`: it is none, or has others.
+pub(super) fn bound(text: &str) -> Option<Template> {
+    let mut template = Template::parse(text).ok()?;
+    template.bind(|placeholder| slot(placeholder).ok_or(())).ok()?;
+    Some(template)
+}
+
+fn slot(placeholder: &mut Placeholder) -> Option<usize> {
+    if Letters.has(&placeholder.written) {
+        placeholder.take_as_written();
+    }
+    COLUMNS.iter().position(|column| *column == &*placeholder.column)
+}
+
+/// The one column of a template that also has what these names stand for. `None`: it has none, or several.
+pub(super) fn only_column(text: &str, others: &[&str]) -> Option<Placeholder> {
+    let template = Template::parse(text).ok()?;
+    let mut columns = template.placeholders().filter(|each| !others.contains(&&*each.column));
+    let mut column = columns.next().filter(|_| columns.next().is_none())?.clone();
+    column.slot = slot(&mut column)?;
+    Some(column)
+}
+
+/// What a template is with these values, each as `encode` writes it.
+pub(super) fn joined(template: &Template, cells: &[Cell<'_>], encode: impl Fn(&[u8]) -> Vec<u8>) -> Option<Vec<u8>> {
+    let piece = |piece: &Piece| match piece {
+        Piece::Literal(text) => Some(text.as_bytes().to_vec()),
+        Piece::Column(placeholder) => placeholder.bytes(cells).ok().map(&encode),
+    };
+    template.pieces().iter().map(piece).collect::<Option<Vec<_>>>().map(|pieces| pieces.concat())
+}
+
+/// Percent-encoded but for letters, digits and `-._~`.
+pub(super) fn encoded(value: &[u8]) -> Vec<u8> {
+    let encode = |byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => vec![*byte],
+        byte => format!("%{byte:02X}").into_bytes(),
+    };
+    value.iter().flat_map(encode).collect()
+}

@@ -1,0 +1,51 @@
+//! A header arrives as it is, or its row is refused.
+
+use super::given::{Given, bound, joined};
+use super::made::{defect, try_row, with_header};
+use crate::model::options::SourceOptions;
+use crate::model::row::Row;
+use crate::source::template::header::MAX_HEADER_BYTES;
+
+/// Tries to break them, with a template and values; the first two stand for what an earlier answer has left, too.
+pub fn hold(input: &[u8]) {
+    let Some(given) = Given::new(input) else { return };
+    let conditions = SourceOptions {
+        if_none_match_column: Some("a".into()),
+        if_modified_since_column: Some("b".into()),
+        ..SourceOptions::default()
+    };
+    let row = try_row(&conditions, &given.cells).expect("columns").expect("conditions");
+    for (name, value) in sent(row).unwrap_or_default() {
+        is_sent_as_it_is(&value);
+        let date = str::from_utf8(&value).ok().filter(|_| &*name == "if-modified-since");
+        assert!(date.is_none_or(|date| httpdate::parse_http_date(date).is_ok()), "{date:?}");
+    }
+    let Ok(Some(row)) = try_row(&with_header(given.text), &given.cells) else { return };
+    let template = bound(given.text).expect("it was taken");
+    let expected = joined(&template, &given.cells, <[u8]>::to_vec);
+    match sent(row) {
+        Some(headers) => {
+            let expected = expected.expect("values");
+            is_sent_as_it_is(&expected);
+            assert_eq!(vec![("X-A".into(), expected.into())], headers);
+        }
+        None => assert!(expected.is_none_or(|value| value.len() > MAX_HEADER_BYTES || !is_fit(&value))),
+    }
+}
+
+type Headers = Vec<(Box<str>, Box<[u8]>)>;
+
+/// `None`: the row is refused.
+fn sent(row: Row) -> Option<Headers> {
+    defect(&row).is_none().then(|| row.extra.map(|extra| extra.headers.clone()).unwrap_or_default())
+}
+
+fn is_sent_as_it_is(value: &[u8]) {
+    assert!(is_fit(value) && http::HeaderValue::from_bytes(value).is_ok(), "{}", value.escape_ascii());
+}
+
+pub(in super::super) fn is_fit(value: &[u8]) -> bool {
+    let is_control = |byte: &u8| *byte != b'\t' && (*byte < b' ' || *byte == 0x7F);
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    !value.iter().any(is_control) && !is_blank(value.first()) && !is_blank(value.last())
+}
