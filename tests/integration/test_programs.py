@@ -39,7 +39,10 @@ class Servers(Console):
 
 
 def told(printed: object) -> object:
-    """What is told in every run: what was held back, and how often, depends on the machine."""
+    """What is told in every run: what was held back, and how often, depends on the machine.
+
+    Pauses are told: the page has some only where an API answers 429.
+    """
     if not isinstance(printed, list):
         return printed
     lines = [line for line in printed if not line.startswith(("held back", "asked again"))]
@@ -53,7 +56,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     with ExitStack() as stack:
         plain = stack.enter_context(serving("--host", "0.0.0.0"))  # noqa: S104 - on loopback addresses of many names
         tls = stack.enter_context(serving("--host", "0.0.0.0", "--tls-made", str(place / "cert.pem")))  # noqa: S104 - as above
-        limits = ("--api-rate", "2000/s", "--api-concurrency", "40", "--api-fail-first", "5%")
+        limits = ("--api-rate", "1000/s", "--api-burst", "1", "--api-concurrency", "40", "--api-fail-first", "5%")
         api = stack.enter_context(serving(*limits))
         yield Servers(place, plain.replace("0.0.0.0", "127.0.0.1"), tls, api)  # noqa: S104 - as above
 

@@ -6,6 +6,7 @@ pub mod client;
 mod cookies;
 pub mod deadline;
 pub mod decode;
+pub mod defaults;
 pub mod dial;
 pub mod h1;
 pub mod h2;

@@ -5,6 +5,7 @@
 pub mod boundary_salt;
 pub mod clock;
 pub mod credentials;
+pub mod engine_options;
 pub mod error;
 pub(crate) mod failed_by;
 pub mod file_name;

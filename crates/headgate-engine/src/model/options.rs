@@ -1,14 +1,14 @@
 //! What a job is asked to do: plain data. Each default is one named constant, used by code, help and docs.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::boundary_salt::BoundarySalt;
+pub use crate::model::engine_options::{DEFAULT_MAX_MEMORY_BYTES, Dns, EngineOptions};
 use crate::model::limits::{Limits, Retrying, StopWhenFailed};
 use crate::model::message::OptionName;
 use crate::model::status_set::StatusSet;
@@ -22,8 +22,6 @@ pub const DEFAULT_MAX_BODY_BYTES: u64 = 16 * 1024 * 1024;
 pub const DEFAULT_MAX_REDIRECTS: u32 = 10;
 /// Requests on one HTTP/2 connection at once; what servers allow by default is 100 to 250.
 pub const DEFAULT_HTTP2_STREAMS: u32 = 100;
-/// Bytes of responses in memory, over all requests in flight and outcomes not yet written.
-pub const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
 /// Bytes after which a part is closed and the next one begun.
 pub const DEFAULT_PART_BYTES: u64 = 128 * 1024 * 1024;
 /// Time after which results are committed: what a crash can cost.
@@ -35,9 +33,6 @@ pub const DEFAULT_FAIL_ON: &str = "408,425,429,5xx";
 /// Of several inputs so many are named.
 const SHOWN_INPUTS: usize = 3;
 pub const DEFAULT_USER_AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
-
-/// Where name servers listen.
-const DNS_PORT: u16 = 53;
 
 /// Everything about one job.
 #[derive(Debug, Clone, Default)]
@@ -379,34 +374,6 @@ pub struct RunOptions {
     pub given: Vec<OptionName>,
 }
 
-/// Who is asked for the addresses of names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Dns {
-    /// The name servers that the system is configured with, by us.
-    #[default]
-    Configured,
-    /// The system: all that it knows of names, on threads.
-    System,
-    /// Another name server.
-    Server(SocketAddr),
-}
-
-impl FromStr for Dns {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "system" {
-            return Ok(Self::System);
-        }
-        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-        let server = bare.parse().map(|address: IpAddr| SocketAddr::new(address, DNS_PORT)).or_else(|_| text.parse());
-        match server {
-            Ok(server) if server.port() > 0 => Ok(Self::Server(server)),
-            _ => Err(format!("{text}: must be `system` or the IP address of a name server, with or without a port")),
-        }
-    }
-}
-
 impl RunOptions {
     /// Each row is asked once, whatever comes of it.
     #[must_use]
@@ -427,47 +394,6 @@ impl Default for RunOptions {
             retrying: Retrying::default(),
             stop_when_failed: StopWhenFailed::default(),
             given: Vec::new(),
-        }
-    }
-}
-
-/// What outlives a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EngineOptions {
-    /// Workers, at least 1; `None`: the cores this process may use.
-    pub threads: Option<usize>,
-    /// Bytes of responses in memory, and of what decodes them, over all runs.
-    pub max_memory_bytes: u64,
-    pub dns: Dns,
-}
-
-impl Default for EngineOptions {
-    fn default() -> Self {
-        Self { threads: None, max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES, dns: Dns::default() }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_asked_for_names_is_the_system_or_an_address() {
-        let server = |text: &str| Ok(Dns::Server(text.parse().expect("an address")));
-        for (expected, text) in [
-            (Ok(Dns::System), "system"),
-            (server("9.9.9.9:53"), "9.9.9.9"),
-            (server("127.0.0.1:5353"), "127.0.0.1:5353"),
-            (server("[::1]:53"), "::1"),
-            (server("[::1]:53"), "[::1]"),
-            (server("[::1]:5353"), "[::1]:5353"),
-        ] {
-            assert_eq!(expected, text.parse::<Dns>());
-        }
-        for text in ["", "System", "dns.example", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "[1.2.3.4"] {
-            let message =
-                format!("{text}: must be `system` or the IP address of a name server, with or without a port");
-            assert_eq!(Err(message), text.parse::<Dns>());
         }
     }
 }

@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use super::hosts::HostCounts;
 use super::masked::{PlannedRequest, Rest};
+use crate::http::defaults::Defaults;
 use crate::http::dial::way::Way;
 use crate::http::pool::Pool;
-use crate::http::request::{Defaults, Preparer};
+use crate::http::request::Preparer;
 use crate::http::sent_body;
 use crate::http::site::{Site, SiteMaker};
 use crate::http::upload;

@@ -3,8 +3,8 @@
 use crate::columns::select::Selection;
 use crate::engine::machine;
 use crate::http::authorization::authorization;
+use crate::http::defaults::OURS;
 use crate::http::header_lines::checked;
-use crate::http::request::OURS;
 use crate::http::target;
 use crate::message;
 use crate::model::error::JobError;

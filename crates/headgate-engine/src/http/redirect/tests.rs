@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::http::request::{Defaults, Preparer};
+use crate::http::defaults::Defaults;
+use crate::http::request::Preparer;
 use crate::http::site::SiteMaker;
 use crate::model::row::RowExtra;
 

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::model::options::{BodyCoding, RequestOptions};
 use crate::model::row::{BodyPiece, RowBody, RowExtra};
 
 fn prepare(options: &RequestOptions, row: &Row) -> Result<Prepared, Failure> {

@@ -1,0 +1,78 @@
+//! What an engine is asked to do, which outlives its runs.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+/// Bytes of responses in memory, over all requests in flight and outcomes not yet written.
+pub const DEFAULT_MAX_MEMORY_BYTES: u64 = 256 * 1024 * 1024;
+/// Where name servers listen.
+const DNS_PORT: u16 = 53;
+
+/// What outlives a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// Workers, at least 1; `None`: the cores this process may use.
+    pub threads: Option<usize>,
+    /// Bytes of responses in memory, and of what decodes them, over all runs.
+    pub max_memory_bytes: u64,
+    pub dns: Dns,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { threads: None, max_memory_bytes: DEFAULT_MAX_MEMORY_BYTES, dns: Dns::default() }
+    }
+}
+
+/// Who is asked for the addresses of names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Dns {
+    /// The name servers that the system is configured with, by us.
+    #[default]
+    Configured,
+    /// The system: all that it knows of names, on threads.
+    System,
+    /// Another name server.
+    Server(SocketAddr),
+}
+
+impl FromStr for Dns {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "system" {
+            return Ok(Self::System);
+        }
+        let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+        let server = bare.parse().map(|address: IpAddr| SocketAddr::new(address, DNS_PORT)).or_else(|_| text.parse());
+        match server {
+            Ok(server) if server.port() > 0 => Ok(Self::Server(server)),
+            _ => Err(format!("{text}: must be `system` or the IP address of a name server, with or without a port")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_asked_for_names_is_the_system_or_an_address() {
+        let server = |text: &str| Ok(Dns::Server(text.parse().expect("an address")));
+        for (expected, text) in [
+            (Ok(Dns::System), "system"),
+            (server("9.9.9.9:53"), "9.9.9.9"),
+            (server("127.0.0.1:5353"), "127.0.0.1:5353"),
+            (server("[::1]:53"), "::1"),
+            (server("[::1]:53"), "[::1]"),
+            (server("[::1]:5353"), "[::1]:5353"),
+        ] {
+            assert_eq!(expected, text.parse::<Dns>());
+        }
+        for text in ["", "System", "dns.example", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "[1.2.3.4"] {
+            let message =
+                format!("{text}: must be `system` or the IP address of a name server, with or without a port");
+            assert_eq!(Err(message), text.parse::<Dns>());
+        }
+    }
+}
