@@ -297,7 +297,7 @@ impl Share {
         let Some((selected, answer)) = answer else {
             let mut exchange = self.exchange(place, Outgoing::done());
             let came = ended.checked_sub(state.deadline.excused()).unwrap_or(ended);
-            exchange.take_in(data, &self.means(), came);
+            exchange.take_in(data, &self.means(place), came);
             return Poll::Ready(Err(Detour::Exchange(exchange)));
         };
         let head = &answer.head;
@@ -413,7 +413,7 @@ impl Share {
     }
 
     fn exchange(&self, place: PlaceIndex, outgoing: Outgoing) -> Box<Exchange> {
-        let mut exchange = Box::new(Exchange::new(outgoing, self.asks_for_head(place), &self.means()));
+        let mut exchange = Box::new(Exchange::new(outgoing, self.asks_for_head(place), &self.means(place)));
         exchange.save(self.saving(place));
         exchange
     }
@@ -424,8 +424,8 @@ impl Share {
         if self.asks_for_head(place) { None } else { self.lanes.look(place, |row| Saving::of(saver, row)) }
     }
 
-    pub(super) fn means(&self) -> Means<'_> {
-        self.client.means(&self.shared.limits, &self.allowance)
+    pub(super) fn means(&self, place: PlaceIndex) -> Means<'_> {
+        Means { redirects: self.redirects(place), ..self.client.means(&self.shared.limits, &self.allowance) }
     }
 
     /// As they are followed for this row.

@@ -65,7 +65,7 @@ impl Share {
     ) -> Finished {
         let used =
             Used { remote_addr: state.connected_to(), is_new: on_new_connection, may_repeat: !on_new_connection };
-        let finished = self.client.finish(*exchange, &self.means(), state).await;
+        let finished = self.client.finish(*exchange, &self.means(place), state).await;
         self.conclude(place, started, state, finished, used).await
     }
 
@@ -79,7 +79,7 @@ impl Share {
     ) -> Finished {
         let remote_addr = state.connected_to();
         let site = sent.site.clone();
-        let finished = self.client.exchange(sent, self.saving(place), &self.means(), state).await;
+        let finished = self.client.exchange(sent, self.saving(place), &self.means(place), state).await;
         let may_repeat = finished.as_ref().err().is_some_and(|none| state.may_be_sent_again(none, &site.route));
         let used = Used { remote_addr, is_new: false, may_repeat };
         self.conclude(place, started, state, finished, used).await
