@@ -123,14 +123,14 @@ impl Mailbox {
     }
 
     /// Waits until something has come, for so long at the most. Ctrl-C ends it.
-    fn wait(&self, py: Python<'_>, max: usize, timeout_s: f64) -> PyResult<Vec<(u64, Answer)>> {
+    fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<Vec<(u64, Answer)>> {
         let Some(asking) = self.0.here() else { return Ok(Vec::new()) };
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
-        Ok(asking.wait(py, max, timeout)?.into_iter().map(numbered).collect())
+        Ok(asking.wait(py, at_most, timeout)?.into_iter().map(numbered).collect())
     }
 
-    /// What has come. Where that is less than `max`, the descriptor becomes readable when more has.
-    fn take(&self, max: usize) -> Vec<(u64, Answer)> {
+    /// What has come. Where that is less than `at_most`, the descriptor becomes readable when more has.
+    fn take(&self, at_most: usize) -> Vec<(u64, Answer)> {
         let Some(asking) = self.0.here() else { return Vec::new() };
         if let Some(descriptor) = asking.waker.descriptor() {
             descriptor.quiet();
@@ -138,8 +138,8 @@ impl Mailbox {
         let mut arrived = Vec::new();
         loop {
             let before = arrived.len();
-            asking.inbox.take(max - before, &mut arrived);
-            if arrived.len() == max {
+            asking.inbox.take(at_most - before, &mut arrived);
+            if arrived.len() == at_most {
                 // There may be more, and nobody would ring for it.
                 asking.waker.ring();
                 break;

@@ -1,9 +1,9 @@
 """Bodies of requests: what is sent, and what it is."""
 
 import json
-import os
 import secrets
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import IO, Any, TypeAlias
 from urllib.parse import urlencode
 
@@ -73,7 +73,7 @@ def _multipart(fields: list[tuple[str, str]], files: Files) -> tuple[bytes, str]
 
 def _name_of(file: FileContent) -> str:
     path = getattr(file, "name", None)
-    return os.path.basename(path) if isinstance(path, str) else "upload"
+    return Path(path).name if isinstance(path, str) else "upload"
 
 
 def _part(boundary: str, name: str, file_name: str | None, kind: str | None, data: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import NoReturn, Self, Unpack
 
 from headgate._summary import Snapshot
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
@@ -17,8 +17,8 @@ from headgate.client._response import Response, response_of
 class Client:
     """Makes requests, one by one or by the thousand, from any number of threads.
 
-    Unlike httpx, it follows redirects (`max_redirects=0` follows none), and asks again what fails in a way that may pass
-    (`retries=0` doesn't): a `Response` with status 503 is what the last attempt has brought.
+    Unlike httpx, it follows redirects (`max_redirects=0` follows none), and asks again what fails in a way that may
+    pass (`retries=0` doesn't): a `Response` with status 503 is what the last attempt has brought.
 
         with headgate.Client(base_url="https://api.example.com", rate="50/s") as client:
             user = client.get("/users/1").raise_for_status().json()
@@ -115,7 +115,7 @@ class Client:
         """What a notebook shows."""
         return self.statistics()._repr_html_()
 
-    def __getstate__(self) -> Any:  # noqa: ANN401 - it returns nothing
+    def __getstate__(self) -> NoReturn:
         raise TypeError("a client can't be pickled: make one where it is used")
 
 

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from typing import Any
+from typing import NoReturn
 
 from headgate import _native
 from headgate._summary import Snapshot
@@ -54,7 +54,7 @@ class Engine:
                     self._process = _process
         return self._native
 
-    def refuse(self) -> Any:  # noqa: ANN401 - it returns nothing
+    def refuse(self) -> NoReturn:
         """Raises what who uses a closed client is told."""
         raise RuntimeError(f"the {self.of} is closed: it makes no more requests")
 

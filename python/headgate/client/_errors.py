@@ -23,24 +23,9 @@ HeadgateError
     RequestCancelled  (RuntimeError)     it was cancelled before it had an answer
 """
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from headgate._errors import HeadgateError
-
-if TYPE_CHECKING:
-    from headgate.client._response import Response
-
-
-class StatusError(HeadgateError, RuntimeError):
-    """The answer has a status that is none of success.
-
-    Attributes:
-        response: The answer.
-    """
-
-    def __init__(self, message: str, response: "Response") -> None:
-        super().__init__(message)
-        self.response = response
 
 
 class RequestError(HeadgateError):

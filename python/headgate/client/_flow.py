@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from headgate import _native
+from headgate.client._answer import Answer
 from headgate.client._engine import Engine
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked, Native, Request
@@ -22,8 +22,8 @@ class Flow:
     """What is outstanding, and what has come of it."""
 
     def __init__(self, engine: Engine, base_url: str, *, watched: bool, ordered: bool) -> None:
-        mailbox = engine.native.mailbox(watched)
-        self.mailbox: _native.Mailbox = mailbox if mailbox is not None else engine.refuse()
+        mailbox = engine.native.mailbox(watched=watched)
+        self.mailbox = mailbox if mailbox is not None else engine.refuse()
         self.submitted: deque[Asked] = deque()
         self._engine = engine
         self._base_url = base_url
@@ -67,7 +67,7 @@ class Flow:
         if self.mailbox.feed(number, native) is None:
             self._engine.refuse()
 
-    def take_in(self, arrived: Iterable[tuple[int, _native.Answer]]) -> None:
+    def take_in(self, arrived: Iterable[tuple[int, Answer]]) -> None:
         """Takes what has come."""
         for number, answer in arrived:
             asked = self._asked.pop(number, None)
@@ -92,7 +92,8 @@ class Flow:
         Raises:
             Exception: Whatever the source raises; what it gave before is asked for.
         """
-        batch, most = [], min(BATCH, self.room)
+        batch: list[Asked] = []
+        most = min(BATCH, self.room)
         while self.submitted and len(batch) < most:
             batch.append(self.submitted.popleft())
         ended = source is None

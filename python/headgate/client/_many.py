@@ -18,9 +18,7 @@ MOST: Final = 1024
 class FetchMany(Iterator[Outcome]):
     """Outcomes of many requests, as `Client.fetch_many` gives them. One thread iterates; any may submit."""
 
-    def __init__(
-        self, engine: Engine, base_url: str, requests: Iterable[Asked] | None, *, ordered: bool
-    ) -> None:
+    def __init__(self, engine: Engine, base_url: str, requests: Iterable[Asked] | None, *, ordered: bool) -> None:
         self._flow = Flow(engine, base_url, watched=False, ordered=ordered)
         self._source: Iterator[Asked] | None = None if requests is None else iter(requests)
         self._stays_open = requests is None

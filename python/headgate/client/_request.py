@@ -12,9 +12,7 @@ from headgate.client._body import Files, Pairs, body_of, pairs_of
 
 Asked: TypeAlias = "str | Request | Mapping[str, Any]"
 """What can be asked for: a URL, a request, or a mapping of what a request has."""
-Native: TypeAlias = (
-    "str | tuple[str, str, list[tuple[str, bytes]], bytes | None, str | None, float | None, int | None]"
-)
+Native: TypeAlias = "str | tuple[str, str, list[tuple[str, bytes]], bytes | None, str | None, float | None, int | None]"
 """The same, as the engine reads it."""
 
 MAX_REDIRECTS: Final = 10
@@ -94,7 +92,7 @@ class Request:
             TypeError: What it has is of a wrong type.
             ValueError: It has more than one body, or a time that can't be.
         """
-        if not isinstance(self.url, str):
+        if not isinstance(self.url, str):  # it may come from a mapping
             raise TypeError(f"url must be text, not {kind_of(self.url)}")
         url = joined(base_url, self.url) if base_url else self.url
         if self.params is not None:

@@ -8,12 +8,14 @@ from datetime import timedelta
 from email.message import Message as MediaType
 from functools import cached_property
 from http import HTTPStatus
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from headgate import _format
+from headgate._errors import HeadgateError
 from headgate._facts import Fact
 from headgate._html import table
-from headgate.client._errors import CLASS_OF, RequestError, StatusError
+from headgate.client._answer import Answer
+from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
 from headgate.client._request import Request
 
@@ -24,37 +26,6 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-
-
-class Answer(Protocol):
-    """What the engine has of an answer; each field is made when it is looked at."""
-
-    @property
-    def failed(self) -> bool: ...  # noqa: D102 - as the engine's
-    @property
-    def status(self) -> int | None: ...  # noqa: D102
-    @property
-    def headers(self) -> list[tuple[str, str]]: ...  # noqa: D102
-    @property
-    def body(self) -> bytes: ...  # noqa: D102
-    @property
-    def body_truncated(self) -> bool: ...  # noqa: D102
-    @property
-    def url(self) -> str | None: ...  # noqa: D102
-    @property
-    def final_url(self) -> str | None: ...  # noqa: D102
-    @property
-    def redirects(self) -> list[tuple[int, str]]: ...  # noqa: D102
-    @property
-    def elapsed_us(self) -> int: ...  # noqa: D102
-    @property
-    def attempts(self) -> int: ...  # noqa: D102
-    @property
-    def http_version(self) -> str | None: ...  # noqa: D102
-    @property
-    def remote_addr(self) -> str | None: ...  # noqa: D102
-    @property
-    def error(self) -> tuple[str, str, str | None] | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +197,18 @@ class Response:
         yield "took", f"{self._answer.elapsed_us / 1000:.1f} ms"
         for hop in self.history:
             yield f"{hop.status_code} to", hop.location
+
+
+class StatusError(HeadgateError, RuntimeError):
+    """The answer has a status that is none of success.
+
+    Attributes:
+        response: The answer.
+    """
+
+    def __init__(self, message: str, response: Response) -> None:
+        super().__init__(message)
+        self.response = response
 
 
 def error_of(request: Request, answer: Answer) -> RequestError | None:
