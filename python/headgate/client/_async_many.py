@@ -1,6 +1,8 @@
 """Many requests of a coroutine."""
 
 import asyncio
+import weakref
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from types import TracebackType
 from typing import Final, Self
@@ -29,18 +31,15 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         ordered: bool,
     ) -> None:
         self._flow = Flow(engine, base_url, watched=True, ordered=ordered)
+        self._news = asyncio.Event()
         self._source: Iterator[Asked] | None = None
-        self._async_source: AsyncIterator[Asked] | None = None
+        self._pulling: _Pulling | None = None
         if isinstance(requests, AsyncIterable):
-            self._async_source = aiter(requests)
+            self._pulling = _Pulling(aiter(requests), self._flow.submitted, self._news)
         elif requests is not None:
             self._source = iter(requests)
         self._stays_open = requests is None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._news = asyncio.Event()
-        self._has_pulled = asyncio.Event()
-        self._pulling: asyncio.Task[None] | None = None
-        self._failure: BaseException | None = None
 
     def submit(self, request: Asked) -> None:
         """Asks for one more.
@@ -60,10 +59,9 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
 
     async def aclose(self) -> None:
         """Cancels what is in flight. Again: nothing."""
-        pulling = self._pulling
         self._close()
-        if pulling is not None:
-            await asyncio.gather(pulling, return_exceptions=True)
+        if self._pulling is not None and self._pulling.task is not None:
+            await asyncio.gather(self._pulling.task, return_exceptions=True)
 
     def __aiter__(self) -> Self:
         return self
@@ -76,26 +74,23 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
             raise
 
     async def _next(self) -> Outcome:
-        flow = self._flow
+        flow, pulling = self._flow, self._pulling
         if self._loop is None and not flow.is_closed:
-            self._loop = asyncio.get_running_loop()
-            self._loop.add_reader(flow.mailbox.fileno(), self._take_in)
-            self._take_in()
-        if self._async_source is not None and self._pulling is None:
-            self._pulling = asyncio.create_task(self._pull_all(self._async_source))
+            self._begin(asyncio.get_running_loop())
         while not flow.is_closed:
             outcome = flow.pop()
             if outcome is not None:
                 return outcome
-            if self._failure is not None:
-                raise self._failure
+            if pulling is not None and pulling.failure is not None:
+                raise pulling.failure
             self._news.clear()
             if flow.room > 0 and flow.pull(self._source):
                 self._source = None
-            if len(flow.submitted) < BATCH:
-                self._has_pulled.set()
+            if pulling is not None and len(flow.submitted) < BATCH:
+                pulling.has_room.set()
             goes_on = self._source is not None or bool(flow.submitted)
-            if not (flow.outstanding or goes_on or self._stays_open or self._async_source is not None):
+            is_pulling = pulling is not None and not pulling.has_ended
+            if not (flow.outstanding or goes_on or self._stays_open or is_pulling):
                 break
             if goes_on and flow.room > 0:
                 await asyncio.sleep(0)
@@ -103,19 +98,20 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
                 await self._news.wait()
         raise StopAsyncIteration
 
-    async def _pull_all(self, source: AsyncIterator[Asked]) -> None:
-        """Submits what an asynchronous source gives, as there is room for it."""
-        try:
-            async for asked in source:
-                self._flow.submitted.append(asked)
-                self._news.set()
-                if len(self._flow.submitted) >= BATCH:
-                    self._has_pulled.clear()
-                    await self._has_pulled.wait()
-        except Exception as error:  # noqa: BLE001 - it is raised where outcomes are taken
-            self._failure = error
-        self._async_source = None
-        self._news.set()
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Has the loop watch for answers, and run what pulls; neither keeps this alive when nobody iterates."""
+        self._loop = loop
+        here = weakref.ref(self)
+
+        def take_in() -> None:
+            many = here()
+            if many is not None:
+                many._take_in()  # noqa: SLF001 - it is one of ours
+
+        loop.add_reader(self._flow.mailbox.fileno(), take_in)
+        self._take_in()
+        if self._pulling is not None:
+            self._pulling.task = loop.create_task(self._pulling.run())
 
     def _take_in(self) -> None:
         self._flow.take_in(self._flow.mailbox.take(MOST))
@@ -124,12 +120,24 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
     def _close(self) -> None:
         if self._flow.is_closed:
             return
-        if self._pulling is not None:
-            self._pulling.cancel()
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.remove_reader(self._flow.mailbox.fileno())
         self._flow.close()
+        if self._loop is not None and not self._loop.is_closed():
+            self._end(self._loop, self._flow, self._pulling)
         self._news.set()
+
+    def __del__(self) -> None:
+        loop = getattr(self, "_loop", None)
+        if hasattr(self, "_flow") and not self._flow.is_closed:
+            self._flow.close()
+            if loop is not None and not loop.is_closed():
+                # Whatever thread collects it. The mailbox has to be there until its descriptor is not watched any more.
+                loop.call_soon_threadsafe(self._end, loop, self._flow, self._pulling)
+
+    @staticmethod
+    def _end(loop: asyncio.AbstractEventLoop, flow: Flow, pulling: "_Pulling | None") -> None:
+        loop.remove_reader(flow.mailbox.fileno())
+        if pulling is not None and pulling.task is not None:
+            pulling.task.cancel()
 
     async def __aenter__(self) -> Self:
         return self
@@ -138,3 +146,29 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+class _Pulling:
+    """Submits what an asynchronous source gives, as there is room for it."""
+
+    def __init__(self, source: AsyncIterator[Asked], submitted: deque[Asked], news: asyncio.Event) -> None:
+        self._source = source
+        self._submitted = submitted
+        self._news = news
+        self.has_room = asyncio.Event()
+        self.has_ended = False
+        self.failure: Exception | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        try:
+            async for asked in self._source:
+                self._submitted.append(asked)
+                self._news.set()
+                if len(self._submitted) >= BATCH:
+                    self.has_room.clear()
+                    await self.has_room.wait()
+        except Exception as error:  # noqa: BLE001 - it is raised where outcomes are taken
+            self.failure = error
+        self.has_ended = True
+        self._news.set()
