@@ -19,15 +19,8 @@ use crate::waker::{Descriptor, Ring, Waker};
 const SLICE: Duration = Duration::from_millis(100);
 
 /// URL, method, headers, body, the type of the body, seconds, redirects.
-type Whole = (
-    String,
-    Option<String>,
-    Vec<(String, Vec<u8>)>,
-    Option<Vec<u8>>,
-    Option<String>,
-    Option<f64>,
-    Option<u32>,
-);
+type Whole =
+    (String, Option<String>, Vec<(String, Vec<u8>)>, Option<Vec<u8>>, Option<String>, Option<f64>, Option<u32>);
 
 /// A request as Python gives it: a URL, or all of it.
 pub struct Request(Row);
@@ -41,8 +34,8 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         }
         let (url, method, headers, body, body_type, timeout_s, max_redirects): Whole = given.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let own = (timeout.is_some() || max_redirects.is_some())
-            .then(|| Box::new(OwnOptions { timeout, max_redirects }));
+        let own =
+            (timeout.is_some() || max_redirects.is_some()).then(|| Box::new(OwnOptions { timeout, max_redirects }));
         let extra = RowExtra {
             method: method.map(Into::into),
             headers: headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),

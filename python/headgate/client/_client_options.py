@@ -47,7 +47,7 @@ _OURS: Final = {
     "max_retries": "retries=3",
     "http2": "http1_1=True for HTTP/1.1 only: HTTP/2 is used wherever a server offers it",
     "http1": "http1_1=True for HTTP/1.1 only",
-    "trust_env": "proxy: where it is not given, the environment's proxies are used as curl does",
+    "trust_env": "proxy='env', which is not the default",
     "transport": "nothing of that kind",
     "mounts": "nothing of that kind",
     "event_hooks": "nothing of that kind",

@@ -7,9 +7,9 @@
 use crate::http::deadline::Deadline;
 use crate::http::decode::{Codings, Decoder, Undo};
 use crate::http::h1::head::Head;
+use crate::http::redirect::Redirects;
 use crate::http::reply::ResponseLimits;
 use crate::http::save::claim;
-use crate::http::redirect::Redirects;
 use crate::model::error::Failure;
 use crate::model::outcome::Body;
 

@@ -234,7 +234,9 @@ impl Sending {
         // Boxed: most bodies have nothing to be undone.
         let kept = match saving {
             Some(saving) => Box::pin(saving.end(received, &head, means.limits, deadline)).await,
-            None => Box::pin(received.kept(&head, means.redirects, means.limits, &means.scratch.decoder, deadline)).await,
+            None => {
+                Box::pin(received.kept(&head, means.redirects, means.limits, &means.scratch.decoder, deadline)).await
+            }
         };
         let Kept { body, body_encoding, truncated, saved, failure } = kept;
         let reusable = true;
