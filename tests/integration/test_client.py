@@ -158,7 +158,7 @@ def test_a_request_has_a_time_of_its_own(server: str) -> None:
 )
 def test_names_of_others_are_answered_with_ours(client: headgate.Client, name: str, ours: str) -> None:
     with pytest.raises(TypeError, match=rf"^get\(\) has no '{name}'.*{ours}"):
-        client.get("/", **{name: 1})  # type: ignore[misc] # that is the point
+        client.get("/", **{name: 1})  # type: ignore[arg-type] # that is the point
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,11 @@ def test_many_are_given_out_as_they_are_answered_each_with_its_tag(client: headg
 
 
 def test_many_may_be_urls_requests_and_mappings(client: headgate.Client) -> None:
-    asked = ["/echo", headgate.Request("/echo", method="PUT"), {"url": "/echo", "method": "POST", "content": "a"}]
+    asked: list[headgate.Request | str | dict[str, str]] = [
+        "/echo",
+        headgate.Request("/echo", method="PUT"),
+        {"url": "/echo", "method": "POST", "content": "a"},
+    ]
     outcomes = client.fetch_many(asked, ordered=True)
     assert ["GET", "PUT", "POST"] == [outcome.unwrap().json()["method"] for outcome in outcomes]
 

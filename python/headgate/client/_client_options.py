@@ -83,7 +83,7 @@ def options_of(given: dict[str, Any], of: str) -> ClientOptions:
     return asked
 
 
-def base_url_of(base_url: str) -> str:
+def base_url_of(base_url: object) -> str:
     """What relative URLs are relative to.
 
     Raises:

@@ -27,7 +27,7 @@ class Flow:
         self.submitted: deque[Asked] = deque()
         self._engine = engine
         self._base_url = base_url
-        self._room = 2 * engine.options.concurrency + EXTRA
+        self._room: int = 2 * engine.options.concurrency + EXTRA
         self._ordered = ordered
         self._asked: dict[int, Asked] = {}
         self._number = 0

@@ -31,7 +31,8 @@ class LoopAnswers:
         ordinal = self.mailbox.feed(number, [request])
         if ordinal is None:
             self._engine.refuse()
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
         try:
             return await future
         except asyncio.CancelledError:

@@ -142,7 +142,7 @@ def _headers(given: Mapping[str, str] | Iterable[tuple[str, str]]) -> Iterable[t
         yield name, value if isinstance(value, bytes) else value.encode()
 
 
-def _basic(auth: tuple[str, str]) -> bytes:
+def _basic(auth: object) -> bytes:
     if not isinstance(auth, tuple | list) or len(auth) != 2:  # noqa: PLR2004 - a pair
         raise TypeError(f"auth must be a user and a password, not {kind_of(auth)}")
-    return b"Basic " + base64.b64encode(":".join(auth).encode())
+    return b"Basic " + base64.b64encode(":".join(map(str, auth)).encode())
