@@ -327,14 +327,22 @@ def test_a_fork_has_an_engine_of_its_own_and_leaves_the_parents_alone(server: st
 import os, headgate
 client = headgate.Client(base_url={server!r})
 assert client.get("/1").is_success
+many = client.fetch_many(["/1"] * 9)
+assert next(many).unwrap().is_success
 child = os.fork()
 if child == 0:
     assert client.get("/2").is_success
     assert [True] == [outcome.unwrap().is_success for outcome in client.fetch_many(["/3"])]
+    try:
+        next(many)
+    except RuntimeError as error:
+        assert "belong to the process" in str(error), error
+    del many
     del client
     os._exit(7)
 assert 7 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 assert client.get("/4").is_success
+assert 8 == len(list(many))
 print("well")
 """
     # Python warns of forks in processes with threads from 3.12 on; ours are none of Python's.

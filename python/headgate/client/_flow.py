@@ -26,6 +26,7 @@ class Flow:
         self.mailbox = mailbox if mailbox is not None else engine.refuse()
         self.submitted: deque[Asked] = deque()
         self._engine = engine
+        self._process = engine.process
         self._base_url = base_url
         self._room: int = 2 * engine.options.concurrency + EXTRA
         self._ordered = ordered
@@ -83,7 +84,13 @@ class Flow:
             self._next += 1
 
     def pop(self) -> Outcome | None:
-        """The next outcome, if there is one."""
+        """The next outcome, if there is one.
+
+        Raises:
+            RuntimeError: This is a fork of the process that asks.
+        """
+        if self._process != self._engine.process:
+            raise RuntimeError("these requests belong to the process that asked: they do not go on in a fork of it")
         return self._ready.popleft() if self._ready else None
 
     def pull(self, source: Iterator[Asked] | None) -> bool:

@@ -151,7 +151,7 @@ fn a_row_can_be_cancelled_while_it_waits_and_while_it_is_in_flight() {
 fn what_nobody_waits_for_any_more_is_cancelled_and_the_rest_goes_on() {
     let (fed, server) = (Fed::new(4), server());
     fed.ask(&server, "/fault/hang-before-headers", 100);
-    eventually("they are in flight", || fed.in_flight() == 4);
+    eventually("they are in flight", || server.statistics().requests == 4);
     fed.inbox.close();
     fed.run.cancel_unwanted();
     eventually("they are cancelled", || fed.run.snapshot().rows == 100);
