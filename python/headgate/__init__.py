@@ -5,8 +5,8 @@
     summary = headgate.fetch("urls.parquet", "results/", concurrency=1000)
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
-Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli` may use
-`jobs`, and no other room any; nothing imports `cli`.
+Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli` and
+`client` may use `jobs`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
     _facts                                       how facts stand below one another
@@ -62,6 +62,20 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _report_plan                             what is said of that
         _fetch  _job  _plan  _server             the faces of the engine
 
+    client/                                      requests one by one, of threads and of loops
+        _headers  _body                          what answers have, what is sent
+        _request  _request_keywords              a request, and what a call takes of one
+        _errors                                  a class for each kind of error
+        _answer                                  what came of one, as the engine has it
+        _response                                the same, as its caller sees it
+        _outcome                                 what became of one of many requests
+        _client_options                          what a client is told
+        _engine                                  one in each process
+        _flow  _loops                            many requests and their outcomes; those that a loop waits for
+        _many  _async_many                       many requests, as a thread and a coroutine have them
+        _methods                                 what calls are named
+        _client  _async_client                   the faces
+
     cli/                                         one file for each verb
         _verbs  _wrapping  _exit_codes
         _parser  _flags
@@ -94,6 +108,35 @@ if TYPE_CHECKING:
     )
     from headgate._summary import JobFigures, Snapshot, Summary
     from headgate._version import __version__
+    from headgate.client._async_client import AsyncClient
+    from headgate.client._async_many import AsyncFetchMany
+    from headgate.client._client import Client
+    from headgate.client._errors import (
+        BlockedByRobots,
+        BodyTooLarge,
+        ChecksumMismatch,
+        ConnectError,
+        ConnectionClosed,
+        ConnectTimeout,
+        DecodeError,
+        DuplicateName,
+        HostDown,
+        InvalidRequest,
+        ProtocolError,
+        ProxyError,
+        RequestCancelled,
+        RequestError,
+        RequestTimeout,
+        ResolveError,
+        TlsError,
+        TooManyRedirects,
+        UnexpectedAnswer,
+    )
+    from headgate.client._headers import Headers
+    from headgate.client._many import FetchMany
+    from headgate.client._outcome import Outcome
+    from headgate.client._request import Request
+    from headgate.client._response import Redirect, Response, StatusError
     from headgate.jobs._background import Run
     from headgate.jobs._fetch import fetch, start
     from headgate.jobs._job import Job, RowStream
@@ -113,37 +156,66 @@ if TYPE_CHECKING:
     from headgate.tasks._outcome import TaskOutcome, TaskStatistics
 
 __all__ = [
+    "AsyncClient",
+    "AsyncFetchMany",
+    "BlockedByRobots",
+    "BodyTooLarge",
+    "ChecksumMismatch",
+    "Client",
     "ClosedEarly",
     "CompletedFutures",
     "ConcurrencyLimit",
     "ConcurrencyStatistics",
+    "ConnectError",
+    "ConnectTimeout",
+    "ConnectionClosed",
+    "DecodeError",
+    "DuplicateName",
+    "FetchMany",
+    "Headers",
     "HeadgateError",
+    "HostDown",
     "InputError",
     "InternalError",
     "Interrupted",
+    "InvalidRequest",
     "Job",
     "JobFigures",
     "JobRun",
     "JobStatus",
     "MapIterator",
+    "Outcome",
     "OutputError",
     "Plan",
     "Portal",
     "PortalCall",
+    "ProtocolError",
+    "ProxyError",
     "Rate",
     "RateStatistics",
+    "Redirect",
+    "Request",
+    "RequestCancelled",
+    "RequestError",
+    "RequestTimeout",
+    "ResolveError",
+    "Response",
     "Retry",
     "RetryStatistics",
     "RowStream",
     "Run",
     "Snapshot",
+    "StatusError",
     "StrayCancellation",
     "Summary",
     "TaskOutcome",
     "TaskResults",
     "TaskStatistics",
+    "TlsError",
     "TooManyErrors",
     "TooManyFailed",
+    "TooManyRedirects",
+    "UnexpectedAnswer",
     "UsageError",
     "__version__",
     "amap",
@@ -159,37 +231,66 @@ __all__ = [
 
 # Imported when first used: `headgate --help` answers without loading the engine.
 _HOME_OF = {
+    "AsyncClient": "client._async_client",
+    "AsyncFetchMany": "client._async_many",
+    "BlockedByRobots": "client._errors",
+    "BodyTooLarge": "client._errors",
+    "ChecksumMismatch": "client._errors",
+    "Client": "client._client",
     "ClosedEarly": "_errors",
     "CompletedFutures": "tasks._as_completed",
     "ConcurrencyLimit": "limits._concurrency_limit",
     "ConcurrencyStatistics": "limits._concurrency_limit",
+    "ConnectError": "client._errors",
+    "ConnectTimeout": "client._errors",
+    "ConnectionClosed": "client._errors",
+    "DecodeError": "client._errors",
+    "DuplicateName": "client._errors",
+    "FetchMany": "client._many",
+    "Headers": "client._headers",
     "HeadgateError": "_errors",
+    "HostDown": "client._errors",
     "InputError": "_errors",
     "InternalError": "_errors",
     "Interrupted": "_errors",
+    "InvalidRequest": "client._errors",
     "Job": "jobs._job",
     "JobFigures": "_summary",
     "JobRun": "jobs._status",
     "JobStatus": "jobs._status",
     "MapIterator": "tasks._map_iterator",
+    "Outcome": "client._outcome",
     "OutputError": "_errors",
     "Plan": "jobs._plan",
     "Portal": "portal._portal",
     "PortalCall": "portal._portal_call",
+    "ProtocolError": "client._errors",
+    "ProxyError": "client._errors",
     "Rate": "limits._rate",
     "RateStatistics": "limits._rate",
+    "Redirect": "client._response",
+    "Request": "client._request",
+    "RequestCancelled": "client._errors",
+    "RequestError": "client._errors",
+    "RequestTimeout": "client._errors",
+    "ResolveError": "client._errors",
+    "Response": "client._response",
     "Retry": "limits._retry",
     "RetryStatistics": "limits._retry",
     "RowStream": "jobs._job",
     "Run": "jobs._background",
     "Snapshot": "_summary",
+    "StatusError": "client._response",
     "StrayCancellation": "_errors",
     "Summary": "_summary",
     "TaskOutcome": "tasks._outcome",
     "TaskResults": "tasks._amap",
     "TaskStatistics": "tasks._outcome",
+    "TlsError": "client._errors",
     "TooManyErrors": "_errors",
     "TooManyFailed": "_errors",
+    "TooManyRedirects": "client._errors",
+    "UnexpectedAnswer": "client._errors",
     "UsageError": "_errors",
     "__version__": "_version",
     "amap": "tasks._amap",

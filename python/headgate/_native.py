@@ -5,6 +5,9 @@ import warnings
 from headgate._headgate import (
     DEBUG_BUILD,
     ERROR_KINDS,
+    Answer,
+    Client,
+    Mailbox,
     RowStream,
     Run,
     Server,
@@ -20,6 +23,9 @@ from headgate._headgate import (
 
 __all__ = [
     "ERROR_KINDS",
+    "Answer",
+    "Client",
+    "Mailbox",
     "RowStream",
     "Run",
     "Server",

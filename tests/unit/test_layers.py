@@ -17,13 +17,14 @@ ROOMS_USED_BY = {
     "": set[str](),
     "limits": set[str](),
     "tasks": {"limits"},
+    "client": {"jobs"},
     "portal": set[str](),
     "jobs": set[str](),
     "cli": {"jobs"},
 }
 COMMAND = "__main__"
 """What starts the command line, and nothing else."""
-FACES = {"jobs/_run", "jobs/_job", "jobs/_plan", "jobs/_server", "jobs/_option_rules"}
+FACES = {"jobs/_run", "jobs/_job", "jobs/_plan", "jobs/_server", "jobs/_option_rules", "client/_engine"}
 """Who knows the engine: also what has it read the texts of options."""
 
 

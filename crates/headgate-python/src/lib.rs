@@ -1,15 +1,20 @@
 //! `headgate._headgate`: the engine as Python sees it. One file for each Python noun; nothing is decided here.
 
+mod answer;
+mod client;
 mod directory;
 mod error;
 mod json;
+mod kept;
 mod limits;
+mod mailbox;
 mod options;
 mod plan;
 mod preview;
 mod rows;
 mod run;
 mod server;
+mod waker;
 
 use pyo3::prelude::*;
 
@@ -22,9 +27,15 @@ mod _headgate {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use super::answer::Answer;
+    #[pymodule_export]
+    use super::client::Client;
+    #[pymodule_export]
     use super::directory::{job_rows, job_set, job_status};
     #[pymodule_export]
     use super::limits::{mistake_in, mistake_in_host};
+    #[pymodule_export]
+    use super::mailbox::Mailbox;
     #[pymodule_export]
     use super::options::{give_back_large_blocks, options_as_read};
     #[pymodule_export]

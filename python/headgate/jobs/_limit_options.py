@@ -23,8 +23,8 @@ class ConcurrencyOption(TypedDict, total=False):
     ]
 
 
-class LimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
-    """What limits the work; a retry has these options, too."""
+class RequestLimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
+    """How much is done at once, and how long a request may take."""
 
     threads: Annotated[
         int | None,
@@ -100,6 +100,11 @@ class LimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
             typed="memory for responses until they are written; when it is used up, others wait",
         ),
     ]
+
+
+class LimitOptions(RequestLimitOptions, total=False):
+    """What limits the work; a retry has these options, too."""
+
     grace_s: Annotated[
         float,
         JobOption(

@@ -8,8 +8,8 @@ from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import CostOf, JobOption, LimitBy
 
 
-class SettableRateOptions(TypedDict, total=False):
-    """How much, and how fast; these can be set while a job runs."""
+class SettablePaceOptions(TypedDict, total=False):
+    """How often requests are made, and how many at once for each host."""
 
     concurrency_per_host: Annotated[
         int | str | Mapping[str, int | str] | None,
@@ -70,6 +70,11 @@ class SettableRateOptions(TypedDict, total=False):
             metavar="N",
         ),
     ]
+
+
+class SettableRateOptions(SettablePaceOptions, total=False):
+    """How much, and how fast; these can be set while a job runs."""
+
     rate_cost: Annotated[
         str | None,
         JobOption(
@@ -87,8 +92,8 @@ class SettableRateOptions(TypedDict, total=False):
     ]
 
 
-class RateOptions(SettableRateOptions, total=False):
-    """The same with what hosts and costs are; a retry has these options, too."""
+class LimitByOption(TypedDict, total=False):
+    """What hosts are told apart by."""
 
     limit_by: Annotated[
         LimitBy,
@@ -103,6 +108,11 @@ class RateOptions(SettableRateOptions, total=False):
             typed="what counts as one host: name, origin or address",
         ),
     ]
+
+
+class CostOptions(TypedDict, total=False):
+    """What a row costs."""
+
     cost_column: Annotated[
         str | None,
         JobOption(
@@ -139,3 +149,7 @@ class RateOptions(SettableRateOptions, total=False):
             typed="what a row costs: body-bytes, the size of its request body",
         ),
     ]
+
+
+class RateOptions(SettableRateOptions, LimitByOption, CostOptions, total=False):
+    """The same with what hosts and costs are; a retry has these options, too."""

@@ -9,8 +9,8 @@ from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import Headers, JobOption, Json, Statuses, StrPath
 
 
-class AskOptions(TypedDict, total=False):
-    """What is requested, and what counts as an answer."""
+class MethodOption(TypedDict, total=False):
+    """How a row is asked that does not say so."""
 
     method: Annotated[
         str | None,
@@ -25,6 +25,11 @@ class AskOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+
+
+class WhoAsksOptions(TypedDict, total=False):
+    """Who asks, and which answers are failures."""
+
     user_agent: Annotated[
         str,
         JobOption(
@@ -65,8 +70,12 @@ class AskOptions(TypedDict, total=False):
     ]
 
 
-class SendOptions(TypedDict, total=False):
-    """What is sent with every request; a retry has these options, too."""
+class AskOptions(MethodOption, WhoAsksOptions, total=False):
+    """What is requested, and what counts as an answer."""
+
+
+class HeaderOptions(TypedDict, total=False):
+    """The headers of requests."""
 
     headers: Annotated[
         Headers,
@@ -124,6 +133,11 @@ class SendOptions(TypedDict, total=False):
             typed="this header is a credential, too: its value may change from run to run; can be repeated",
         ),
     ]
+
+
+class BodyOptions(TypedDict, total=False):
+    """The bodies of requests."""
+
     data: Annotated[
         str | bytes | None,
         JobOption(
@@ -200,6 +214,11 @@ class SendOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+
+
+class CompressOption(TypedDict, total=False):
+    """How bodies are sent."""
+
     compress_body: Annotated[
         Literal["gzip", "zstd"] | None,
         JobOption(
@@ -212,3 +231,7 @@ class SendOptions(TypedDict, total=False):
             metavar="CODING",
         ),
     ]
+
+
+class SendOptions(HeaderOptions, BodyOptions, CompressOption, total=False):
+    """What is sent with every request; a retry has these options, too."""

@@ -8,8 +8,8 @@ from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import BYTES, JobOption, SaveFormat, Selection
 
 
-class AnswerOptions(TypedDict, total=False):
-    """What of an answer makes the result; they belong to a job."""
+class FollowOption(TypedDict, total=False):
+    """Which redirects are followed."""
 
     max_redirects: Annotated[
         int,
@@ -22,6 +22,11 @@ class AnswerOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+
+
+class HistoryOption(TypedDict, total=False):
+    """What is kept of redirects."""
+
     keep_redirects: Annotated[
         bool,
         JobOption(
@@ -32,6 +37,11 @@ class AnswerOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+
+
+class ReadOptions(TypedDict, total=False):
+    """What is done with answers."""
+
     cookies: Annotated[
         bool,
         JobOption(
@@ -76,6 +86,10 @@ class AnswerOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+
+
+class AnswerOptions(FollowOption, HistoryOption, ReadOptions, total=False):
+    """What of an answer makes the result; they belong to a job."""
 
 
 class ColumnOptions(TypedDict, total=False):

@@ -16,6 +16,7 @@ use tokio::time::sleep_until;
 
 use crate::columns::select::NO_BODY;
 use crate::engine::conclude::{Ended, Finished};
+use crate::engine::inbox;
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, Translated};
@@ -26,13 +27,15 @@ use crate::http::h1::response::{Wanted, WholeAnswer, whole};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::keeping::May;
 use crate::http::method;
+use crate::http::redirect::Redirects;
 use crate::http::save::saving::Saving;
 use crate::http::sent_body::{Rest, end_head};
 use crate::http::site::Site;
 use crate::http::upload::Upload;
-use crate::model::error::Failure;
+use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::HeadersRef;
-use crate::model::outcome::{AnswerRef, OutcomeRef};
+use crate::model::memory::Reservation;
+use crate::model::outcome::{Answer, AnswerRef, Body, Outcome, OutcomeRef};
 use crate::model::row::{BodyPiece, Row};
 use crate::model::selected::Selected;
 use crate::schedule::retry::AttemptEnd;
@@ -62,6 +65,10 @@ impl Share {
     /// see what is in flight. Whether a batch is full.
     pub(super) async fn attempt(&self, place: PlaceIndex, started: Instant, state: &mut LaneState) -> bool {
         let mut started = started;
+        if self.lanes.look(place, Row::is_unwanted) {
+            let failure = Failure::new(ErrorKind::Cancelled, "it was cancelled before it was sent");
+            return Box::pin(self.end_unanswered(place, started, None, failure)).await;
+        }
         if self.shared.robots.is_some() {
             if let Some(failure) = Box::pin(self.objection(place, state)).await {
                 return Box::pin(self.end_unanswered(place, started, None, failure)).await;
@@ -281,7 +288,7 @@ impl Share {
                 && self.gathered.has_room(room_needed)
                 && state.deadline.excused().is_zero()
                 && !state.is_refused_by_proxy(answer.head.status)
-                && !self.shared.limits.response.redirects.may_lead_on(answer.head.status)
+                && !self.redirects(place).may_lead_on(answer.head.status)
         };
         let selected = |answer: &WholeAnswer<'_>| {
             self.select(HeadersRef::Parsed(answer.head.headers), answer.body.ok_or(NO_BODY), length).ok()
@@ -290,7 +297,7 @@ impl Share {
         let Some((selected, answer)) = answer else {
             let mut exchange = self.exchange(place, Outgoing::done());
             let came = ended.checked_sub(state.deadline.excused()).unwrap_or(ended);
-            exchange.take_in(data, &self.means(), came);
+            exchange.take_in(data, &self.means(place), came);
             return Poll::Ready(Err(Detour::Exchange(exchange)));
         };
         let head = &answer.head;
@@ -307,9 +314,16 @@ impl Share {
             return Poll::Ready(Ok(false));
         }
         let omitted = if self.shared.omits_bodies { answer.body.map_or(0, <[u8]>::len) } else { 0 };
-        self.gathered.draw(&self.allowance, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
         let row = self.lanes.take(place);
-        let is_full = self.record_answer(&row, &answer, selected.as_ref(), (started, ended), state.remote_addr());
+        let is_full = if row.reply_to().is_some() {
+            let mut memory = self.shared.limits.response.memory.reservation();
+            self.allowance.give(&mut memory, (length - omitted) as u64);
+            self.reply_answer(row, &answer, (started, ended), state.connected_to(), memory);
+            false
+        } else {
+            self.gathered.draw(&self.allowance, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
+            self.record_answer(&row, &answer, selected.as_ref(), (started, ended), state.remote_addr())
+        };
         state.end_exchange(answer.head.keep_alive, ended);
         Poll::Ready(Ok(is_full))
     }
@@ -349,6 +363,44 @@ impl Share {
         })
     }
 
+    /// As [`Share::record_answer`], for who waits for it.
+    fn reply_answer(
+        &self,
+        row: Row,
+        answer: &WholeAnswer<'_>,
+        (started, ended): (Instant, Instant),
+        remote_addr: Option<Arc<str>>,
+        memory: Reservation,
+    ) {
+        let span = Span { started, elapsed: ended.saturating_duration_since(started) }.whole(&row);
+        let elapsed_us = span.elapsed.as_micros() as u64;
+        let WholeAnswer { head, body } = answer;
+        let outcome = Outcome {
+            method: self.method_of(&row).into(),
+            attempts: row.attempts_before() + 1,
+            row,
+            started_at_us: self.shared.clock.unix_us(span.started),
+            elapsed_us,
+            remote_addr,
+            answer: Some(Answer {
+                status: head.status,
+                version: head.version,
+                headers: head.headers.iter().map(|header| (header.name, header.value)).collect(),
+                memory,
+                ttfb_us: elapsed_us,
+                body: body.map(|body| Body { bytes: body.to_vec(), ..Body::default() }),
+                body_encoding: None,
+                body_truncated: false,
+                body_bytes: body.map_or(0, <[u8]>::len) as u64,
+                saved: None,
+            }),
+            selected: None,
+            failure: None,
+        };
+        let failed = self.count(outcome.as_ref());
+        inbox::reply(outcome, failed);
+    }
+
     async fn open(&self, site: &Site, state: &mut LaneState) -> Result<(), Failure> {
         let opened = self.client.open(&site.route, &self.shared.limits, state).await;
         self.count_wait(Wait::Names, state.take_waited_for_names());
@@ -361,7 +413,7 @@ impl Share {
     }
 
     fn exchange(&self, place: PlaceIndex, outgoing: Outgoing) -> Box<Exchange> {
-        let mut exchange = Box::new(Exchange::new(outgoing, self.asks_for_head(place), &self.means()));
+        let mut exchange = Box::new(Exchange::new(outgoing, self.asks_for_head(place), &self.means(place)));
         exchange.save(self.saving(place));
         exchange
     }
@@ -372,8 +424,13 @@ impl Share {
         if self.asks_for_head(place) { None } else { self.lanes.look(place, |row| Saving::of(saver, row)) }
     }
 
-    pub(super) fn means(&self) -> Means<'_> {
-        self.client.means(&self.shared.limits, &self.allowance)
+    pub(super) fn means(&self, place: PlaceIndex) -> Means<'_> {
+        Means { redirects: self.redirects(place), ..self.client.means(&self.shared.limits, &self.allowance) }
+    }
+
+    /// As they are followed for this row.
+    pub(super) fn redirects(&self, place: PlaceIndex) -> Redirects {
+        self.lanes.look(place, |row| self.shared.limits.response.redirects.of(row))
     }
 
     fn asks_for_head(&self, place: PlaceIndex) -> bool {

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::engine::inbox;
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, Translated};
@@ -64,7 +65,7 @@ impl Share {
     ) -> Finished {
         let used =
             Used { remote_addr: state.connected_to(), is_new: on_new_connection, may_repeat: !on_new_connection };
-        let finished = self.client.finish(*exchange, &self.means(), state).await;
+        let finished = self.client.finish(*exchange, &self.means(place), state).await;
         self.conclude(place, started, state, finished, used).await
     }
 
@@ -78,7 +79,7 @@ impl Share {
     ) -> Finished {
         let remote_addr = state.connected_to();
         let site = sent.site.clone();
-        let finished = self.client.exchange(sent, self.saving(place), &self.means(), state).await;
+        let finished = self.client.exchange(sent, self.saving(place), &self.means(place), state).await;
         let may_repeat = finished.as_ref().err().is_some_and(|none| state.may_be_sent_again(none, &site.route));
         let used = Used { remote_addr, is_new: false, may_repeat };
         self.conclude(place, started, state, finished, used).await
@@ -147,12 +148,18 @@ impl Share {
     /// Where an answer leads, if anywhere; that it leads nowhere where it should is its failure.
     fn led_on(&self, place: PlaceIndex, reply: &mut Reply) -> Option<Box<Trail>> {
         let Reply { head, failure, .. } = reply;
-        if failure.is_some() || !self.shared.limits.response.redirects.may_lead_on(head.status) {
+        if failure.is_some() || !self.redirects(place).may_lead_on(head.status) {
             return None;
         }
         let led = self.lanes.look(place, |row| {
             let method = self.method_now(row);
-            self.shared.limits.response.redirects.follow(row, method, head.status, &head.headers, SystemTime::now())
+            self.shared.limits.response.redirects.of(row).follow(
+                row,
+                method,
+                head.status,
+                &head.headers,
+                SystemTime::now(),
+            )
         });
         led.unwrap_or_else(|error| {
             *failure = Some(error);
@@ -178,7 +185,7 @@ impl Share {
     async fn record_in_turn(&self, outcome: Outcome) -> bool {
         let is_full = if self.gathered.has_room(outcome.as_ref().bytes()) {
             let failed = self.count(outcome.as_ref());
-            self.gathered.push_owned(outcome, failed)
+            inbox::reply(outcome, failed).is_some_and(|outcome| self.gathered.push_owned(outcome, failed))
         } else {
             Box::pin(self.waiting(Wait::Sink, self.record(outcome))).await
         };
@@ -292,6 +299,7 @@ impl Share {
     /// A row has its outcome. Waits where there is no room for it. Whether a batch is full.
     pub(super) async fn record(&self, outcome: Outcome) -> bool {
         let failed = self.count(outcome.as_ref());
+        let Some(outcome) = inbox::reply(outcome, failed) else { return false };
         if self.gathered.has_room(outcome.as_ref().bytes()) {
             return self.gathered.push_owned(outcome, failed);
         }
@@ -306,7 +314,7 @@ impl Share {
     }
 
     /// Whether the row failed.
-    fn count(&self, outcome: OutcomeRef<'_>) -> bool {
+    pub(super) fn count(&self, outcome: OutcomeRef<'_>) -> bool {
         let failed = self.schedule.borrow().ended(AttemptEnd::of(outcome)) == Verdict::Failed;
         self.stats().figures.record(outcome, failed);
         self.give_up_if_it_has_to(outcome, failed);

@@ -307,7 +307,10 @@ impl Share {
         let deadline = self.shared.gate.deadline();
         self.lanes.look(place, |row| {
             let earlier = row.trail().and_then(|trail| trail.earlier);
-            let timeout = self.shared.limits.timeout.saturating_sub(earlier.map_or(Duration::ZERO, |part| part.took));
+            let own = row.own().and_then(|own| own.timeout);
+            let timeout = own
+                .unwrap_or(self.shared.limits.timeout)
+                .saturating_sub(earlier.map_or(Duration::ZERO, |part| part.took));
             let left = deadline.map(|deadline| {
                 let first = row.first_began().unwrap_or(started);
                 (first + deadline).saturating_duration_since(started)

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
 
 use crate::engine::conclude::Ended;
+use crate::engine::lanes::Span;
 use crate::engine::share::{DrainOnPanic, Share};
 use crate::http::target;
 use crate::model::error::{ErrorKind, Failure};
+use crate::model::row::Row;
 use crate::stats::worker::SlowRow;
 
 /// Outcomes that have waited this long go to the sink, however few.
@@ -21,11 +23,23 @@ impl Share {
         if self.schedule.borrow_mut().cancel(ordinal) || self.shared.gate.change(|gate| gate.cancel(ordinal, now)) {
             self.wake();
         } else if let Some((row, span)) = self.lanes.cancel(ordinal) {
-            let failure = Failure::new(ErrorKind::Cancelled, "cancelled while it was in flight");
-            let ended = span.map(|span| Ended { span, remote_addr: None });
-            let outcome = self.unanswered(row, ended, failure);
-            self.cancelled.borrow_mut().push(outcome);
+            self.end_cancelled_row(row, span);
         }
+    }
+
+    /// Cancels what is in flight here and nobody waits for any more. What was not started yet ends when its turn comes.
+    pub(super) fn cancel_unwanted(&self) {
+        for (row, span) in self.lanes.cancel_all(Row::is_unwanted) {
+            self.end_cancelled_row(row, span);
+        }
+        self.wake();
+    }
+
+    fn end_cancelled_row(&self, row: Row, span: Option<Span>) {
+        let failure = Failure::new(ErrorKind::Cancelled, "cancelled while it was in flight");
+        let ended = span.map(|span| Ended { span, remote_addr: None });
+        let outcome = self.unanswered(row, ended, failure);
+        self.cancelled.borrow_mut().push(outcome);
     }
 
     pub(super) async fn end_cancelled(&self) {

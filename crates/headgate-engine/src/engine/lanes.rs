@@ -188,6 +188,13 @@ impl Lanes {
         Some((place.abort()?, place.started.map(Span::since)))
     }
 
+    /// As [`Lanes::cancel`], all rows of which this holds.
+    pub(super) fn cancel_all(&self, holds: impl Fn(&Row) -> bool) -> Vec<(Row, Option<Span>)> {
+        let mut places = self.places.borrow_mut();
+        let cancelled = places.iter_mut().filter(|place| place.row.as_ref().is_some_and(&holds));
+        cancelled.filter_map(|place| Some((place.abort()?, place.started.map(Span::since)))).collect()
+    }
+
     /// Ends all lanes that have a row in flight; how many did. The rows are given up.
     pub(super) fn abandon(&self) -> u64 {
         self.places.borrow_mut().iter_mut().filter_map(Place::abort).count() as u64

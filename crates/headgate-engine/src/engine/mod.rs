@@ -9,6 +9,7 @@ mod gated;
 mod gathered;
 mod giving_up;
 mod house;
+pub mod inbox;
 mod lanes;
 pub mod machine;
 mod part;
@@ -282,6 +283,13 @@ impl Assigned {
             for worker in self.workers.iter().filter_map(async_channel::WeakSender::upgrade) {
                 let _ = worker.send_blocking(Order::Cancel(self.run, ordinal));
             }
+        }
+    }
+
+    /// Cancels what is in flight and nobody waits for any more (see [`crate::engine::inbox::Inbox::close`]).
+    pub fn cancel_unwanted(&self) {
+        for worker in self.workers.iter().filter_map(async_channel::WeakSender::upgrade) {
+            let _ = worker.send_blocking(Order::CancelUnwanted(self.run));
         }
     }
 }

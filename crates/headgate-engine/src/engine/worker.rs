@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::spawn_local;
 use tokio::time::MissedTickBehavior;
 
+use crate::engine::inbox;
 use crate::engine::machine;
 use crate::engine::part::Part;
 use crate::engine::share::Share;
@@ -40,6 +41,8 @@ pub(super) enum Order {
     Begin(RunNumber, Box<Begin>),
     /// Cancel this row if you have it.
     Cancel(RunNumber, u64),
+    /// Cancel what is in flight and nobody waits for any more.
+    CancelUnwanted(RunNumber),
 }
 
 /// A share of a run.
@@ -72,6 +75,7 @@ pub fn runtime() -> Result<LocalRuntime, JobError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(machine::FILE_READERS)
+        .on_thread_park(inbox::ring_where_awaited)
         .build_local(LocalOptions::default())
         .map_err(|error| JobError::internal(format!("an event loop can't be created: {error}")))
 }
@@ -125,6 +129,12 @@ impl Worker {
                 let share = self.shares.borrow().get(&run).map(|(share, _)| share.clone());
                 if let Some(share) = share {
                     share.cancel(ordinal);
+                }
+            }
+            Order::CancelUnwanted(run) => {
+                let share = self.shares.borrow().get(&run).map(|(share, _)| share.clone());
+                if let Some(share) = share {
+                    share.cancel_unwanted();
                 }
             }
         }

@@ -7,6 +7,7 @@
 use crate::http::deadline::Deadline;
 use crate::http::decode::{Codings, Decoder, Undo};
 use crate::http::h1::head::Head;
+use crate::http::redirect::Redirects;
 use crate::http::reply::ResponseLimits;
 use crate::http::save::claim;
 use crate::model::error::Failure;
@@ -41,12 +42,19 @@ impl Received {
     /// Undoes its content codings if that is wanted and can be.
     ///
     /// Cancelling it drops the body.
-    pub async fn kept(self, head: &Head, limits: &ResponseLimits, decoder: &Decoder, deadline: &mut Deadline) -> Kept {
+    pub async fn kept(
+        self,
+        head: &Head,
+        redirects: Redirects,
+        limits: &ResponseLimits,
+        decoder: &Decoder,
+        deadline: &mut Deadline,
+    ) -> Kept {
         let Self { body, cut, failure } = self;
         let truncated = cut && failure.is_none();
         let mut kept = Kept { body: Some(body), truncated, failure, ..Kept::default() };
         // Nobody reads the body of a redirect that is followed.
-        if limits.no_body || limits.redirects.lead_on(head.status, &head.headers) {
+        if limits.no_body || redirects.lead_on(head.status, &head.headers) {
             return Kept { body: None, truncated: false, ..kept };
         }
         if head.encoded

@@ -42,6 +42,13 @@ impl Redirects {
         Self { max: 5, keep: false, cookies: false }
     }
 
+    /// As they are followed for this row.
+    #[must_use]
+    pub fn of(&self, row: &Row) -> Self {
+        let own = row.own().and_then(|own| own.max_redirects);
+        Self { max: own.unwrap_or(self.max), ..*self }
+    }
+
     /// Whether an answer with this status may lead on.
     pub fn may_lead_on(&self, status: u16) -> bool {
         matches!(status, 301 | 302 | 303 | 307 | 308) && self.max > 0

@@ -20,6 +20,7 @@ pub mod origin;
 pub mod outcome;
 pub mod random;
 pub mod reason;
+pub mod reply_to;
 pub mod row;
 pub mod saved;
 pub mod selected;

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use crate::model::reason::Reason;
+use crate::model::reply_to::ReplyTo;
 use crate::model::saved::SaveAs;
 use crate::model::trail::{Hop, Trail};
 
@@ -64,6 +65,18 @@ pub struct RowExtra {
     pub before: Option<Before>,
     /// Where its attempt has been redirected to, if it was.
     pub trail: Option<Box<Trail>>,
+    /// What is its own of what the run has for all.
+    pub own: Option<Box<OwnOptions>>,
+    /// Who waits for its outcome; `None`: it goes where all go.
+    pub reply_to: Option<Arc<ReplyTo>>,
+}
+
+/// What a row may have of its own. `None`: it is as for all of the run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OwnOptions {
+    pub timeout: Option<Duration>,
+    /// Redirects that are followed; 0: none.
+    pub max_redirects: Option<u32>,
 }
 
 /// The body of a row's request.
@@ -130,6 +143,8 @@ impl RowExtra {
             save_as: _,
             before: _,
             trail,
+            own: _,
+            reply_to: _,
         } = self;
         method.is_none() && headers.is_empty() && body.is_none() && defect.is_none() && trail.is_none()
     }
@@ -169,6 +184,21 @@ impl Row {
     /// Where it has been redirected to, if it was.
     pub fn trail(&self) -> Option<&Trail> {
         self.extra.as_ref().and_then(|extra| extra.trail.as_deref())
+    }
+
+    /// What is its own of what the run has for all.
+    pub fn own(&self) -> Option<&OwnOptions> {
+        self.extra.as_ref().and_then(|extra| extra.own.as_deref())
+    }
+
+    /// Who waits for its outcome.
+    pub fn reply_to(&self) -> Option<&Arc<ReplyTo>> {
+        self.extra.as_ref().and_then(|extra| extra.reply_to.as_ref())
+    }
+
+    /// Whether somebody had waited for its outcome, and does not any more.
+    pub fn is_unwanted(&self) -> bool {
+        self.reply_to().is_some_and(|reply_to| !reply_to.is_waited_for())
     }
 
     /// Where it is asked: its URL, or where that has led.

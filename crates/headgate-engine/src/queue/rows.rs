@@ -119,6 +119,36 @@ impl RowSender {
     }
 }
 
+/// An end that does not block, for rows that somebody asks for one by one: who asks bounds them. Dropping it says that there are
+/// no more rows.
+#[derive(Debug)]
+pub struct RowFeeder {
+    sender: RowSender,
+}
+
+impl RowFeeder {
+    pub fn new(sender: RowSender) -> Self {
+        Self { sender }
+    }
+
+    /// Queues rows, whatever room there is. `false`: nobody wants rows any more, and those are dropped.
+    pub fn feed(&self, rows: impl IntoIterator<Item = Row>) -> bool {
+        let mut state = self.sender.shared.state();
+        if state.closed {
+            return false;
+        }
+        let before = state.rows.len();
+        for row in rows {
+            state.bytes += row.bytes();
+            state.rows.push_back(row);
+        }
+        let is_one = state.rows.len() == before + 1;
+        drop(state);
+        self.sender.shared.wake_for(is_one);
+        true
+    }
+}
+
 impl Drop for RowSender {
     fn drop(&mut self) {
         if self.shared.state().frontier != Frontier::AtEnd {

@@ -98,6 +98,11 @@ impl Shared {
         self.available.notify_waiters();
     }
 
+    /// Wakes one worker for one row. It looks at the queue before it waits again, and so does every other that is at work.
+    pub(super) fn wake_for(&self, is_one: bool) {
+        if is_one { self.available.notify_one() } else { self.available.notify_waiters() }
+    }
+
     pub(super) fn wake_all(&self) {
         self.room.notify_all();
         self.available.notify_waiters();

@@ -1,5 +1,6 @@
 //! A run as whoever started it sees it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,8 @@ use crate::job::control::Change;
 use crate::model::error::JobError;
 use crate::model::live::Settings;
 use crate::model::message::Message;
-use crate::queue::rows::RowReceiver;
+use crate::model::row::Row;
+use crate::queue::rows::{RowFeeder, RowReceiver};
 use crate::stats::bottleneck::merging;
 use crate::stats::monitor::Monitor;
 use crate::stats::report::{Snapshot, Summary};
@@ -46,9 +48,37 @@ pub struct Run {
     pub(super) stopped_by: Arc<OnceLock<Message>>,
     /// `None`: there was nothing to do.
     pub(super) live: Option<Arc<LiveRun>>,
+    /// What rows are fed to; `None`: they come from a source, or none come any more.
+    pub(super) feeder: Mutex<Option<RowFeeder>>,
+    /// Of the next row that is fed.
+    pub(super) next_number: AtomicU64,
 }
 
 impl Run {
+    /// Has rows asked that nobody reads from a source, each of which says who waits for its outcome. It does not wait: who asks
+    /// bounds them. They get consecutive ordinals, of which the first is returned. `None`: the run has ended, and the rows are
+    /// dropped.
+    pub fn feed(&self, mut rows: Vec<Row>) -> Option<u64> {
+        let first = self.next_number.fetch_add(rows.len() as u64, Ordering::Relaxed);
+        for (row, ordinal) in rows.iter_mut().zip(first..) {
+            row.ordinal = ordinal;
+        }
+        let feeder = self.feeder.lock().unwrap_or_else(PoisonError::into_inner);
+        feeder.as_ref().is_some_and(|feeder| feeder.feed(rows)).then_some(first)
+    }
+
+    /// No rows are fed any more: the run ends when those that were have their outcomes.
+    pub fn end_feeding(&self) {
+        drop(self.feeder.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Cancels all rows that nobody waits for any more (see [`Inbox::close`](crate::engine::inbox::Inbox::close)).
+    pub fn cancel_unwanted(&self) {
+        if let Some(assigned) = &self.assigned {
+            assigned.cancel_unwanted();
+        }
+    }
+
     /// Cancels a row, whether it waits or is in flight: it fails as `cancelled`. One that has ended, or that the source has not
     /// handed on yet, is left alone. Returns before it is done.
     pub fn cancel(&self, row: u64) {

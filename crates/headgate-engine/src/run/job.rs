@@ -139,6 +139,7 @@ fn begin(
             _ => None,
         },
         key_salt: output.key_salt()?,
+        is_fed: false,
         own_engine,
         notes: notes.into_iter().flatten().chain(output.notes()).chain(set_notes).collect(),
     };

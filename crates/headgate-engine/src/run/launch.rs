@@ -1,5 +1,6 @@
 //! From what a run is made of to its threads.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ use crate::model::live::Live;
 use crate::model::message::Message;
 use crate::model::options::{RequestOptions, RunOptions};
 use crate::model::source_size::SourceSize;
-use crate::queue::rows::{PassingOver, RowReceiver, row_queue};
+use crate::queue::rows::{PassingOver, RowFeeder, RowReceiver, row_queue};
 use crate::queue::window::Window;
 use crate::sink::Sink;
 use crate::source::Source;
@@ -48,6 +49,8 @@ pub(super) struct Launch {
     pub(super) source: Option<Box<dyn Source>>,
     pub(super) size: SourceSize,
     pub(super) columns: ResultColumns,
+    /// Rows come from whoever has the run (see [`Run::feed`]), not from a source.
+    pub(super) is_fed: bool,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
     pub(super) window: Arc<Window>,
@@ -130,7 +133,7 @@ impl Launch {
         let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
         let notes = Arc::new(Mutex::new(self.notes));
         let clock = Clock::start();
-        let (started, mut held) = (clock.started(), None);
+        let (started, mut held, mut feeder) = (clock.started(), None, None);
         let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
         let stopped_by = Arc::<OnceLock<Message>>::default();
         let (assigned, state, live) = match begin(&window)? {
@@ -173,6 +176,7 @@ impl Launch {
                 })?;
                 let input_rows = Arc::<OnceLock<u64>>::default();
                 match self.source {
+                    _ if self.is_fed => feeder = Some(RowFeeder::new(row_sender)),
                     Some(source) => source_thread::start(SourceThread {
                         source,
                         done: self.done,
@@ -221,6 +225,8 @@ impl Launch {
             output: self.output,
             notes,
             live,
+            feeder: Mutex::new(feeder),
+            next_number: AtomicU64::new(0),
         })
     }
 }

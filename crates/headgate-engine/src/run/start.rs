@@ -13,8 +13,10 @@ use crate::job::DoneRows;
 use crate::model::error::JobError;
 use crate::model::live::Live;
 use crate::model::options::{RequestOptions, RunOptions};
+use crate::model::source_size::SourceSize;
 use crate::queue::window::Window;
 use crate::sink::Sink;
+use crate::sink::none::NoneSink;
 use crate::source::Source;
 
 /// What a run is made of.
@@ -41,6 +43,7 @@ impl Run {
         let room = engine.reserve(run.concurrency, &request, false)?;
         let asked = Live::new(&run);
         let launch = Launch {
+            is_fed: false,
             size: source.size(),
             columns: ResultColumns::of_kept(source.kept_fields()),
             source: Some(source),
@@ -60,5 +63,36 @@ impl Run {
             notes: Vec::new(),
         };
         launch.begin(engine, room, |_| Ok(Begun::Running { sink, state: None }))
+    }
+    /// Begins a run of rows that are fed one by one (see [`Run::feed`]). It goes on until [`Run::end_feeding`].
+    ///
+    /// # Errors
+    /// As [`Run::start`].
+    pub fn fed(engine: &Engine, request: RequestOptions, run: RunOptions) -> Result<Self, JobError> {
+        check_run(&run)?;
+        check_request(&request)?;
+        let room = engine.reserve(run.concurrency, &request, false)?;
+        let asked = Live::new(&run);
+        let launch = Launch {
+            is_fed: true,
+            size: SourceSize::default(),
+            columns: ResultColumns::default(),
+            source: None,
+            done: DoneRows::default(),
+            window: Arc::new(Window::new(u64::MAX, 0)),
+            input_is_pipe: false,
+            output_is_pipe: false,
+            output: String::new(),
+            tick: SINK_TICK,
+            request,
+            run,
+            asked,
+            set_before: SetBefore::default(),
+            save_places: None,
+            key_salt: KeySalt::random()?,
+            own_engine: false,
+            notes: Vec::new(),
+        };
+        launch.begin(engine, room, |_| Ok(Begun::Running { sink: Box::new(NoneSink), state: None }))
     }
 }

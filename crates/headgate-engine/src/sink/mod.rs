@@ -1,7 +1,7 @@
 //! Where outcomes go. A sink runs on a thread of its own and writes whole batches; what it has not taken yet
 //! holds back the workers.
 
-mod none;
+pub mod none;
 pub mod open;
 mod stream;
 

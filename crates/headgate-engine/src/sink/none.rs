@@ -6,7 +6,9 @@ use super::Sink;
 use crate::columns::builder::OutcomeBatch;
 use crate::model::error::JobError;
 
-pub(super) struct NoneSink;
+/// Counts nothing and keeps nothing.
+#[derive(Debug)]
+pub struct NoneSink;
 
 impl Sink for NoneSink {
     fn wants_results(&self) -> bool {

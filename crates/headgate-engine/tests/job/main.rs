@@ -14,6 +14,7 @@ mod engine_faults;
 mod engine_memory;
 mod fail_on;
 mod faults;
+mod fed;
 mod figures;
 mod grouping;
 mod harness;

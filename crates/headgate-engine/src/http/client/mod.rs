@@ -71,7 +71,8 @@ impl Client {
 
     /// The means of this worker for a run's exchanges.
     pub fn means<'a>(&'a self, limits: &'a AttemptLimits, allowance: &'a Allowance) -> Means<'a> {
-        Means { scratch: &self.scratch, limits: &limits.response, allowance }
+        let limits = &limits.response;
+        Means { scratch: &self.scratch, limits, redirects: limits.redirects, allowance }
     }
 
     /// Reads into the worker's memory what has come of the answer: how many bytes, or 0 at the end of the connection.

@@ -21,6 +21,7 @@ use crate::http::h1::response::{ResponseReader, Wanted};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::patience::{Limit, Patience, Progress, timed_out};
 use crate::http::received::{Kept, Received};
+use crate::http::redirect::Redirects;
 use crate::http::reply::{NoReply, Reply, ResponseLimits};
 use crate::http::save::saving::{PIECE_BYTES, Saving};
 use crate::model::error::{ErrorKind, Failure};
@@ -50,6 +51,8 @@ impl Scratch {
 pub struct Means<'a> {
     pub scratch: &'a Scratch,
     pub limits: &'a ResponseLimits,
+    /// As they are followed for the row that is asked: those of `limits` are the run's.
+    pub redirects: Redirects,
     pub allowance: &'a Allowance,
 }
 
@@ -75,7 +78,7 @@ impl Exchange {
         Self {
             outgoing,
             received: false,
-            reader: ResponseReader::new(to_head, Wanted::of(means.limits), means.limits.redirects),
+            reader: ResponseReader::new(to_head, Wanted::of(means.limits), means.redirects),
             reservation: means.limits.memory.reservation(),
             first_byte: None,
             saving: None,
@@ -143,7 +146,7 @@ impl Exchange {
         let received = Received { body: Body { bytes, reservation }, cut, failure };
         let kept = match saving.filter(|saving| saving.takes(&head, means.limits)) {
             Some(saving) => Box::pin(saving.end(received, &head, means.limits, deadline)).await,
-            None => received.kept(&head, means.limits, &means.scratch.decoder, deadline).await,
+            None => received.kept(&head, means.redirects, means.limits, &means.scratch.decoder, deadline).await,
         };
         let Kept { body, body_encoding, truncated, saved, failure } = kept;
         Ok(Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, saved, failure, reusable })

@@ -222,7 +222,7 @@ impl Sending {
             // There is none, and the end of it is not compared with a content-length that speaks of another answer.
             _ if matches!(head.status, 204 | 304) => None,
             // The stream is reset: nobody reads the body of a redirect.
-            _ if means.limits.redirects.lead_on(head.status, &head.headers) => None,
+            _ if means.redirects.lead_on(head.status, &head.headers) => None,
             // Dropped unread, the stream is reset, and nothing else of the connection waits for it.
             Wanted::Nothing => None,
             wanted => reader.read(wanted, stream, self, means, deadline).await.err(),
@@ -234,7 +234,9 @@ impl Sending {
         // Boxed: most bodies have nothing to be undone.
         let kept = match saving {
             Some(saving) => Box::pin(saving.end(received, &head, means.limits, deadline)).await,
-            None => Box::pin(received.kept(&head, means.limits, &means.scratch.decoder, deadline)).await,
+            None => {
+                Box::pin(received.kept(&head, means.redirects, means.limits, &means.scratch.decoder, deadline)).await
+            }
         };
         let Kept { body, body_encoding, truncated, saved, failure } = kept;
         let reusable = true;

@@ -1,0 +1,149 @@
+//! Outcomes of rows that were asked for one by one, as they arrive for whoever waits.
+//!
+//! Who waits is not woken for each outcome: on one core that would cost as much as the request. A worker rings when it has
+//! nothing else to do, or when so many have come.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::model::outcome::Outcome;
+use crate::model::reply_to::{ReplyTo, Waits};
+use crate::model::row::Row;
+
+/// After so many a worker rings, whatever else it has to do.
+const MANY: usize = 64;
+
+thread_local! {
+    /// Inboxes to ring for when the thread has nothing to do.
+    static TO_RING: RefCell<Vec<Arc<Inbox>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Wakes whoever waits. It does not block, and no ring is lost.
+pub trait Bell: Send + Sync {
+    fn ring(&self);
+}
+
+/// What has come for one row.
+#[derive(Debug)]
+pub struct Arrived {
+    /// By which it is known to who asked.
+    pub number: u64,
+    /// `None`: it will have none, since the run has ended.
+    pub outcome: Option<Outcome>,
+    /// Its row failed.
+    pub failed: bool,
+}
+
+/// Bounded by who asks: there are never more than rows were asked for.
+pub struct Inbox {
+    me: Weak<Self>,
+    state: Mutex<State>,
+    is_closed: AtomicBool,
+    bell: Box<dyn Bell>,
+}
+
+#[derive(Default)]
+struct State {
+    arrived: VecDeque<Arrived>,
+    /// Somebody waits, and was not rung for.
+    is_awaited: bool,
+}
+
+impl Inbox {
+    pub fn new(bell: Box<dyn Bell>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self { me: me.clone(), state: Mutex::default(), is_closed: AtomicBool::new(false), bell })
+    }
+
+    /// What sends the outcome of a row here.
+    pub fn reply_to(&self, number: u64) -> Option<Arc<ReplyTo>> {
+        let me: Arc<dyn Waits> = self.me.upgrade()?;
+        Some(ReplyTo::new(me, number))
+    }
+
+    /// Takes up to so many of what has come. Where nothing has, the bell rings when something does.
+    pub fn take(&self, max: usize, into: &mut Vec<Arrived>) {
+        let mut state = self.state();
+        let count = max.min(state.arrived.len());
+        into.extend(state.arrived.drain(..count));
+        state.is_awaited = count == 0;
+    }
+
+    /// Nobody waits any more. What has come is dropped.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        let arrived = std::mem::take(&mut self.state().arrived);
+        drop(arrived);
+    }
+
+    fn push(&self, arrived: Arrived, from_worker: bool) {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut state = self.state();
+        state.arrived.push_back(arrived);
+        if !state.is_awaited {
+            return;
+        }
+        let is_first = state.arrived.len() == 1;
+        if !from_worker || state.arrived.len() >= MANY {
+            state.is_awaited = false;
+            drop(state);
+            self.bell.ring();
+        } else if is_first && let Some(me) = self.me.upgrade() {
+            drop(state);
+            TO_RING.with_borrow_mut(|to_ring| to_ring.push(me));
+        }
+    }
+
+    fn ring_if_awaited(&self) {
+        let mut state = self.state();
+        if std::mem::take(&mut state.is_awaited) {
+            drop(state);
+            self.bell.ring();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waits for Inbox {
+    fn lost(&self, number: u64) {
+        self.push(Arrived { number, outcome: None, failed: true }, false);
+    }
+
+    fn waits(&self) -> bool {
+        !self.is_closed.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
+    }
+}
+
+/// To be called by a worker's thread when it has nothing to do.
+pub(super) fn ring_where_awaited() {
+    let to_ring = TO_RING.with_borrow_mut(std::mem::take);
+    to_ring.iter().for_each(|inbox| inbox.ring_if_awaited());
+}
+
+/// Gives an outcome to who waits for it. It comes back where nobody does: it goes where all go.
+pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
+    let Some(reply_to) = take_reply_to(&mut outcome.row) else { return Some(outcome) };
+    if let Some((waits, number)) = reply_to.tell()
+        && let Some(inbox) = waits.downcast_ref::<Inbox>()
+    {
+        inbox.push(Arrived { number, outcome: Some(outcome), failed }, true);
+    }
+    None
+}
+
+fn take_reply_to(row: &mut Row) -> Option<Arc<ReplyTo>> {
+    row.extra.as_mut()?.reply_to.take()
+}

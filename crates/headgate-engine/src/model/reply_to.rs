@@ -1,0 +1,61 @@
+//! Who waits for the outcome of one row, where rows are asked for one by one.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Waits for outcomes of rows. Called from the threads of workers: nothing here may block.
+pub trait Waits: Any + Send + Sync {
+    /// The row of this number will have no outcome: what would have asked it has ended.
+    fn lost(&self, number: u64);
+
+    /// Whether anybody still waits. Rows that nobody waits for are not asked any more.
+    fn waits(&self) -> bool;
+}
+
+/// Where the outcome of a row goes. Whatever becomes of the row, who waits is told once.
+pub struct ReplyTo {
+    waits: Arc<dyn Waits>,
+    number: u64,
+    is_told: AtomicBool,
+}
+
+impl ReplyTo {
+    /// `number`: by which the row is known there.
+    pub fn new(waits: Arc<dyn Waits>, number: u64) -> Arc<Self> {
+        Arc::new(Self { waits, number, is_told: AtomicBool::new(false) })
+    }
+
+    /// Who is to be told now, and of which number; `None`: that was done.
+    pub fn tell(&self) -> Option<(&dyn Any, u64)> {
+        let was_told = self.is_told.swap(true, Ordering::Relaxed);
+        (!was_told).then_some((self.waits.as_ref() as &dyn Any, self.number))
+    }
+
+    pub fn is_waited_for(&self) -> bool {
+        self.waits.waits()
+    }
+}
+
+impl Drop for ReplyTo {
+    fn drop(&mut self) {
+        if !*self.is_told.get_mut() {
+            self.waits.lost(self.number);
+        }
+    }
+}
+
+impl fmt::Debug for ReplyTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyTo").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for ReplyTo {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for ReplyTo {}

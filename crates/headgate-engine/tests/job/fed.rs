@@ -1,0 +1,201 @@
+//! Rows that are fed one by one, and their outcomes, which go to who waits for them.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use headgate_engine::engine::inbox::{Arrived, Bell, Inbox};
+use headgate_engine::model::error::ErrorKind;
+use headgate_engine::model::options::{RequestOptions, RunOptions};
+use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
+use headgate_engine::run::Run;
+use headgate_testserver::Server;
+
+use crate::harness::{PATIENCE, eventually, server, url};
+use crate::own_ends::engine;
+
+#[derive(Default)]
+struct Rung {
+    rings: Mutex<usize>,
+    changed: Condvar,
+}
+
+struct Ring(Arc<Rung>);
+
+impl Bell for Ring {
+    fn ring(&self) {
+        *self.0.rings.lock().unwrap() += 1;
+        self.0.changed.notify_all();
+    }
+}
+
+/// A run, and somebody who waits.
+struct Fed {
+    run: Run,
+    inbox: Arc<Inbox>,
+    rung: Arc<Rung>,
+}
+
+impl Fed {
+    fn new(concurrency: usize) -> Self {
+        Self::asking(concurrency, RequestOptions::default())
+    }
+
+    fn asking(concurrency: usize, request: RequestOptions) -> Self {
+        let rung = Arc::<Rung>::default();
+        let run = Run::fed(&engine(2), request, RunOptions { concurrency, ..RunOptions::default() }).unwrap();
+        Self { run, inbox: Inbox::new(Box::new(Ring(rung.clone()))), rung }
+    }
+
+    /// Numbers are those of the places.
+    fn feed(&self, rows: impl IntoIterator<Item = (String, OwnOptions)>) -> Option<u64> {
+        let rows = rows.into_iter().zip(0..).map(|((url, own), number)| {
+            let extra =
+                RowExtra { reply_to: self.inbox.reply_to(number), own: Some(Box::new(own)), ..RowExtra::default() };
+            Row { extra: Some(Box::new(extra)), ..Row::new(0, url) }
+        });
+        self.run.feed(rows.collect())
+    }
+
+    fn ask(&self, server: &Server, path: &str, count: usize) -> Option<u64> {
+        self.feed(vec![(url(server.address(), path), OwnOptions::default()); count])
+    }
+
+    /// Waits for so many.
+    fn wait(&self, count: usize) -> Vec<Arrived> {
+        let (mut arrived, end) = (Vec::new(), Instant::now() + PATIENCE);
+        while arrived.len() < count {
+            let before = arrived.len();
+            self.inbox.take(usize::MAX, &mut arrived);
+            if arrived.len() == before {
+                let mut rings = self.rung.rings.lock().unwrap();
+                while *rings == 0 {
+                    let left = end.saturating_duration_since(Instant::now());
+                    assert!(!left.is_zero(), "{before} of {count} have come");
+                    rings = self.rung.changed.wait_timeout(rings, left).unwrap().0;
+                }
+                *rings = 0;
+            }
+        }
+        arrived
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.run.snapshot().in_flight
+    }
+}
+
+fn numbers(arrived: &[Arrived]) -> Vec<u64> {
+    let mut numbers: Vec<u64> = arrived.iter().map(|arrived| arrived.number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn status(arrived: &Arrived) -> Option<u16> {
+    Some(arrived.outcome.as_ref()?.answer.as_ref()?.status)
+}
+
+fn kind(arrived: &Arrived) -> Option<ErrorKind> {
+    Some(arrived.outcome.as_ref()?.failure.as_ref()?.kind)
+}
+
+#[test]
+fn every_row_has_its_outcome_told_once() {
+    let (fed, server) = (Fed::new(16), server());
+    assert_eq!(Some(0), fed.ask(&server, "/1", 3000));
+    let arrived = fed.wait(3000);
+    assert_eq!((0..3000).collect::<Vec<_>>(), numbers(&arrived));
+    assert!(arrived.iter().all(|arrived| status(arrived) == Some(200) && !arrived.failed));
+    assert_eq!(Some(3000), fed.ask(&server, "/status/404", 1));
+    assert_eq!(Some(404), status(&fed.wait(1)[0]));
+
+    fed.run.end_feeding();
+    assert!(fed.run.wait(PATIENCE));
+    assert_eq!(3001, fed.run.summary().rows);
+    let mut more = Vec::new();
+    fed.inbox.take(usize::MAX, &mut more);
+    assert_eq!(0, more.len());
+}
+
+#[test]
+fn who_waits_is_told_that_there_will_be_no_outcome_when_the_run_ends() {
+    let (fed, server) = (Fed::new(1), server());
+    fed.ask(&server, "/fault/hang-before-headers", 5);
+    eventually("it is in flight", || fed.in_flight() == 1);
+    fed.run.end_feeding();
+    fed.run.abort();
+    let arrived = fed.wait(5);
+    assert_eq!((0..5).collect::<Vec<_>>(), numbers(&arrived));
+    assert!(arrived.iter().all(|arrived| arrived.failed && status(arrived).is_none()));
+
+    assert!(fed.run.wait(PATIENCE));
+    assert_eq!(None, fed.ask(&server, "/1", 1), "the run has ended");
+    assert_eq!(1, fed.wait(1).len());
+}
+
+#[test]
+fn a_row_can_be_cancelled_while_it_waits_and_while_it_is_in_flight() {
+    let (fed, server) = (Fed::new(1), server());
+    let first = fed.ask(&server, "/fault/hang-before-headers", 2).unwrap();
+    eventually("it is in flight", || fed.in_flight() == 1);
+    fed.run.cancel(first + 1);
+    fed.run.cancel(first);
+    let arrived = fed.wait(2);
+    assert_eq!(vec![0, 1], numbers(&arrived));
+    assert!(arrived.iter().all(|arrived| kind(arrived) == Some(ErrorKind::Cancelled)));
+
+    fed.ask(&server, "/1", 1);
+    assert_eq!(Some(200), status(&fed.wait(1)[0]));
+}
+
+#[test]
+fn what_nobody_waits_for_any_more_is_cancelled_and_the_rest_goes_on() {
+    let (fed, server) = (Fed::new(4), server());
+    fed.ask(&server, "/fault/hang-before-headers", 100);
+    eventually("they are in flight", || server.statistics().requests == 4);
+    fed.inbox.close();
+    fed.run.cancel_unwanted();
+    eventually("they are cancelled", || fed.run.snapshot().rows == 100);
+    assert_eq!(4, server.statistics().requests);
+
+    let next = Fed { inbox: Inbox::new(Box::new(Ring(fed.rung.clone()))), ..fed };
+    next.ask(&server, "/1", 10);
+    assert_eq!(10, next.wait(10).len());
+}
+
+#[test]
+fn a_row_may_have_a_time_of_its_own() {
+    let (fed, server) = (Fed::new(2), server());
+    let own = |timeout| OwnOptions { timeout, ..OwnOptions::default() };
+    let hangs = url(server.address(), "/fault/hang-before-headers");
+    let late = url(server.address(), "/delay/0.2");
+    fed.feed([(hangs, own(Some(Duration::from_millis(50)))), (late, own(None))]);
+    let mut arrived = fed.wait(2);
+    arrived.sort_by_key(|arrived| arrived.number);
+    assert_eq!((Some(ErrorKind::Timeout), Some(200)), (kind(&arrived[0]), status(&arrived[1])));
+}
+
+#[test]
+fn a_row_may_follow_redirects_of_its_own_and_one_that_is_not_followed_keeps_its_body() {
+    let server = server();
+    let redirects = |max_redirects| OwnOptions { max_redirects, ..OwnOptions::default() };
+    for of_run in [0, 10] {
+        let request = RequestOptions { max_redirects: of_run, ..RequestOptions::default() };
+        let fed = Fed::asking(2, request);
+        let twice = url(server.address(), "/redirect/2");
+        fed.feed([
+            (twice.clone(), redirects(Some(0))),
+            (twice.clone(), redirects(Some(5))),
+            (twice, redirects(Some(1))),
+        ]);
+        let mut arrived = fed.wait(3);
+        arrived.sort_by_key(|arrived| arrived.number);
+        assert_eq!((Some(302), None), (status(&arrived[0]), kind(&arrived[0])), "the run follows {of_run}");
+        assert!(arrived[0].outcome.as_ref().unwrap().answer.as_ref().unwrap().body.is_some());
+        let followed = arrived[1].outcome.as_ref().unwrap();
+        assert_eq!(
+            (Some(200), url(server.address(), "/redirect/0")),
+            (status(&arrived[1]), followed.row.target().into())
+        );
+        assert_eq!(Some(ErrorKind::TooManyRedirects), kind(&arrived[2]));
+    }
+}

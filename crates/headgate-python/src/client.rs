@@ -1,0 +1,86 @@
+//! `Client`: an engine for requests that are asked for one by one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use headgate_engine::engine::{Engine, machine};
+use headgate_engine::model::options::EngineOptions;
+use headgate_engine::run::Run;
+use pyo3::prelude::*;
+
+use crate::answer::Answer;
+use crate::error::to_python;
+use crate::json::to_json;
+use crate::kept::Kept;
+use crate::mailbox::{Asking, Mailbox, Request};
+use crate::options::fetch_options;
+
+/// How long closing waits for what was in flight.
+const LONGEST_CLOSE: Duration = Duration::from_secs(1);
+/// Longer than any request: its own times end it.
+const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
+
+/// May be used from any thread. In a fork of its process it does nothing.
+#[pyclass(frozen, module = "headgate._headgate")]
+pub struct Client(Kept<Open>);
+
+/// Dropping it ends what is in flight.
+struct Open {
+    run: Arc<Run>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.run.end_feeding();
+        self.run.abort();
+    }
+}
+
+#[pymethods]
+impl Client {
+    #[new]
+    fn new(options: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (py, mut options) = (options.py(), fetch_options(options)?);
+        // What redirects there were is part of a response.
+        options.request.keep_redirects = true;
+        let threads = options.engine.threads.unwrap_or_else(machine::cores).min(options.run.concurrency);
+        let engine = EngineOptions { threads: Some(threads), ..options.engine.clone() };
+        let run = py.detach(|| Run::fed(&Engine::start(&engine)?, options.request, options.run));
+        let run = Arc::new(run.map_err(|error| to_python(py, &error))?);
+        Ok(Self(Kept::new(Open { run })))
+    }
+
+    /// Asks, and waits for the answer. What raises meanwhile, such as Ctrl-C, cancels it. `None`: it is closed.
+    fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<Answer>> {
+        let Some(open) = self.0.here() else { return Ok(None) };
+        let asking = Asking::new(open.run.clone(), None);
+        let row = request.for_reply(asking.inbox.reply_to(0));
+        let Some(ordinal) = open.run.feed(vec![row]) else { return Ok(None) };
+        let arrived = asking.wait(py, 1, WITHOUT_END).inspect_err(|_| {
+            asking.inbox.close();
+            open.run.cancel(ordinal);
+        })?;
+        Ok(arrived.into_iter().next().map(Answer::of))
+    }
+
+    /// `watched`: a loop watches its descriptor. `None`: this is a fork.
+    fn mailbox(&self, watched: bool) -> PyResult<Option<Mailbox>> {
+        self.0.here().map(|open| Mailbox::new(open.run.clone(), watched)).transpose()
+    }
+
+    /// Ends what is in flight. Nothing is asked any more.
+    fn close(&self, py: Python<'_>) {
+        if let Some(open) = self.0.here() {
+            py.detach(|| {
+                open.run.end_feeding();
+                open.run.abort();
+                open.run.wait(LONGEST_CLOSE);
+            });
+        }
+    }
+
+    /// As that of a run; `None`: this is a fork.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.0.here().map(|open| to_json(py, &py.detach(|| open.run.snapshot()))).transpose()
+    }
+}

@@ -1,0 +1,179 @@
+//! `Mailbox`: where the answers to one caller's requests arrive, many at a time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use headgate_engine::engine::inbox::{Arrived, Inbox};
+use headgate_engine::model::reply_to::ReplyTo;
+use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
+use headgate_engine::run::Run;
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::answer::Answer;
+use crate::kept::Kept;
+use crate::waker::{Descriptor, Ring, Waker};
+
+/// How often who waits looks whether Ctrl-C was pressed.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// URL, method, headers, body, the type of the body, seconds, redirects.
+type Whole =
+    (String, Option<String>, Vec<(String, Vec<u8>)>, Option<Vec<u8>>, Option<String>, Option<f64>, Option<u32>);
+
+/// A request as Python gives it: a URL, or all of it.
+pub struct Request(Row);
+
+impl<'py> FromPyObject<'_, 'py> for Request {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if given.is_instance_of::<PyString>() {
+            return Ok(Self(Row::new(0, given.extract::<String>()?)));
+        }
+        let (url, method, headers, body, body_type, timeout_s, max_redirects): Whole = given.extract()?;
+        let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let own =
+            (timeout.is_some() || max_redirects.is_some()).then(|| Box::new(OwnOptions { timeout, max_redirects }));
+        let extra = RowExtra {
+            method: method.map(Into::into),
+            headers: headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            body: body.map(Into::into),
+            body_type: body_type.map(Into::into),
+            own,
+            ..RowExtra::default()
+        };
+        Ok(Self(Row { extra: Some(Box::new(extra)), ..Row::new(0, url) }))
+    }
+}
+
+impl Request {
+    pub fn for_reply(self, reply_to: Option<Arc<ReplyTo>>) -> Row {
+        let Self(mut row) = self;
+        row.extra.get_or_insert_default().reply_to = reply_to;
+        row
+    }
+}
+
+/// Closed when it is dropped: what it has asked for is cancelled.
+pub struct Asking {
+    pub run: Arc<Run>,
+    pub inbox: Arc<Inbox>,
+    pub waker: Arc<Waker>,
+}
+
+impl Asking {
+    pub fn new(run: Arc<Run>, descriptor: Option<Descriptor>) -> Self {
+        let waker = Waker::new(descriptor);
+        Self { run, inbox: Inbox::new(Box::new(Ring(waker.clone()))), waker }
+    }
+
+    /// Waits until something has come, for `timeout` at the most, and takes up to so many.
+    pub fn wait(&self, py: Python<'_>, max: usize, timeout: Duration) -> PyResult<Vec<Arrived>> {
+        let by = Instant::now() + timeout;
+        let mut arrived = Vec::new();
+        loop {
+            let left = py.detach(|| {
+                self.inbox.take(max, &mut arrived);
+                let left = by.saturating_duration_since(Instant::now());
+                if arrived.is_empty() && !left.is_zero() {
+                    self.waker.wait(SLICE.min(left));
+                    self.inbox.take(max, &mut arrived);
+                }
+                left
+            });
+            if !arrived.is_empty() || left.is_zero() {
+                return Ok(arrived);
+            }
+            py.check_signals()?;
+        }
+    }
+}
+
+/// May be used from any thread.
+#[pyclass(frozen, module = "headgate._headgate")]
+pub struct Mailbox(Kept<Asking>);
+
+impl Mailbox {
+    pub fn new(run: Arc<Run>, watched: bool) -> PyResult<Self> {
+        let descriptor = watched.then(Descriptor::new).transpose();
+        let descriptor = descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(Self(Kept::new(Asking::new(run, descriptor))))
+    }
+}
+
+#[pymethods]
+impl Mailbox {
+    /// Asks for all of these. They have consecutive numbers here, from `number` on, and consecutive ones by which they can
+    /// be cancelled, of which the first is returned; `None`: the client is closed.
+    fn feed(&self, py: Python<'_>, number: u64, requests: Vec<Request>) -> Option<u64> {
+        let asking = self.0.here()?;
+        py.detach(|| {
+            let rows = requests.into_iter().zip(number..);
+            asking.run.feed(rows.map(|(request, number)| request.for_reply(asking.inbox.reply_to(number))).collect())
+        })
+    }
+
+    /// Waits until something has come, for so long at the most. Ctrl-C ends it.
+    fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<Vec<(u64, Answer)>> {
+        let Some(asking) = self.0.here() else { return Ok(Vec::new()) };
+        let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
+        Ok(asking.wait(py, at_most, timeout)?.into_iter().map(numbered).collect())
+    }
+
+    /// What has come. Where that is less than `at_most`, the descriptor becomes readable when more has.
+    fn take(&self, at_most: usize) -> Vec<(u64, Answer)> {
+        let Some(asking) = self.0.here() else { return Vec::new() };
+        if let Some(descriptor) = asking.waker.descriptor() {
+            descriptor.quiet();
+        }
+        let mut arrived = Vec::new();
+        loop {
+            let before = arrived.len();
+            asking.inbox.take(at_most - before, &mut arrived);
+            if arrived.len() == at_most {
+                // There may be more, and nobody would ring for it.
+                asking.waker.ring();
+                break;
+            }
+            if arrived.len() == before {
+                break;
+            }
+        }
+        arrived.into_iter().map(numbered).collect()
+    }
+
+    /// What a loop watches, if it was asked for.
+    fn fileno(&self) -> i32 {
+        self.0.here().and_then(|asking| asking.waker.descriptor()).map_or(-1, Descriptor::number)
+    }
+
+    /// Wakes who waits, though nothing has come.
+    fn ring(&self) {
+        if let Some(asking) = self.0.here() {
+            asking.waker.ring();
+        }
+    }
+
+    /// By the number that `feed` has returned for it.
+    fn cancel(&self, ordinal: u64) {
+        if let Some(asking) = self.0.here() {
+            asking.run.cancel(ordinal);
+        }
+    }
+
+    /// Nobody waits any more: what was asked for is cancelled.
+    fn close(&self, py: Python<'_>) {
+        if let Some(asking) = self.0.here() {
+            py.detach(|| {
+                asking.inbox.close();
+                asking.run.cancel_unwanted();
+            });
+        }
+    }
+}
+
+fn numbered(arrived: Arrived) -> (u64, Answer) {
+    (arrived.number, Answer::of(arrived))
+}

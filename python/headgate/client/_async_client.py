@@ -1,0 +1,151 @@
+"""The client for event loops."""
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterable, Iterable
+from types import TracebackType
+from typing import NoReturn, Self, Unpack
+
+from headgate._summary import Snapshot
+from headgate.client._async_many import AsyncFetchMany
+from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
+from headgate.client._engine import Engine
+from headgate.client._loops import LoopAnswers
+from headgate.client._methods import request_of
+from headgate.client._request import Asked, Request
+from headgate.client._request_keywords import RequestKeywords
+from headgate.client._response import Response, response_of
+
+
+class AsyncClient:
+    """Makes requests, one by one or by the thousand, from any number of event loops: asyncio's and uvloop's.
+
+    Unlike httpx, it follows redirects (`max_redirects=0` follows none), and asks again what fails in a way that may
+    pass (`retries=0` doesn't): a `Response` with status 503 is what the last attempt has brought.
+
+        async with headgate.AsyncClient(base_url="https://api.example.com", rate="50/s") as client:
+            user = (await client.get("/users/1")).raise_for_status().json()
+
+    Cancelling an `await` cancels its exchange. After a fork, the child starts an engine of its own.
+    """
+
+    @CLIENT.shown_by
+    def __init__(self, *, base_url: str = "", **options: Unpack[ClientKeywords]) -> None:
+        """Starts the engine of the client.
+
+        Args:
+            base_url: What relative URLs are relative to; its path stays.
+            **options: `help(headgate.AsyncClient.__init__)` describes each with its default.
+
+        Raises:
+            UsageError: An option can't be.
+            TypeError: There is no such option; named is the one that is meant.
+        """
+        self._base_url = base_url_of(base_url)
+        self._engine = Engine(options_of(dict(options), "AsyncClient"), "client")
+        self._process = self._engine.process
+        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopAnswers] = weakref.WeakKeyDictionary()
+
+    async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends a request, and waits for its answer.
+
+        Raises:
+            RequestError: There is no usable answer; a class of its own for each kind of error.
+            RuntimeError: The client is closed.
+        """
+        return await self.send(request_of(method, url, dict(options), "request"))
+
+    async def send(self, request: Request) -> Response:
+        """Sends a request that was made before. Raises as `request`."""
+        answer = await self._answers().ask(request.native(self._base_url))
+        return response_of(request, answer)
+
+    async def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """GET. See `request`."""
+        return await self.send(request_of("GET", url, dict(options), "get"))
+
+    async def head(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """HEAD. See `request`."""
+        return await self.send(request_of("HEAD", url, dict(options), "head"))
+
+    async def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """POST. See `request`."""
+        return await self.send(request_of("POST", url, dict(options), "post"))
+
+    async def put(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """PUT. See `request`."""
+        return await self.send(request_of("PUT", url, dict(options), "put"))
+
+    async def patch(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """PATCH. See `request`."""
+        return await self.send(request_of("PATCH", url, dict(options), "patch"))
+
+    async def delete(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """DELETE. See `request`."""
+        return await self.send(request_of("DELETE", url, dict(options), "delete"))
+
+    def fetch_many(
+        self, requests: Iterable[Asked] | AsyncIterable[Asked] | None = None, *, ordered: bool = False
+    ) -> AsyncFetchMany:
+        """Outcomes of many requests, in the order in which they are answered.
+
+        Args:
+            requests: As for `Client.fetch_many`, or asynchronously.
+            ordered: Gives outcomes in the order of the requests.
+
+        Returns:
+            An asynchronous iterator. Leaving its `async with` block cancels what is in flight.
+        """
+        return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered)
+
+    def statistics(self) -> Snapshot:
+        """What it has done, and does now."""
+        return self._engine.statistics()
+
+    async def aclose(self) -> None:
+        """Cancels what is in flight, and closes all connections. Again: nothing."""
+        if self._engine.is_closed:
+            return
+        await asyncio.to_thread(self._engine.close)
+        here = asyncio.get_running_loop()
+        for loop, answers in list(self._loops.items()):
+            if loop is here:
+                answers.retire(loop)
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(answers.retire, loop)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        for loop, answers in list(getattr(self, "_loops", {}).items()):
+            if not loop.is_closed() and self._process == self._engine.process:
+                loop.call_soon_threadsafe(answers.retire, loop)
+
+    def _answers(self) -> LoopAnswers:
+        loop = asyncio.get_running_loop()
+        if self._engine.is_closed:
+            self._engine.refuse()
+        if self._process != self._engine.process:
+            self._loops = weakref.WeakKeyDictionary()
+            self._process = self._engine.process
+        answers = self._loops.get(loop)
+        if answers is None:
+            answers = self._loops[loop] = LoopAnswers(self._engine, loop)
+        return answers
+
+    def __repr__(self) -> str:
+        closed = " (closed)" if self._engine.is_closed else ""
+        return f"<headgate.AsyncClient{' of ' + self._base_url if self._base_url else ''}{closed}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return self.statistics()._repr_html_()
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a client can't be pickled: make one where it is used")

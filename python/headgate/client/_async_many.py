@@ -1,0 +1,174 @@
+"""Many requests of a coroutine."""
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from headgate.client._engine import Engine
+from headgate.client._flow import BATCH, Flow
+from headgate.client._outcome import Outcome
+from headgate.client._request import Asked
+
+MOST: Final = 1024
+"""Outcomes that are taken in one turn of the loop."""
+
+
+class AsyncFetchMany(AsyncIterator[Outcome]):
+    """Outcomes of many requests, as `AsyncClient.fetch_many` gives them.
+
+    One task iterates; others of its loop may submit.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        base_url: str,
+        requests: Iterable[Asked] | AsyncIterable[Asked] | None,
+        *,
+        ordered: bool,
+    ) -> None:
+        self._flow = Flow(engine, base_url, watched=True, ordered=ordered)
+        self._news = asyncio.Event()
+        self._source: Iterator[Asked] | None = None
+        self._pulling: _Pulling | None = None
+        if isinstance(requests, AsyncIterable):
+            self._pulling = _Pulling(aiter(requests), self._flow.submitted, self._news)
+        elif requests is not None:
+            self._source = iter(requests)
+        self._stays_open = requests is None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def submit(self, request: Asked) -> None:
+        """Asks for one more.
+
+        Raises:
+            RuntimeError: It was closed.
+        """
+        if self._flow.is_closed:
+            raise RuntimeError("these requests are closed: no more can be submitted")
+        self._flow.submitted.append(request)
+        self._news.set()
+
+    def finish(self) -> None:
+        """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests."""
+        self._stays_open = False
+        self._news.set()
+
+    async def aclose(self) -> None:
+        """Cancels what is in flight. Again: nothing."""
+        self._close()
+        if self._pulling is not None and self._pulling.task is not None:
+            await asyncio.gather(self._pulling.task, return_exceptions=True)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Outcome:
+        try:
+            return await self._next()
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def _next(self) -> Outcome:
+        flow, pulling = self._flow, self._pulling
+        if self._loop is None and not flow.is_closed:
+            self._begin(asyncio.get_running_loop())
+        while not flow.is_closed:
+            outcome = flow.pop()
+            if outcome is not None:
+                return outcome
+            if pulling is not None and pulling.failure is not None:
+                raise pulling.failure
+            self._news.clear()
+            if flow.room > 0 and flow.pull(self._source):
+                self._source = None
+            if pulling is not None and len(flow.submitted) < BATCH:
+                pulling.has_room.set()
+            goes_on = self._source is not None or bool(flow.submitted)
+            is_pulling = pulling is not None and not pulling.has_ended
+            if not (flow.outstanding or goes_on or self._stays_open or is_pulling):
+                break
+            if goes_on and flow.room > 0:
+                await asyncio.sleep(0)
+            else:
+                await self._news.wait()
+        raise StopAsyncIteration
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Has the loop watch for answers, and run what pulls; neither keeps this alive when nobody iterates."""
+        self._loop = loop
+        here = weakref.ref(self)
+
+        def take_in() -> None:
+            many = here()
+            if many is not None:
+                many._take_in()  # noqa: SLF001 - it is one of ours
+
+        loop.add_reader(self._flow.mailbox.fileno(), take_in)
+        self._take_in()
+        if self._pulling is not None:
+            self._pulling.task = loop.create_task(self._pulling.run())
+
+    def _take_in(self) -> None:
+        self._flow.take_in(self._flow.mailbox.take(MOST))
+        self._news.set()
+
+    def _close(self) -> None:
+        if self._flow.is_closed:
+            return
+        self._flow.close()
+        if self._loop is not None and not self._loop.is_closed():
+            self._end(self._loop, self._flow, self._pulling)
+        self._news.set()
+
+    def __del__(self) -> None:
+        loop = getattr(self, "_loop", None)
+        if hasattr(self, "_flow") and not self._flow.is_closed:
+            self._flow.close()
+            if loop is not None and not loop.is_closed():
+                # Whatever thread collects it. The mailbox has to be there until its descriptor is not watched any more.
+                loop.call_soon_threadsafe(self._end, loop, self._flow, self._pulling)
+
+    @staticmethod
+    def _end(loop: asyncio.AbstractEventLoop, flow: Flow, pulling: "_Pulling | None") -> None:
+        loop.remove_reader(flow.mailbox.fileno())
+        if pulling is not None and pulling.task is not None:
+            pulling.task.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class _Pulling:
+    """Submits what an asynchronous source gives, as there is room for it."""
+
+    def __init__(self, source: AsyncIterator[Asked], submitted: deque[Asked], news: asyncio.Event) -> None:
+        self._source = source
+        self._submitted = submitted
+        self._news = news
+        self.has_room = asyncio.Event()
+        self.has_ended = False
+        self.failure: Exception | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        try:
+            async for asked in self._source:
+                self._submitted.append(asked)
+                self._news.set()
+                if len(self._submitted) >= BATCH:
+                    self.has_room.clear()
+                    await self.has_room.wait()
+        except Exception as error:  # noqa: BLE001 - it is raised where outcomes are taken
+            self.failure = error
+        self.has_ended = True
+        self._news.set()

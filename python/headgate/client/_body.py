@@ -1,0 +1,90 @@
+"""Bodies of requests: what is sent, and what it is."""
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+from urllib.parse import urlencode
+
+from headgate._checks import kind_of
+
+Pairs: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
+FileContent: TypeAlias = bytes | str | IO[bytes]
+File: TypeAlias = FileContent | tuple[str | None, FileContent] | tuple[str | None, FileContent, str | None]
+Files: TypeAlias = Mapping[str, File] | Iterable[tuple[str, File]]
+
+_LITERAL = {None: "", True: "true", False: "false"}
+
+
+def pairs_of(given: Pairs) -> list[tuple[str, str]]:
+    """Names and values as text; a list is several values of one name."""
+    pairs = []
+    for name, value in given.items() if isinstance(given, Mapping) else given:
+        for one in value if isinstance(value, list | tuple) else (value,):
+            is_literal = one is None or isinstance(one, bool)
+            pairs.append((str(name), _LITERAL[one] if is_literal else str(one)))
+    return pairs
+
+
+def body_of(
+    content: bytes | str | None, data: Pairs | bytes | str | None, files: Files | None, value: object
+) -> tuple[bytes | None, str | None]:
+    """The body and its media type, where it has one.
+
+    Raises:
+        TypeError: One of them is nothing that can be sent.
+        ValueError: More than one of them is given.
+    """
+    given = [name for name, one in (("content", content), ("json", value), ("data", data)) if one is not None]
+    if len(given) > 1 or (files is not None and any(name != "data" for name in given)):
+        raise ValueError(f"{' and '.join([*given, *(['files'] if files is not None else [])])}: a request has one body")
+    if value is not None:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode(), "application/json"
+    if files is not None:
+        if isinstance(data, bytes | str):
+            raise TypeError(f"data must be names and values beside files, not {kind_of(data)}")
+        return _multipart(pairs_of(data or ()), files)
+    if data is not None and not isinstance(data, bytes | bytearray | memoryview | str):
+        return urlencode(pairs_of(data)).encode(), "application/x-www-form-urlencoded"
+    sent = content if content is not None else data
+    if sent is None:
+        return None, None
+    if isinstance(sent, str):
+        return sent.encode(), "text/plain; charset=utf-8"
+    if isinstance(sent, bytes | bytearray | memoryview):
+        return bytes(sent), "application/octet-stream"
+    raise TypeError(f"content must be bytes or text, not {kind_of(sent)}")
+
+
+def _multipart(fields: list[tuple[str, str]], files: Files) -> tuple[bytes, str]:
+    boundary = secrets.token_hex(16)
+    pieces = []
+    for name, text in fields:
+        pieces.append(_part(boundary, name, None, None, text.encode()))
+    for name, file in files.items() if isinstance(files, Mapping) else files:
+        file_name, content, *kind = file if isinstance(file, tuple) else (_name_of(file), file)
+        data = content if isinstance(content, bytes | str) else content.read()
+        data = data.encode() if isinstance(data, str) else data
+        pieces.append(_part(boundary, name, file_name, (kind or [None])[0] or "application/octet-stream", data))
+    return b"".join([*pieces, f"--{boundary}--\r\n".encode()]), f"multipart/form-data; boundary={boundary}"
+
+
+def _name_of(file: FileContent) -> str:
+    path = getattr(file, "name", None)
+    return Path(path).name if isinstance(path, str) else "upload"
+
+
+def _part(boundary: str, name: str, file_name: str | None, kind: str | None, data: bytes) -> bytes:
+    head = f'--{boundary}\r\ncontent-disposition: form-data; name="{_quoted(name)}"'
+    if file_name is not None:
+        head += f'; filename="{_quoted(file_name)}"'
+    if kind is not None:
+        head += f"\r\ncontent-type: {kind}"
+    return head.encode() + b"\r\n\r\n" + data + b"\r\n"
+
+
+def _quoted(text: str) -> str:
+    """As browsers do it: https://html.spec.whatwg.org/#multipart-form-data."""
+    return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")

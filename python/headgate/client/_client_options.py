@@ -1,0 +1,98 @@
+"""The options of a client."""
+
+from typing import Any, ClassVar, Final, NoReturn
+
+from headgate._errors import UsageError
+from headgate._option import OptionSet
+from headgate.jobs._arguments import Arguments
+from headgate.jobs._connection_options import ConnectionOptions
+from headgate.jobs._job_options import WorkOptions
+from headgate.jobs._limit_options import RequestLimitOptions
+from headgate.jobs._rate_options import LimitByOption, SettablePaceOptions
+from headgate.jobs._request_options import CompressOption, HeaderOptions, WhoAsksOptions
+from headgate.jobs._response_options import FollowOption, ReadOptions
+from headgate.jobs._retry_options import RepeatableOptions, SettableRepeatOptions
+
+
+class ClientKeywords(
+    WhoAsksOptions,
+    HeaderOptions,
+    CompressOption,
+    FollowOption,
+    ReadOptions,
+    ConnectionOptions,
+    RequestLimitOptions,
+    SettablePaceOptions,
+    LimitByOption,
+    SettableRepeatOptions,
+    RepeatableOptions,
+    total=False,
+):
+    """The options of `headgate.Client`: those of `headgate.fetch` that are not about its input and its output."""
+
+
+CLIENT: Final = OptionSet(ClientKeywords, of="Client")
+
+_OURS: Final = {
+    "timeout": "timeout_s=30, seconds for each attempt, and connect_timeout_s",
+    "verify": "insecure=True in place of verify=False, cacert='ca.pem' in place of a path",
+    "follow_redirects": "max_redirects: 0 follows none",
+    "allow_redirects": "max_redirects: 0 follows none",
+    "auth": "user='name:password' or bearer='token'",
+    "proxies": "proxy='http://...'",
+    "limits": "concurrency=256 and concurrency_per_host",
+    "pool_connections": "concurrency",
+    "pool_maxsize": "concurrency",
+    "connector": "concurrency=256 and concurrency_per_host",
+    "max_retries": "retries=3",
+    "http2": "http1_1=True for HTTP/1.1 only: HTTP/2 is used wherever a server offers it",
+    "http1": "http1_1=True for HTTP/1.1 only",
+    "trust_env": "proxy='env', which is not the default",
+    "transport": "nothing of that kind",
+    "mounts": "nothing of that kind",
+    "event_hooks": "nothing of that kind",
+    "params": "params of each request",
+}
+"""What httpx, requests and aiohttp call what we have under another name."""
+
+
+class ClientOptions(WorkOptions):
+    """A client, as the engine is told of it."""
+
+    options: ClassVar[OptionSet[Any]] = CLIENT
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what the entries say
+        super().__init__(given)
+        # Rows have no costs here: nothing says what one would be.
+        vars(self).update(rate_cost=None, cost_column=None, cost_of=None, cost_from=None)
+
+
+def options_of(given: dict[str, Any], of: str) -> ClientOptions:
+    """What was given, complete.
+
+    Raises:
+        TypeError: There is no such option.
+        UsageError: One can't be that.
+    """
+    for name in given:
+        if name not in CLIENT.entries and name in _OURS:
+            _refuse(of, name)
+    arguments = Arguments()
+    asked = ClientOptions(**arguments.read(CLIENT, given))
+    arguments.check(asked)
+    return asked
+
+
+def base_url_of(base_url: object) -> str:
+    """What relative URLs are relative to.
+
+    Raises:
+        UsageError: It is no URL.
+    """
+    if not isinstance(base_url, str) or (base_url and not base_url.startswith(("http://", "https://"))):
+        raise UsageError(f"base_url must be a URL such as 'https://api.example.com/v1', not {base_url!r}")
+    return base_url
+
+
+def _refuse(of: str, name: str) -> NoReturn:
+    raise TypeError(f"{of}() has no {name!r}: here it is {_OURS[name]}")

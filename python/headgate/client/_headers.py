@@ -1,0 +1,39 @@
+"""The headers of an answer."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+
+class Headers(Mapping[str, str]):
+    """Headers by their names, whatever the case; a name that comes several times has all its values.
+
+    As a mapping, values of one name are joined by commas; `get_list` and `multi_items` keep them apart.
+    """
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._pairs = list(pairs)
+        self._values: dict[str, list[str]] = {}
+        for name, value in self._pairs:
+            self._values.setdefault(name.lower(), []).append(value)
+
+    def __getitem__(self, name: str) -> str:
+        return ", ".join(self._values[name.lower()])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._values
+
+    def get_list(self, name: str) -> list[str]:
+        """All values of this name, in the order received."""
+        return list(self._values.get(name.lower(), ()))
+
+    def multi_items(self) -> list[tuple[str, str]]:
+        """All names and values as they were received."""
+        return list(self._pairs)
+
+    def __repr__(self) -> str:
+        return f"Headers({self._pairs!r})"

@@ -1,0 +1,55 @@
+"""The answers to requests of one event loop: many at a time, by one descriptor that the loop watches."""
+
+import asyncio
+from typing import Final
+
+from headgate.client._answer import Answer
+from headgate.client._engine import Engine
+from headgate.client._request import Native
+
+MOST: Final = 1024
+"""Answers that are taken in one turn of the loop."""
+
+
+class LoopAnswers:
+    """What a loop waits for. Used in its thread only."""
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+        mailbox = engine.native.mailbox(watched=True)
+        self.mailbox = mailbox if mailbox is not None else engine.refuse()
+        self._engine = engine
+        self._number = 0
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._is_watched = True
+        loop.add_reader(self.mailbox.fileno(), self.take_in)
+        self.take_in()
+
+    async def ask(self, request: Native) -> Answer:
+        """The answer. Cancelling this cancels the exchange."""
+        number = self._number
+        self._number += 1
+        ordinal = self.mailbox.feed(number, [request])
+        if ordinal is None:
+            self._engine.refuse()
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if number in self._waiting and ordinal is not None:
+                self.mailbox.cancel(ordinal)
+            raise
+
+    def take_in(self) -> None:
+        """Takes what has come to who waits for it."""
+        for number, answer in self.mailbox.take(MOST):
+            future = self._waiting.pop(number)
+            if not future.done():
+                future.set_result(answer)
+
+    def retire(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Takes what has come, and does not watch any more. Again: nothing."""
+        if self._is_watched:
+            self._is_watched = False
+            loop.remove_reader(self.mailbox.fileno())
+            self.take_in()

@@ -1,0 +1,148 @@
+"""A request, before it is sent."""
+
+import base64
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, NoReturn, TypeAlias
+from urllib.parse import urlencode
+
+from headgate._checks import kind_of
+from headgate._nearest import nearest
+from headgate.client._body import Files, Pairs, body_of, pairs_of
+
+Asked: TypeAlias = "str | Request | Mapping[str, Any]"
+"""What can be asked for: a URL, a request, or a mapping of what a request has."""
+Native: TypeAlias = "str | tuple[str, str, list[tuple[str, bytes]], bytes | None, str | None, float | None, int | None]"
+"""The same, as the engine reads it."""
+
+MAX_REDIRECTS: Final = 10
+"""How many are followed where a request asks for that and its client follows none."""
+
+_OURS: Final = {
+    "timeout": "timeout_s: seconds for each attempt",
+    "allow_redirects": "follow_redirects",
+    "verify": "insecure or cacert of the client",
+    "cert": "cert and key of the client",
+    "proxies": "proxy of the client",
+    "proxy": "proxy of the client",
+    "stream": "max_body_bytes of the client: answers come whole",
+    "cookies": "headers={'Cookie': ...}",
+    "extensions": "the options of the client",
+    "hooks": "nothing: look at the response",
+}
+"""What httpx, requests and aiohttp call what we have under another name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Request:
+    """A request to be sent: `Request("https://example.com/", method="POST", json={"a": 1}, tag=7)`.
+
+    Attributes:
+        method: GET where nothing is said.
+        url: Absolute, or relative to the `base_url` of the client.
+        headers: They replace those of the client that have the same names.
+        params: Added to the query.
+        content: The body, as it is.
+        data: Fields of a form, or the body.
+        files: Files of a form: a name with bytes, a file, or `(file name, content, media type)`.
+        json: What is sent as JSON.
+        timeout_s: Seconds for each attempt, in place of the client's.
+        auth: A user and a password.
+        follow_redirects: Whether redirects are followed; `None`: as the client does.
+        tag: Whatever the caller knows it by.
+    """
+
+    url: str = field(kw_only=False)
+    method: str = "GET"
+    headers: Mapping[str, str] | Iterable[tuple[str, str]] | None = None
+    params: Pairs | str | None = None
+    content: bytes | str | None = field(default=None, repr=False)
+    data: Pairs | bytes | str | None = field(default=None, repr=False)
+    files: Files | None = field(default=None, repr=False)
+    json: Any = field(default=None, repr=False)
+    timeout_s: float | None = None
+    auth: tuple[str, str] | None = field(default=None, repr=False)
+    follow_redirects: bool | None = None
+    tag: Any = None
+
+    @classmethod
+    def of(cls, asked: Asked) -> "Request":
+        """The request that is asked for.
+
+        Raises:
+            TypeError: It is none.
+        """
+        if isinstance(asked, Request):
+            return asked
+        if isinstance(asked, str):
+            return cls(asked)
+        if not isinstance(asked, Mapping):
+            raise TypeError(f"a request is a URL, a headgate.Request or a mapping, not {kind_of(asked)}")
+        for name in asked:
+            if name not in NAMES:
+                refuse(f"a request has no {name!r}", name, NAMES)
+        if "url" not in asked:
+            raise TypeError("a request that is a mapping needs a 'url'")
+        return cls(**asked)
+
+    def native(self, base_url: str) -> Native:
+        """As the engine reads it.
+
+        Raises:
+            TypeError: What it has is of a wrong type.
+            ValueError: It has more than one body, or a time that can't be.
+        """
+        if not isinstance(self.url, str):  # it may come from a mapping
+            raise TypeError(f"url must be text, not {kind_of(self.url)}")
+        url = joined(base_url, self.url) if base_url else self.url
+        if self.params is not None:
+            url = _with_query(url, self.params)
+        body, kind = body_of(self.content, self.data, self.files, self.json)
+        headers = list(_headers(self.headers)) if self.headers is not None else []
+        if self.auth is not None:
+            headers.append(("Authorization", _basic(self.auth)))
+        if self.timeout_s is not None and not 0 < self.timeout_s <= 365 * 86_400:
+            raise ValueError(f"timeout_s must be seconds above 0, not {self.timeout_s!r}")
+        follows = {None: None, True: MAX_REDIRECTS, False: 0}[self.follow_redirects]
+        return url, self.method.upper(), headers, body, kind, self.timeout_s, follows
+
+
+NAMES: Final = tuple(each.name for each in fields(Request))
+
+
+def refuse(told: str, name: str, known: Iterable[str]) -> NoReturn:
+    """Raises `TypeError` for a name that is none of ours, with the one that is meant."""
+    if name in _OURS:
+        raise TypeError(f"{told}: here it is {_OURS[name]}")
+    hint = nearest(name, known)
+    raise TypeError(told + (f": did you mean {hint}?" if hint else ""))
+
+
+def joined(base_url: str, url: str) -> str:
+    """A URL that may be relative to another, whose whole path stays."""
+    if "://" in url or not base_url:
+        return url
+    if not url:
+        return base_url
+    return f"{base_url.rstrip('/')}/{url.lstrip('/')}"
+
+
+def _with_query(url: str, params: Pairs | str) -> str:
+    query = params if isinstance(params, str) else urlencode(pairs_of(params))
+    before, hash_sign, fragment = url.partition("#")
+    if query:
+        before += ("&" if "?" in before else "?") + query
+    return before + hash_sign + fragment
+
+
+def _headers(given: Mapping[str, str] | Iterable[tuple[str, str]]) -> Iterable[tuple[str, bytes]]:
+    for name, value in given.items() if isinstance(given, Mapping) else given:
+        if not isinstance(name, str) or not isinstance(value, str | bytes):
+            raise TypeError(f"headers must be names and values in text: that of {name!r} is {kind_of(value)}")
+        yield name, value if isinstance(value, bytes) else value.encode()
+
+
+def _basic(auth: object) -> bytes:
+    if not isinstance(auth, tuple | list) or len(auth) != 2:  # noqa: PLR2004 - a pair
+        raise TypeError(f"auth must be a user and a password, not {kind_of(auth)}")
+    return b"Basic " + base64.b64encode(":".join(map(str, auth)).encode())

@@ -1,0 +1,235 @@
+"""An answer, as its caller sees it."""
+
+import codecs
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from email.message import Message as MediaType
+from functools import cached_property
+from http import HTTPStatus
+from typing import Any, Self
+
+from headgate import _format
+from headgate._errors import HeadgateError
+from headgate._facts import Fact
+from headgate._html import table
+from headgate.client._answer import Answer
+from headgate.client._errors import CLASS_OF, RequestError
+from headgate.client._headers import Headers
+from headgate.client._request import Request
+
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """A redirect that was followed.
+
+    Attributes:
+        status_code: Its status.
+        url: What was asked for.
+        location: Where it led.
+    """
+
+    status_code: int
+    url: str
+    location: str
+
+
+class Response:
+    """An answer. What is not looked at costs nothing.
+
+    Attributes:
+        request: What was asked for.
+    """
+
+    def __init__(self, request: Request, answer: Answer) -> None:
+        self.request = request
+        self._answer = answer
+
+    @cached_property
+    def status_code(self) -> int:
+        """Its status."""
+        return self._answer.status or 0
+
+    @property
+    def reason_phrase(self) -> str:
+        """What the status means, in words."""
+        try:
+            return HTTPStatus(self.status_code).phrase
+        except ValueError:
+            return ""
+
+    @cached_property
+    def headers(self) -> Headers:
+        """Its headers, by their names in whatever case."""
+        return Headers(self._answer.headers)
+
+    @cached_property
+    def content(self) -> bytes:
+        """Its body, with its content codings undone."""
+        return self._answer.body
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the body is the beginning of a longer one (`truncate_body`)."""
+        return self._answer.body_truncated
+
+    @cached_property
+    def encoding(self) -> str:
+        """How its text is encoded: as its content-type says, or a byte order mark, or else UTF-8."""
+        media_type = MediaType()
+        media_type["content-type"] = self.headers.get("content-type", "")
+        told = media_type.get_param("charset")
+        if isinstance(told, str):
+            try:
+                return codecs.lookup(told.strip("'\" ")).name
+            except LookupError:
+                pass
+        return next((name for mark, name in _BOMS if self.content.startswith(mark)), "utf-8")
+
+    @cached_property
+    def text(self) -> str:
+        """Its body as text; what can't be decoded becomes U+FFFD."""
+        text = self.content.decode(self.encoding, errors="replace")
+        return text.removeprefix("\ufeff")
+
+    def json(self, **options: Any) -> Any:  # noqa: ANN401 - whatever is in it
+        """What its body says in JSON.
+
+        Raises:
+            ValueError: It is no JSON.
+        """
+        return json.loads(self.content, **options)
+
+    @cached_property
+    def url(self) -> str:
+        """Where it came from: what was asked for, or where redirects led."""
+        return self._answer.final_url or ""
+
+    @cached_property
+    def history(self) -> list[Redirect]:
+        """The redirects that were followed."""
+        url, history = self._answer.url or "", []
+        for status, location in self._answer.redirects:
+            history.append(Redirect(status, url, location))
+            url = location
+        return history
+
+    @property
+    def elapsed(self) -> timedelta:
+        """How long the last attempt took, redirects included."""
+        return timedelta(microseconds=self._answer.elapsed_us)
+
+    @property
+    def attempts(self) -> int:
+        """How often it was asked for, this one included."""
+        return self._answer.attempts
+
+    @property
+    def http_version(self) -> str:
+        """As `HTTP/1.1`."""
+        return self._answer.http_version or ""
+
+    @property
+    def remote_addr(self) -> str | None:
+        """Where the connection led, with its port."""
+        return self._answer.remote_addr
+
+    @property
+    def is_informational(self) -> bool:
+        """Whether its status is 1xx."""
+        return self.status_code // 100 == 1
+
+    @property
+    def is_success(self) -> bool:
+        """Whether its status is 2xx."""
+        return self.status_code // 100 == 2  # noqa: PLR2004 - a class of statuses
+
+    @property
+    def is_redirect(self) -> bool:
+        """Whether its status is 3xx."""
+        return self.status_code // 100 == 3  # noqa: PLR2004 - as above
+
+    @property
+    def is_client_error(self) -> bool:
+        """Whether its status is 4xx."""
+        return self.status_code // 100 == 4  # noqa: PLR2004 - as above
+
+    @property
+    def is_server_error(self) -> bool:
+        """Whether its status is 5xx."""
+        return self.status_code // 100 == 5  # noqa: PLR2004 - as above
+
+    @property
+    def is_error(self) -> bool:
+        """Whether its status is 4xx or 5xx."""
+        return self.is_client_error or self.is_server_error
+
+    def raise_for_status(self) -> Self:
+        """Returns itself if it is a success.
+
+        Raises:
+            StatusError: It is none.
+        """
+        if self.is_success:
+            return self
+        raise StatusError(f"{self.status_code} {self.reason_phrase}".rstrip() + f": {self.url}", self)
+
+    def __repr__(self) -> str:
+        return f"<Response [{self.status_code}{' ' * bool(self.reason_phrase)}{self.reason_phrase}]>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return table(f"{self.request.method} {self.url}", self._facts())
+
+    def _facts(self) -> Iterator[Fact]:
+        yield "status", f"{self.status_code} {self.reason_phrase}".rstrip()
+        yield "type", self.headers.get("content-type", "")
+        yield "body", f"{_format.count(len(self.content))} bytes"
+        yield "took", f"{self._answer.elapsed_us / 1000:.1f} ms"
+        for hop in self.history:
+            yield f"{hop.status_code} to", hop.location
+
+
+class StatusError(HeadgateError, RuntimeError):
+    """The answer has a status that is none of success.
+
+    Attributes:
+        response: The answer.
+    """
+
+    def __init__(self, message: str, response: Response) -> None:
+        super().__init__(message)
+        self.response = response
+
+
+def error_of(request: Request, answer: Answer) -> RequestError | None:
+    """Why there is no usable answer, if there is none."""
+    told = answer.error
+    if told is None:
+        return None
+    kind, message, detail = told
+    url = answer.final_url or request.url
+    text = f"{url}: {message}" + (f" ({detail})" if detail else "")
+    of_kind = CLASS_OF.get(kind, RequestError)
+    return of_kind(text, url=url, attempts=answer.attempts, elapsed_s=answer.elapsed_us / 1e6)
+
+
+def response_of(request: Request, answer: Answer) -> Response:
+    """The answer.
+
+    Raises:
+        RequestError: There is no usable one.
+    """
+    error = error_of(request, answer)
+    if error is not None:
+        raise error
+    return Response(request, answer)

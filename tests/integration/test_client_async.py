@@ -1,0 +1,269 @@
+"""The client for event loops: `headgate.AsyncClient`."""
+
+import asyncio
+import gc
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+import headgate
+from support.run import printed_by, serving
+
+HELD = "/delay/3600"
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    running: Run = request.param
+    return running
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Asks until it is so: what the engine does is no event of the loop."""
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(0)
+
+
+def test_many_tasks_of_a_loop_have_each_their_answer(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+            bodies = await asyncio.gather(*(client.post("/echo", content=str(each)) for each in range(1000)))
+            assert [str(each) for each in range(1000)] == [body.json()["body"] for body in bodies]
+            assert 302 == (await client.get("/redirect/1", follow_redirects=False)).status_code
+
+    run(main())
+
+
+@pytest.mark.parametrize("method", ["get", "post", "put", "patch", "delete"])
+def test_each_method_is_sent_as_what_it_is_called(server: str, method: str) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+            assert method.upper() == (await getattr(client, method)("/echo")).json()["method"]
+            assert b"" == (await client.head("/hello")).content
+
+    asyncio.run(main())
+
+
+def test_cancelling_an_await_cancels_its_exchange(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+            task = asyncio.create_task(client.get(HELD))
+            await until(lambda: client.statistics().in_flight == 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until(lambda: client.statistics().in_flight == 0)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await client.get(HELD)
+            await until(lambda: client.statistics().in_flight == 0)
+            assert (await client.get("/1")).is_success
+
+    run(main())
+
+
+def test_an_error_is_raised_where_it_is_awaited(run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(retries=0) as client:
+            with pytest.raises(headgate.ConnectError):
+                await client.get("http://127.0.0.1:1/")
+
+    run(main())
+
+
+def test_several_loops_in_several_threads_share_a_client(server: str, run: Run) -> None:
+    client, together = headgate.AsyncClient(base_url=server), threading.Barrier(8)
+
+    def thread(number: int) -> None:
+        async def main() -> None:
+            together.wait()
+            answers = await asyncio.gather(*(client.post("/echo", content=f"{number} {each}") for each in range(50)))
+            assert [f"{number} {each}" for each in range(50)] == [answer.json()["body"] for answer in answers]
+
+        run(main())
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(thread, range(8)))
+    asyncio.run(client.aclose())
+
+
+def test_one_loop_after_the_other_may_use_it(server: str, run: Run) -> None:
+    client = headgate.AsyncClient(base_url=server)
+
+    async def main() -> None:
+        assert (await client.get("/1")).is_success
+
+    for _ in range(5):
+        run(main())
+    assert 5 == client.statistics().answered
+    asyncio.run(client.aclose())
+
+
+def test_closing_it_ends_what_is_awaited_in_this_and_in_other_loops(server: str) -> None:
+    client, errors = headgate.AsyncClient(base_url=server), list[BaseException]()
+
+    async def wait() -> None:
+        try:
+            await client.get(HELD)
+        except headgate.RequestCancelled as error:
+            errors.append(error)
+
+    async def main() -> None:
+        here = asyncio.create_task(wait())
+        await until(lambda: client.statistics().in_flight == 2)
+        await client.aclose()
+        await client.aclose()
+        await here
+        with pytest.raises(RuntimeError, match="the client is closed"):
+            await client.get("/1")
+
+    thread = threading.Thread(target=lambda: asyncio.run(wait()))
+    thread.start()
+    asyncio.run(main())
+    thread.join(10)
+    assert 2 == len(errors)
+
+
+def test_many_are_given_out_as_they_are_answered(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+            urls = [f"/echo?{each}" for each in range(3000)]
+            seen = [outcome.request.url async for outcome in client.fetch_many(urls)]
+            assert sorted(urls) == sorted(seen)
+            assert urls == [outcome.request.url async for outcome in client.fetch_many(urls, ordered=True)]
+
+    run(main())
+
+
+def test_many_may_come_from_an_asynchronous_iterable(server: str, run: Run) -> None:
+    async def requests() -> AsyncIterator[headgate.Request]:
+        for each in range(2000):
+            if each % 100 == 0:
+                await asyncio.sleep(0)
+            yield headgate.Request(f"/{each}", tag=each)
+
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+            assert set(range(2000)) == {outcome.tag async for outcome in client.fetch_many(requests())}
+
+    run(main())
+
+
+def test_what_the_requests_raise_reaches_the_caller_and_the_rest_is_cancelled(server: str) -> None:
+    async def broken() -> AsyncIterator[str]:
+        yield HELD
+        await asyncio.sleep(0)
+        raise LookupError("no more")
+
+    def broken_too() -> Iterator[str]:
+        yield HELD
+        raise LookupError("no more")
+
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+            for requests in (broken(), broken_too()):
+                with pytest.raises(LookupError, match="no more"):
+                    async for _ in client.fetch_many(requests):
+                        pass
+            await until(lambda: client.statistics().in_flight == 0)
+
+    asyncio.run(main())
+
+
+def test_requests_are_read_only_as_far_as_there_is_room(server: str) -> None:
+    read = 0
+
+    async def endless() -> AsyncIterator[str]:
+        nonlocal read
+        while True:
+            read += 1
+            yield f"/{read}"
+
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server, concurrency=4) as client:
+            given = 0
+            async with client.fetch_many(endless()) as outcomes:
+                async for _ in outcomes:
+                    given += 1
+                    if given == 5000:
+                        break
+            assert read <= 5001 + 2 * 4 + 1024 + 512
+
+    asyncio.run(main())
+
+
+def test_leaving_early_cancels_what_is_in_flight(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+            async with client.fetch_many(["/1"] + [HELD] * 20) as outcomes:
+                assert (await anext(outcomes)).unwrap().is_success
+                await until(lambda: client.statistics().in_flight == 20)
+            await until(lambda: client.statistics().in_flight == 0)
+
+            async for _ in client.fetch_many(["/1"] + [HELD] * 20):
+                break
+            gc.collect()
+            await until(lambda: client.statistics().in_flight == 0)
+
+    run(main())
+
+
+def test_a_crawler_feeds_itself(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client, client.fetch_many(["/echo?6"]) as outcomes:
+            seen = []
+            async for outcome in outcomes:
+                seen.append(number := int(outcome.unwrap().json()["path"].partition("?")[2]))
+                for _ in range(2 if number else 0):
+                    outcomes.submit(f"/echo?{number - 1}")
+            assert {number: 2 ** (6 - number) for number in range(7)} == {each: seen.count(each) for each in seen}
+
+    run(main())
+
+
+@pytest.mark.parametrize("end", ["", "client = None", "await client.aclose()"])
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_program_may_end_without_closing_it(server: str, tmp_path: Path, end: str, loop: str) -> None:
+    program = f"""
+import warnings; warnings.filterwarnings("ignore", "this headgate is a debug build")
+import asyncio, uvloop, headgate
+async def main():
+    client = headgate.AsyncClient()
+    print((await client.get({server!r})).status_code)
+    {end or "pass"}
+{loop}.run(main())
+"""
+    assert "200\n" == printed_by(program, tmp_path)
+
+
+def test_a_fork_has_an_engine_of_its_own(server: str, tmp_path: Path) -> None:
+    program = f"""
+import warnings; warnings.simplefilter("ignore")
+import asyncio, os, headgate
+client = headgate.AsyncClient(base_url={server!r})
+async def main():
+    assert (await client.get("/1")).is_success
+    assert 3 == len([outcome async for outcome in client.fetch_many(["/1"] * 3)])
+asyncio.run(main())
+child = os.fork()
+if child == 0:
+    asyncio.run(main())
+    os._exit(7)
+assert 7 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+asyncio.run(main())
+print("well")
+"""
+    assert "well\n" == printed_by(program, tmp_path)
