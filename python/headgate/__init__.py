@@ -5,8 +5,8 @@
     summary = headgate.fetch("urls.parquet", "results/", concurrency=1000)
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
-Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli` may use
-`jobs`, and no other room any; nothing imports `cli`.
+Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `batches` and
+`cli` may use `jobs`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
     _facts                                       how facts stand below one another
@@ -62,6 +62,13 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _report_plan                             what is said of that
         _fetch  _job  _plan  _server             the faces of the engine
 
+    batches/                                     tables through the engine, without a job
+        _options                                 what can be asked
+        _batch_options                           all of it, as the engine is told
+        _runs                                    what the calls of this process share
+        _batch_iterator                          one call
+        _map_batches  _fetch_table               its faces
+
     cli/                                         one file for each verb
         _verbs  _wrapping  _exit_codes
         _parser  _flags
@@ -94,6 +101,9 @@ if TYPE_CHECKING:
     )
     from headgate._summary import JobFigures, Snapshot, Summary
     from headgate._version import __version__
+    from headgate.batches._batch_iterator import BatchIterator
+    from headgate.batches._fetch_table import BatchTable, fetch_table
+    from headgate.batches._map_batches import map_batches
     from headgate.jobs._background import Run
     from headgate.jobs._fetch import fetch, start
     from headgate.jobs._job import Job, RowStream
@@ -113,6 +123,8 @@ if TYPE_CHECKING:
     from headgate.tasks._outcome import TaskOutcome, TaskStatistics
 
 __all__ = [
+    "BatchIterator",
+    "BatchTable",
     "ClosedEarly",
     "CompletedFutures",
     "ConcurrencyLimit",
@@ -149,16 +161,20 @@ __all__ = [
     "amap",
     "as_completed",
     "fetch",
+    "fetch_table",
     "for_each",
     "gather",
     "limited_as_completed",
     "map",
+    "map_batches",
     "plan",
     "start",
 ]
 
 # Imported when first used: `headgate --help` answers without loading the engine.
 _HOME_OF = {
+    "BatchIterator": "batches._batch_iterator",
+    "BatchTable": "batches._fetch_table",
     "ClosedEarly": "_errors",
     "CompletedFutures": "tasks._as_completed",
     "ConcurrencyLimit": "limits._concurrency_limit",
@@ -195,10 +211,12 @@ _HOME_OF = {
     "amap": "tasks._amap",
     "as_completed": "tasks._as_completed",
     "fetch": "jobs._fetch",
+    "fetch_table": "batches._fetch_table",
     "for_each": "tasks._for_each",
     "gather": "tasks._gather",
     "limited_as_completed": "tasks._as_completed",
     "map": "tasks._map",
+    "map_batches": "batches._map_batches",
     "plan": "jobs._plan",
     "start": "jobs._fetch",
 }

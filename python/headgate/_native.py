@@ -5,6 +5,10 @@ import warnings
 from headgate._headgate import (
     DEBUG_BUILD,
     ERROR_KINDS,
+    BatchFlow,
+    BatchRuns,
+    BatchTable,
+    RowBatch,
     RowStream,
     Run,
     Server,
@@ -20,6 +24,10 @@ from headgate._headgate import (
 
 __all__ = [
     "ERROR_KINDS",
+    "BatchFlow",
+    "BatchRuns",
+    "BatchTable",
+    "RowBatch",
     "RowStream",
     "Run",
     "Server",

@@ -1,5 +1,7 @@
 //! `headgate._headgate`: the engine as Python sees it. One file for each Python noun; nothing is decided here.
 
+mod arrow_in;
+mod batches;
 mod directory;
 mod error;
 mod json;
@@ -21,6 +23,8 @@ mod _headgate {
     use headgate_engine::model::message::OptionName;
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::batches::{BatchFlow, BatchRuns, BatchTable};
     #[pymodule_export]
     use super::directory::{job_rows, job_set, job_status};
     #[pymodule_export]

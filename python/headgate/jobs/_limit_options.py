@@ -23,7 +23,7 @@ class ConcurrencyOption(TypedDict, total=False):
     ]
 
 
-class LimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
+class BoundOptions(ConcurrencyOption, BodyLimitOptions, total=False):
     """What limits the work; a retry has these options, too."""
 
     threads: Annotated[
@@ -100,6 +100,11 @@ class LimitOptions(ConcurrencyOption, BodyLimitOptions, total=False):
             typed="memory for responses until they are written; when it is used up, others wait",
         ),
     ]
+
+
+class LimitOptions(BoundOptions, total=False):
+    """The same with how long it takes to end."""
+
     grace_s: Annotated[
         float,
         JobOption(

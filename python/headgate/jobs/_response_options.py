@@ -78,7 +78,7 @@ class AnswerOptions(TypedDict, total=False):
     ]
 
 
-class ColumnOptions(TypedDict, total=False):
+class SelectOptions(TypedDict, total=False):
     """What of an answer becomes a column; they belong to a job."""
 
     select: Annotated[
@@ -124,6 +124,11 @@ class ColumnOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+
+
+class ColumnOptions(SelectOptions, total=False):
+    """The same with what bodies are saved as."""
+
     save_to: Annotated[
         str | None,
         JobOption(

@@ -8,7 +8,7 @@ from headgate.jobs import _option_rules as rules
 from headgate.jobs._option_entry import SECONDS, JobOption
 
 
-class SettableRetryingOptions(TypedDict, total=False):
+class RetryTimeOptions(TypedDict, total=False):
     """How often and how long; these can be set while a job runs."""
 
     retries: Annotated[
@@ -87,6 +87,11 @@ class SettableRetryingOptions(TypedDict, total=False):
             metavar="SECONDS",
         ),
     ]
+
+
+class SettableRetryingOptions(RetryTimeOptions, total=False):
+    """The same with when it stops altogether; all of it can be set while a job runs."""
+
     stop_when_failed: Annotated[
         str | int | None,
         JobOption(
@@ -107,8 +112,8 @@ class SettableRetryingOptions(TypedDict, total=False):
     ]
 
 
-class RetryingOptions(SettableRetryingOptions, total=False):
-    """The same with what is repeated; a retry has these options, too."""
+class RepeatedOptions(TypedDict, total=False):
+    """What is repeated."""
 
     retry_on: Annotated[
         str | Iterable[str | int],
@@ -149,3 +154,7 @@ class RetryingOptions(SettableRetryingOptions, total=False):
             typed="send an Idempotency-Key with each row, the same for all attempts, and repeat any method",
         ),
     ]
+
+
+class RetryingOptions(SettableRetryingOptions, RepeatedOptions, total=False):
+    """All of these; a retry has them, too."""
