@@ -57,8 +57,8 @@ PRINTED: dict[str, list[str]] = {
     "Portal": ["page of a and page of bb"],
     "map": ["page of "],
 }
-ELSEWHERE = {"fetch", "Job", "plan", "start", "__version__"}
-"""The first four are run against a server, two of them in the README's examples; the last one is no more than text."""
+ELSEWHERE = {"fetch", "fetch_table", "map_batches", "Job", "plan", "start", "__version__"}
+"""All but the last are run against a server, some of them in the examples of pages; the last one is only text."""
 
 
 def example_of(thing: object) -> str | None:

@@ -10,7 +10,6 @@ use arrow_schema::SchemaRef;
 use headgate_engine::run::batches;
 use headgate_engine::run::batches::Step;
 use headgate_engine::run::fed_runs::FedRuns;
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -138,13 +137,5 @@ impl BatchTable {
         let batches = self.batches.clone().into_iter().map(Ok);
         let stream = FFI_ArrowArrayStream::new(Box::new(RecordBatchIterator::new(batches, self.schema.clone())));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
-    }
-
-    /// What pandas and numpy ask first. Without it they make one column of nothing that they understand, without a word.
-    #[pyo3(signature = (dtype=None, *, copy=None))]
-    #[expect(clippy::unused_self, reason = "a method in Python")]
-    fn __array__(&self, dtype: Option<Bound<'_, PyAny>>, copy: Option<Bound<'_, PyAny>>) -> PyResult<()> {
-        drop((dtype, copy));
-        Err(PyTypeError::new_err("results are a table, not an array; for pandas: pyarrow.table(results).to_pandas()"))
     }
 }

@@ -57,15 +57,15 @@ impl FedRuns {
         end_idle(&mut runs, (idle + 1).saturating_sub(MAX_IDLE));
         let there = runs.iter().find(|kept| kept.engine_options == *engine).map(|kept| kept.engine.clone());
         let on = there.map_or_else(|| Engine::start(engine), Ok)?;
-        let begin = || Run::fed_for(&on, columns.clone(), request.clone(), run.clone());
-        let run = match begin() {
+        let start = || Run::fed_for(&on, columns.clone(), request.clone(), run.clone());
+        let run = match start() {
             Err(_) if runs.iter().any(Kept::is_idle) => {
                 for run in end_idle(&mut runs, usize::MAX) {
                     run.wait(LONGEST_END);
                 }
-                begin()
+                start()
             }
-            begun => begun,
+            started => started,
         };
         let run = Arc::new(run?);
         let engine_options = engine.clone();

@@ -1,18 +1,19 @@
 //! Record batches that somebody brings, as rows.
 
 use arrow_array::{ArrayRef, RecordBatch, new_empty_array};
-use arrow_schema::{Fields, SchemaRef};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, Field, Fields, SchemaRef};
 
 use super::chunk::{Chunk, Used};
 use super::columns::Columns;
 use super::keep;
 use super::template::bound::{AnyNames, RequestTemplates};
-use crate::columns::kept::KeptCodec;
+use crate::columns::kept::{KeptCodec, hydrated, with_leaves};
 use crate::model::error::JobError;
 use crate::model::options::SourceOptions;
 use crate::model::row::{Row, rows_of_a_batch};
 
-/// What a message names no more of than this.
+/// A message names no more columns than this.
 const SHOWN_FIELDS: usize = 20;
 
 /// Makes rows of the record batches of one schema.
@@ -41,6 +42,7 @@ impl BatchRows {
         let columns = Columns::find(options, &keep::names(options, &names), names.iter().copied())?;
         let used = Used::of_batches(columns);
         let kept_fields: Fields = used.columns.kept.iter().map(|index| schema.fields()[*index].clone()).collect();
+        let kept_fields = without_views(&hydrated(&kept_fields));
         let codec = keep::codec(&name, &kept_fields)?;
         let rows = Self { name, schema, used, kept_fields, codec };
         let empty: Vec<ArrayRef> =
@@ -100,13 +102,39 @@ impl BatchRows {
         let mut rows: Vec<Row> =
             (first..).zip(0..batch.num_rows()).map(|(ordinal, at)| chunk.row(ordinal, at, templates)).collect();
         if let Some(codec) = &self.codec {
-            keep::attach(codec, &chunk.kept, &mut rows)?;
+            keep::attach(codec, &self.kept(&chunk)?, &mut rows)?;
         }
         Ok(rows)
+    }
+
+    /// The columns as they are kept.
+    fn kept(&self, chunk: &Chunk) -> Result<Vec<ArrayRef>, JobError> {
+        // As a null, a value that does not fit would be lost in silence.
+        let exact = CastOptions { safe: false, ..CastOptions::default() };
+        let columns = chunk.kept.iter().zip(&self.kept_fields).map(|(column, field)| {
+            if column.data_type() == field.data_type() {
+                return Ok(column.clone());
+            }
+            cast_with_options(column, field.data_type(), &exact).map_err(|error| {
+                let (input, name, data_type) = (&self.name, field.name(), field.data_type());
+                JobError::input(format!("{input}: the column {name:?} can't be kept as {data_type}: {error}"))
+            })
+        });
+        columns.collect()
     }
 
     fn chunk(&self, columns: &[ArrayRef], rows: usize) -> Result<Chunk, JobError> {
         Chunk::new(&self.used, &self.schema, columns, rows)
             .map_err(|trouble| JobError::input(format!("{}: {trouble}", self.name)))
     }
+}
+
+/// Text and bytes as results have their own, and as every reader takes them.
+fn without_views(fields: &Fields) -> Fields {
+    let plain = &mut |leaf: &Field| match leaf.data_type() {
+        DataType::Utf8View => leaf.clone().with_data_type(DataType::Utf8),
+        DataType::BinaryView => leaf.clone().with_data_type(DataType::Binary),
+        _ => leaf.clone(),
+    };
+    fields.iter().map(|field| with_leaves(field, plain)).collect()
 }
