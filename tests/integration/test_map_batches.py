@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import threading
 import time
@@ -347,3 +348,24 @@ def test_large_bodies_make_small_batches(server: str) -> None:
     batches = list(headgate.map_batches(table, max_memory_bytes=2**20 * 4))
     assert sum(batch.num_rows for batch in batches) == 20
     assert max(batch.num_rows for batch in batches) <= 2
+
+
+def test_an_iterator_that_is_dropped_cancels_what_is_in_flight(server: str) -> None:
+    with serving("--delay", "30") as slow:
+        table = pa.table({"url": [f"{server}/1", *(f"{slow}/{number}" for number in range(10))]})
+        batches = headgate.map_batches(table, timeout_s=60)
+        assert next(batches).num_rows == 1
+        wait_for(lambda: bool(stats(slow)["requests_in_progress"] == 10))
+        del batches
+        wait_for(lambda: bool(stats(slow)["requests_in_progress"] == 0))
+
+
+def test_memory_does_not_grow_with_the_input(server: str) -> None:
+    def peak_after(rows: int) -> int:
+        wide = [pa.record_batch({"id": range(1000), "text": ["x" * 1000] * 1000})] * (rows // 1000)
+        for _ in headgate.map_batches(wide, url=server + "/{id}", concurrency=100):
+            pass
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    before = peak_after(5_000)
+    assert peak_after(50_000) - before < 20 * 2**20

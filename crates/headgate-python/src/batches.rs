@@ -92,7 +92,7 @@ impl BatchFlow {
 
     /// Batches that came out of it, as one table.
     fn table(&self, py: Python<'_>, batches: Vec<PyRef<'_, RowBatch>>) -> PyResult<BatchTable> {
-        let batches = batches.iter().map(|batch| batch.records().clone()).collect();
+        let batches = batches.into_iter().map(|batch| batch.records().clone()).collect();
         let schema = py.detach(|| self.inner().schema()).map_err(|error| to_python(py, &error))?;
         Ok(BatchTable { schema, batches })
     }
