@@ -5,8 +5,8 @@
     summary = headgate.fetch("urls.parquet", "results/", concurrency=1000)
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
-Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli` and
-`client` may use `jobs`, and no other room any; nothing imports `cli`.
+Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli`,
+`client` and `batches` may use `jobs`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
     _facts                                       how facts stand below one another
@@ -76,6 +76,13 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _methods                                 what calls are named
         _client  _async_client                   the faces
 
+    batches/                                     tables through the engine, without a job
+        _options                                 what can be asked
+        _batch_options                           all of it, as the engine is told
+        _runs                                    what the calls of this process share
+        _batch_iterator                          one call
+        _map_batches  _fetch_table               its faces
+
     cli/                                         one file for each verb
         _verbs  _wrapping  _exit_codes
         _parser  _flags
@@ -108,6 +115,9 @@ if TYPE_CHECKING:
     )
     from headgate._summary import JobFigures, Snapshot, Summary
     from headgate._version import __version__
+    from headgate.batches._batch_iterator import BatchIterator
+    from headgate.batches._fetch_table import BatchTable, fetch_table
+    from headgate.batches._map_batches import map_batches
     from headgate.client._async_client import AsyncClient
     from headgate.client._async_many import AsyncFetchMany
     from headgate.client._client import Client
@@ -158,6 +168,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncClient",
     "AsyncFetchMany",
+    "BatchIterator",
+    "BatchTable",
     "BlockedByRobots",
     "BodyTooLarge",
     "ChecksumMismatch",
@@ -221,10 +233,12 @@ __all__ = [
     "amap",
     "as_completed",
     "fetch",
+    "fetch_table",
     "for_each",
     "gather",
     "limited_as_completed",
     "map",
+    "map_batches",
     "plan",
     "start",
 ]
@@ -237,6 +251,8 @@ _HOME_OF = {
     "BodyTooLarge": "client._errors",
     "ChecksumMismatch": "client._errors",
     "Client": "client._client",
+    "BatchIterator": "batches._batch_iterator",
+    "BatchTable": "batches._fetch_table",
     "ClosedEarly": "_errors",
     "CompletedFutures": "tasks._as_completed",
     "ConcurrencyLimit": "limits._concurrency_limit",
@@ -296,10 +312,12 @@ _HOME_OF = {
     "amap": "tasks._amap",
     "as_completed": "tasks._as_completed",
     "fetch": "jobs._fetch",
+    "fetch_table": "batches._fetch_table",
     "for_each": "tasks._for_each",
     "gather": "tasks._gather",
     "limited_as_completed": "tasks._as_completed",
     "map": "tasks._map",
+    "map_batches": "batches._map_batches",
     "plan": "jobs._plan",
     "start": "jobs._fetch",
 }

@@ -20,11 +20,22 @@ ROOMS_USED_BY = {
     "client": {"jobs"},
     "portal": set[str](),
     "jobs": set[str](),
+    "batches": {"jobs"},
     "cli": {"jobs"},
 }
 COMMAND = "__main__"
 """What starts the command line, and nothing else."""
-FACES = {"jobs/_run", "jobs/_job", "jobs/_plan", "jobs/_server", "jobs/_option_rules", "client/_engine"}
+FACES = {
+    "batches/_runs",
+    "batches/_batch_iterator",
+    "batches/_fetch_table",
+    "client/_engine",
+    "jobs/_run",
+    "jobs/_job",
+    "jobs/_plan",
+    "jobs/_server",
+    "jobs/_option_rules",
+}
 """Who knows the engine: also what has it read the texts of options."""
 
 
@@ -113,7 +124,9 @@ def test_only_the_faces_know_the_engine() -> None:
 
 
 def test_a_room_has_no_code_of_its_own_beside_its_files() -> None:
-    assert [] == [name for room in ("limits", "tasks", "portal", "jobs") for name in imports_of(f"{room}/__init__")]
+    assert [] == [
+        name for room in ("limits", "tasks", "portal", "jobs", "batches") for name in imports_of(f"{room}/__init__")
+    ]
 
 
 def test_the_walk_sees_imports_inside_functions_and_for_types() -> None:

@@ -1,6 +1,8 @@
 //! `headgate._headgate`: the engine as Python sees it. One file for each Python noun; nothing is decided here.
 
 mod answer;
+mod arrow_in;
+mod batches;
 mod client;
 mod directory;
 mod error;
@@ -28,6 +30,8 @@ mod _headgate {
 
     #[pymodule_export]
     use super::answer::Answer;
+    #[pymodule_export]
+    use super::batches::{BatchFlow, BatchRuns, BatchTable};
     #[pymodule_export]
     use super::client::Client;
     #[pymodule_export]

@@ -51,6 +51,22 @@ impl RowStream {
     }
 }
 
+impl RowBatch {
+    pub fn of(records: RecordBatch) -> Self {
+        Self { records }
+    }
+
+    pub fn records(&self) -> &RecordBatch {
+        &self.records
+    }
+}
+
+impl RowSchema {
+    pub fn of(schema: SchemaRef) -> Self {
+        Self { schema }
+    }
+}
+
 #[pymethods]
 impl RowStream {
     #[new]

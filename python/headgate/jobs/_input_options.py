@@ -30,8 +30,8 @@ def _column(of: str, default: str) -> JobOption:
     )
 
 
-class InputOptions(TypedDict, total=False):
-    """Which rows there are."""
+class RowOptions(TypedDict, total=False):
+    """Which columns say what is asked."""
 
     url_column: Annotated[str, _column("URLs", "url")]
     method_column: Annotated[str, _column("methods, if there is one", "method")]
@@ -61,6 +61,11 @@ class InputOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+
+
+class InputOptions(RowOptions, total=False):
+    """Which rows there are."""
+
     keep: Annotated[
         str | Iterable[str],
         JobOption(

@@ -143,7 +143,26 @@ def _refused(name: str, value: object, rule: Check) -> Iterator[tuple[str, Messa
         yield name, (str(error),)
 
 
-class FetchOptions(WorkOptions):
+class AskingOptions(WorkOptions):
+    """What has an input, whose columns say what is asked."""
+
+    def _columns_refused(self) -> Iterator[tuple[str, Message]]:
+        """Columns that were chosen by name and would not be read, as something else says what they would."""
+        chosen = {
+            name: getattr(self, name) != self.options.entries[name].option.default
+            for name in ("url_column", "body_column")
+        }
+        if self.url is not None and chosen["url_column"]:
+            yield (
+                "url_column",
+                ("can't be combined with ", Mention("url"), ", which makes the URLs: leave one of them out"),
+            )
+        made = [name for name in BODIES[1:] if getattr(self, name) not in (None, ())]
+        if made and chosen["body_column"]:
+            yield "body_column", ("can't be combined with ", Mention(made[0]), ": a request has one body")
+
+
+class FetchOptions(AskingOptions):
     """One job, as the engine is told of it."""
 
     options: ClassVar[OptionSet[Any]] = FETCH
@@ -198,21 +217,6 @@ class FetchOptions(WorkOptions):
             elif len(self.input) > 1 and (one == STANDARD_STREAM or AFTER_SCHEME in one):
                 what = one if one == STANDARD_STREAM else "a URL"
                 yield "input", (f"{what} can't be combined with others: only files can",)
-
-    def _columns_refused(self) -> Iterator[tuple[str, Message]]:
-        """Columns that were chosen by name and would not be read, as something else says what they would."""
-        chosen = {
-            name: getattr(self, name) != self.options.entries[name].option.default
-            for name in ("url_column", "body_column")
-        }
-        if self.url is not None and chosen["url_column"]:
-            yield (
-                "url_column",
-                ("can't be combined with ", Mention("url"), ", which makes the URLs: leave one of them out"),
-            )
-        made = [name for name in BODIES[1:] if getattr(self, name) not in (None, ())]
-        if made and chosen["body_column"]:
-            yield "body_column", ("can't be combined with ", Mention(made[0]), ": a request has one body")
 
 
 class PlanOptions(FetchOptions):

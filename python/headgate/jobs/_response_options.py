@@ -92,7 +92,7 @@ class AnswerOptions(FollowOption, HistoryOption, ReadOptions, total=False):
     """What of an answer makes the result; they belong to a job."""
 
 
-class ColumnOptions(TypedDict, total=False):
+class SelectOptions(TypedDict, total=False):
     """What of an answer becomes a column; they belong to a job."""
 
     select: Annotated[
@@ -138,6 +138,11 @@ class ColumnOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+
+
+class ColumnOptions(SelectOptions, total=False):
+    """The same with what bodies are saved as."""
+
     save_to: Annotated[
         str | None,
         JobOption(

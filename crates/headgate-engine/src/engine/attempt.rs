@@ -317,8 +317,8 @@ impl Share {
         let row = self.lanes.take(place);
         let is_full = if row.reply_to().is_some() {
             let mut memory = self.shared.limits.response.memory.reservation();
-            self.allowance.give(&mut memory, (length - omitted) as u64);
-            self.reply_answer(row, &answer, (started, ended), state.connected_to(), memory);
+            self.allowance.give(&mut memory, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
+            self.reply_answer(row, &answer, selected, (started, ended), state.connected_to(), memory);
             false
         } else {
             self.gathered.draw(&self.allowance, (length - omitted + selected_bytes.unwrap_or(0)) as u64);
@@ -368,6 +368,7 @@ impl Share {
         &self,
         row: Row,
         answer: &WholeAnswer<'_>,
+        mut selected: Option<Selected>,
         (started, ended): (Instant, Instant),
         remote_addr: Option<Arc<str>>,
         memory: Reservation,
@@ -388,14 +389,16 @@ impl Share {
                 headers: head.headers.iter().map(|header| (header.name, header.value)).collect(),
                 memory,
                 ttfb_us: elapsed_us,
-                body: body.map(|body| Body { bytes: body.to_vec(), ..Body::default() }),
+                body: body
+                    .filter(|_| !self.shared.omits_bodies)
+                    .map(|body| Body { bytes: body.to_vec(), ..Body::default() }),
                 body_encoding: None,
                 body_truncated: false,
                 body_bytes: body.map_or(0, <[u8]>::len) as u64,
                 saved: None,
             }),
-            selected: None,
-            failure: None,
+            failure: selected.as_mut().and_then(|selected| selected.failure.take()),
+            selected: selected.map(Box::new),
         };
         let failed = self.count(outcome.as_ref());
         inbox::reply(outcome, failed);

@@ -217,10 +217,11 @@ impl Reservation {
         to.bytes += moved;
     }
 
-    /// Takes over the bytes of `other`, of the same run.
+    /// Takes over the bytes of `other`, of the same run. One that has none takes over the run, too.
     pub fn absorb(&mut self, mut other: Reservation) {
         other.settle();
-        if self.run.is_none() {
+        if self.bytes() == 0 && other.run.is_some() {
+            self.settle();
             self.run.clone_from(&other.run);
         }
         self.bytes += std::mem::take(&mut other.bytes);

@@ -2,7 +2,9 @@
 //! them. A slow sink so holds back the workers, and those the source.
 
 mod again_thread;
+pub mod batches;
 pub(crate) mod checks;
+pub mod fed_runs;
 mod handle;
 mod job;
 mod job_state;

@@ -64,11 +64,26 @@ impl Run {
         };
         launch.begin(engine, room, |_| Ok(Begun::Running { sink, state: None }))
     }
+
     /// Begins a run of rows that are fed one by one (see [`Run::feed`]). It goes on until [`Run::end_feeding`].
     ///
     /// # Errors
     /// As [`Run::start`].
     pub fn fed(engine: &Engine, request: RequestOptions, run: RunOptions) -> Result<Self, JobError> {
+        Self::fed_for(engine, ResultColumns::default(), request, run)
+    }
+
+    /// As [`Run::fed`], for results with these columns: what is made of answers is made of them, and bodies that they go without
+    /// are not kept.
+    ///
+    /// # Errors
+    /// As [`Run::start`].
+    pub fn fed_for(
+        engine: &Engine,
+        columns: ResultColumns,
+        request: RequestOptions,
+        run: RunOptions,
+    ) -> Result<Self, JobError> {
         check_run(&run)?;
         check_request(&request)?;
         let room = engine.reserve(run.concurrency, &request, false)?;
@@ -76,7 +91,7 @@ impl Run {
         let launch = Launch {
             is_fed: true,
             size: SourceSize::default(),
-            columns: ResultColumns::default(),
+            columns,
             source: None,
             done: DoneRows::default(),
             window: Arc::new(Window::new(u64::MAX, 0)),

@@ -1,4 +1,4 @@
-//! A record batch of a Parquet file as rows.
+//! A record batch as rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryViewArray};
@@ -27,10 +27,17 @@ pub(super) struct Used {
 }
 
 impl Used {
+    /// Of record batches that are in memory.
+    pub(super) fn of_batches(columns: Columns) -> Self {
+        let mut roots = asked_and_kept(&columns);
+        roots.extend(columns.cost);
+        roots.sort_unstable();
+        roots.dedup();
+        Self { roots, projection: ProjectionMask::all(), known_by: ProjectionMask::all(), columns }
+    }
+
     pub(super) fn new(columns: Columns, metadata: &ArrowReaderMetadata) -> Self {
-        let read = [columns.url, columns.method, columns.headers, columns.body].into_iter().flatten();
-        let of_templates = columns.templates.iter().flat_map(|templates| &templates.columns).copied();
-        let mut roots: Vec<usize> = read.chain(of_templates).chain(columns.kept.iter().copied()).collect();
+        let mut roots = asked_and_kept(&columns);
         // Columns behind those of the file are none of its own.
         let own = metadata.schema().fields().len();
         let mask = |roots: &[usize]| {
@@ -44,6 +51,13 @@ impl Used {
         let projection = mask(&roots);
         Self { roots, projection, known_by, columns }
     }
+}
+
+/// The columns that say what is asked and kept.
+fn asked_and_kept(columns: &Columns) -> Vec<usize> {
+    let read = [columns.url, columns.method, columns.headers, columns.body].into_iter().flatten();
+    let of_templates = columns.templates.iter().flat_map(|templates| &templates.columns).copied();
+    read.chain(of_templates).chain(columns.kept.iter().copied()).collect()
 }
 
 pub(super) struct Chunk {

@@ -34,6 +34,7 @@ mod parquet_footer;
 mod partition;
 mod pattern;
 pub mod peek;
+pub mod record_batches;
 mod records;
 mod refusal;
 mod save_to;

@@ -284,3 +284,17 @@ proptest! {
         prop_assert!(runs.iter().all(|run| run.run.overdraft.available_permits() == 1));
     }
 }
+
+#[test]
+fn a_reservation_that_is_empty_takes_over_the_run_of_what_it_absorbs() {
+    let budget = MemoryBudget::new(10);
+    let mut gathered = MemoryBudget::new(0).reservation();
+    for _ in 0..2 {
+        let mut body = budget.reservation();
+        assert!(body.try_grow(15), "what was overdrawn before was given back");
+        gathered.absorb(body);
+        assert_eq!(15, budget.used());
+        drop(std::mem::replace(&mut gathered, MemoryBudget::new(0).reservation()));
+        assert_eq!(0, budget.used());
+    }
+}

@@ -1,0 +1,88 @@
+"""Measures tables in memory: `headgate.map_batches` beside `headgate fetch`, one after the other, in the same run.
+
+Prints rows a second of each, and their ratio to a fetch that keeps nothing, which is the engine's own rate. headgate
+has one core, and the server another one. Exit code 1: an answer was wrong.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+import headgate
+from harness.command import HEADGATE, TRUST_RATIOS, two_cores
+from harness.servers import local_server
+from headgate._headgate import DEBUG_BUILD
+
+BATCH_ROWS: Final = 10_000
+
+
+def main() -> int:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=300_000, help="of each trial (default: 300,000)")
+    parser.add_argument("--rounds", type=int, default=3, help="of each (default: 3)")
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[64, 1_000], help="(default: 64 1000)")
+    arguments = parser.parse_args()
+    if DEBUG_BUILD:
+        parser.error("this headgate is a debug build: build it with `make build`")
+    print(TRUST_RATIOS)
+    cores = two_cores("this")
+    with local_server(HEADGATE, cores.server) as server, tempfile.TemporaryDirectory() as place:
+        os.sched_setaffinity(0, {cores.client})
+        for concurrency in arguments.concurrency:
+            _compare(server.url, Path(place), arguments.rows, concurrency, arguments.rounds)
+    return 0
+
+
+def _compare(server: str, place: Path, rows: int, concurrency: int, rounds: int) -> None:
+    def nothing_kept() -> None:
+        headgate.fetch(f"{server}/[1-{rows}]", format="none", concurrency=concurrency, threads=1, progress=False)
+
+    def into_parquet() -> None:
+        out = place / "out"
+        headgate.fetch(f"{server}/[1-{rows}]", out, fresh=True, concurrency=concurrency, threads=1, progress=False)
+
+    def from_memory() -> None:
+        found = 0
+        for batch in headgate.map_batches(_batches(rows), url=server + "/{id}", concurrency=concurrency, threads=1):
+            statuses = pa.record_batch(batch)["status"]
+            found += statuses.to_numpy(zero_copy_only=False).sum()
+        if found != 200 * rows:
+            sys.exit("an answer was wrong")
+
+    ways: dict[str, Callable[[], None]] = {
+        "fetch, nothing kept": nothing_kept,
+        "fetch, into Parquet": into_parquet,
+        "map_batches": from_memory,
+    }
+    rates: dict[str, list[float]] = {name: [] for name in ways}
+    cpu: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            began, used = time.perf_counter(), sum(os.times()[:2])
+            way()
+            rates[name].append(rows / (time.perf_counter() - began))
+            cpu[name].append((sum(os.times()[:2]) - used) / rows * 1e6)
+    engine = statistics.median(rates["fetch, nothing kept"])
+    for name in ways:
+        rate = statistics.median(rates[name])
+        micros = statistics.median(cpu[name])
+        told = f"{rate:9,.0f} rows/s  {rate / engine:.2f}  {micros:5.1f} µs CPU a row"
+        print(f"{concurrency:5} in flight  {name:20}  {told}", flush=True)
+
+
+def _batches(rows: int) -> Iterator[pa.RecordBatch]:
+    for start in range(0, rows, BATCH_ROWS):
+        yield pa.record_batch({"id": range(start, min(start + BATCH_ROWS, rows))})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+//! Runs that go on from call to call: those with the same options share one, with its bound on what is in flight, its limits
+//! and what it has learnt of hosts; and all with the same options of an engine share that, with its connections.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::checks::check;
+use super::handle::Run;
+use crate::columns::result::ResultColumns;
+use crate::engine::Engine;
+use crate::model::error::JobError;
+use crate::model::limits::StopWhenFailed;
+use crate::model::options::{EngineOptions, JobOptions, RunOptions};
+
+/// Runs that nobody uses are kept up to this number, the newest ones.
+const MAX_IDLE: usize = 8;
+/// How long a run that nobody uses may take to end, where its room is needed.
+const LONGEST_END: Duration = Duration::from_secs(1);
+
+/// The runs of one process.
+#[derive(Default)]
+pub struct FedRuns {
+    /// The one that was used last is the last one.
+    runs: Mutex<VecDeque<Kept>>,
+}
+
+struct Kept {
+    options: String,
+    engine_options: EngineOptions,
+    engine: Engine,
+    run: Arc<Run>,
+}
+
+impl FedRuns {
+    /// The run for these options, of which those of the source and the sink are of no effect, and results with these columns.
+    ///
+    /// # Errors
+    /// `Usage`: an option that can't be, or more in flight than this process may have files open.
+    pub fn run_for(&self, options: &JobOptions, columns: &ResultColumns) -> Result<Arc<Run>, JobError> {
+        check(options)?;
+        // Whoever feeds it hears of each failure. And one call must not end the run of another.
+        let run = RunOptions { stop_when_failed: StopWhenFailed::Never, given: Vec::new(), ..options.run.clone() };
+        let JobOptions { answer, request, engine, .. } = options;
+        let key = format!(
+            "{:?}",
+            (&run, request, &answer.select, &answer.require, &answer.cost_from, columns.has("body"), engine)
+        );
+        let mut runs = self.runs();
+        runs.retain(|kept| !kept.has_ended());
+        if let Some(kept) = runs.iter().position(|kept| kept.options == key).and_then(|at| runs.remove(at)) {
+            let run = kept.run.clone();
+            runs.push_back(kept);
+            return Ok(run);
+        }
+        let idle = runs.iter().filter(|kept| kept.is_idle()).count();
+        end_idle(&mut runs, (idle + 1).saturating_sub(MAX_IDLE));
+        let there = runs.iter().find(|kept| kept.engine_options == *engine).map(|kept| kept.engine.clone());
+        let on = there.map_or_else(|| Engine::start(engine), Ok)?;
+        let start = || Run::fed_for(&on, columns.clone(), request.clone(), run.clone());
+        let run = match start() {
+            Err(_) if runs.iter().any(Kept::is_idle) => {
+                for run in end_idle(&mut runs, usize::MAX) {
+                    run.wait(LONGEST_END);
+                }
+                start()
+            }
+            started => started,
+        };
+        let run = Arc::new(run?);
+        let engine_options = engine.clone();
+        runs.push_back(Kept { options: key, engine_options, engine: on, run: run.clone() });
+        Ok(run)
+    }
+
+    /// A call with this run was given up, and rows of it may still wait for their turn, and for the limits of the run. If nobody else
+    /// uses it, they need not: the next call gets another one.
+    pub fn gave_up(&self, run: &Arc<Run>) {
+        let mut runs = self.runs();
+        // Who asks has one, too.
+        let at = runs.iter().position(|kept| Arc::ptr_eq(&kept.run, run) && Arc::strong_count(run) <= 2);
+        if let Some(kept) = at.and_then(|at| runs.remove(at)) {
+            kept.run.end_feeding();
+            kept.run.abort();
+        }
+    }
+
+    fn runs(&self) -> MutexGuard<'_, VecDeque<Kept>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.run) == 1
+    }
+
+    fn has_ended(&self) -> bool {
+        self.run.wait(Duration::ZERO)
+    }
+}
+
+/// Ends so many runs that nobody uses, those first that were used least lately.
+fn end_idle(runs: &mut VecDeque<Kept>, mut count: usize) -> Vec<Arc<Run>> {
+    let mut ended = Vec::new();
+    runs.retain(|kept| {
+        if count == 0 || !kept.is_idle() {
+            return true;
+        }
+        count -= 1;
+        kept.run.end_feeding();
+        ended.push(kept.run.clone());
+        false
+    });
+    ended
+}

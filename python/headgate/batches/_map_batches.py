@@ -1,0 +1,45 @@
+"""`headgate.map_batches`: record batches in, record batches of results out."""
+
+from typing import Any, Unpack
+
+from headgate.batches._batch_iterator import BatchIterator
+from headgate.batches._batch_options import asked_of
+from headgate.batches._options import MAP_BATCHES, BatchKeywords
+from headgate.batches._runs import begin
+from headgate.jobs._blocking import refuse_to_block_a_loop
+
+
+@MAP_BATCHES.shown_by
+def map_batches(batches: Any, **options: Unpack[BatchKeywords]) -> BatchIterator:  # noqa: ANN401 - whatever speaks Arrow
+    """Makes one request for each row of a table, and yields the results in batches.
+
+        for batch in headgate.map_batches(table, url="https://api.example.com/items/{id}"):
+            print(pyarrow.record_batch(batch))
+
+    Nothing is written to disk: for a job that can be resumed, use `headgate.fetch`. The input is read when there is
+    room for its rows, in the thread that takes the results, so neither has to fit in memory. Results come as they are
+    done, not in the order of the input; the column `row` has the position of their row, counted over all batches.
+
+    All calls in a process with the same options share one engine: its connections, its limits, and the number of
+    requests in flight, which is `concurrency` for all of them together. A request that fails is a row of the results,
+    with its `error` or a status in `fail_on`, not an exception.
+
+    Args:
+        batches: A table (`pyarrow.Table`, `polars.DataFrame`, `pandas.DataFrame`, or anything else with
+            `__arrow_c_stream__` or `__arrow_c_array__`), or an iterable of these, all with the same columns.
+        **options: `help(headgate.map_batches)` describes each with its default.
+
+    Returns:
+        An iterator over batches. Each has the columns of the results of `headgate.fetch` and those of the input, and
+        the Arrow PyCapsule interface (`__arrow_c_array__`). It has up to 1,024 rows or 1 MiB, and is returned at the
+        latest 100 ms after its first row was done. To end early, leave its `with` block, or call `close()`: what is in
+        flight is cancelled.
+
+    Raises:
+        UsageError: An argument is wrong; all mistakes are named.
+        InputError: While iterating: the input lacks a column that is needed, or its batches have different columns.
+        TypeError: `batches`, or what it yields, is no table.
+        RuntimeError: This thread runs an event loop, which iterating would block.
+    """
+    refuse_to_block_a_loop("map_batches", "use it in another thread, as with asyncio.to_thread")
+    return BatchIterator(begin(asked_of(MAP_BATCHES, options)), batches)

@@ -1,0 +1,34 @@
+"""What the calls of this process share: engines with their connections, and runs with their limits.
+
+A process that was forked off has none of the threads of the one before, and what these held locked stays so. It
+starts over.
+"""
+
+import os
+from typing import Final
+
+from headgate._native import BatchFlow, BatchRuns
+from headgate.batches._batch_options import BatchOptions
+
+_LEFT_BEHIND: Final = list[BatchRuns]()
+"""Those of processes before this one: were they freed, it would be waited for threads that are not there."""
+
+_here = BatchRuns()
+
+
+def begin(options: BatchOptions) -> BatchFlow:
+    """Begins a call.
+
+    Raises:
+        UsageError: An option can't be.
+    """
+    return _here.begin(options)
+
+
+def _start_over() -> None:
+    global _here  # noqa: PLW0603 - there is one for each process
+    _LEFT_BEHIND.append(_here)
+    _here = BatchRuns()
+
+
+os.register_at_fork(after_in_child=_start_over)
