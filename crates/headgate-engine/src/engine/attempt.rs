@@ -65,14 +65,10 @@ impl Share {
     /// see what is in flight. Whether a batch is full.
     pub(super) async fn attempt(&self, place: PlaceIndex, started: Instant, state: &mut LaneState) -> bool {
         let mut started = started;
-        if self.lanes.look(place, Row::is_unwanted) {
-            let failure = Failure::new(ErrorKind::Cancelled, "it was cancelled before it was sent");
+        if let Some(failure) = self.refusal(place, state).await {
             return Box::pin(self.end_unanswered(place, started, None, failure)).await;
         }
         if self.shared.robots.is_some() {
-            if let Some(failure) = Box::pin(self.objection(place, state)).await {
-                return Box::pin(self.end_unanswered(place, started, None, failure)).await;
-            }
             started = Instant::now();
         }
         let (time, option) = self.attempt_time(place, started);
@@ -429,6 +425,15 @@ impl Share {
 
     pub(super) fn means(&self, place: PlaceIndex) -> Means<'_> {
         Means { redirects: self.redirects(place), ..self.client.means(&self.shared.limits, &self.allowance) }
+    }
+
+    /// Why its row is not asked at all, if it isn't.
+    async fn refusal(&self, place: PlaceIndex, state: &mut LaneState) -> Option<Failure> {
+        if self.lanes.look(place, Row::is_unwanted) {
+            return Some(Failure::new(ErrorKind::Cancelled, "it was cancelled before it was sent"));
+        }
+        self.shared.robots.as_ref()?;
+        Box::pin(self.objection(place, state)).await
     }
 
     /// As they are followed for this row.

@@ -130,7 +130,9 @@ impl fmt::Debug for Inbox {
 /// To be called by a worker's thread when it has nothing to do.
 pub(super) fn ring_where_awaited() {
     let to_ring = TO_RING.with_borrow_mut(std::mem::take);
-    to_ring.iter().for_each(|inbox| inbox.ring_if_awaited());
+    for inbox in to_ring {
+        inbox.ring_if_awaited();
+    }
 }
 
 /// Gives an outcome to who waits for it. It comes back where nobody does: it goes where all go.

@@ -115,7 +115,7 @@ fn begin(
     let notes = [check_ports(options, room.in_flight().connections)?, note_window(&options.run)];
     let set_notes = set_before.notes.clone();
     let launch = Launch {
-        source,
+        rows: source.into(),
         size,
         columns,
         done,
@@ -139,7 +139,6 @@ fn begin(
             _ => None,
         },
         key_salt: output.key_salt()?,
-        is_fed: false,
         own_engine,
         notes: notes.into_iter().flatten().chain(output.notes()).chain(set_notes).collect(),
     };

@@ -43,14 +43,26 @@ const MAX_WAITING_BATCHES: usize = 4;
 /// How often a sink is told that time passes.
 pub(super) const SINK_TICK: Duration = Duration::from_millis(500);
 
+/// Where rows come from.
+pub(super) enum RowsFrom {
+    Source(Box<dyn Source>),
+    /// From whoever has the run (see [`Run::feed`]).
+    Caller,
+    /// There is nothing left to read.
+    Nobody,
+}
+
+impl From<Option<Box<dyn Source>>> for RowsFrom {
+    fn from(source: Option<Box<dyn Source>>) -> Self {
+        source.map_or(Self::Nobody, Self::Source)
+    }
+}
+
 /// What a run is made of, whoever asked for it.
 pub(super) struct Launch {
-    /// `None`: there is nothing left to read.
-    pub(super) source: Option<Box<dyn Source>>,
+    pub(super) rows: RowsFrom,
     pub(super) size: SourceSize,
     pub(super) columns: ResultColumns,
-    /// Rows come from whoever has the run (see [`Run::feed`]), not from a source.
-    pub(super) is_fed: bool,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
     pub(super) window: Arc<Window>,
@@ -107,8 +119,8 @@ impl Launch {
     }
 
     fn passing_over(&self, failure: &Arc<FirstFailure>) -> Option<PassingOver> {
-        let again = self.source.as_ref().and_then(|source| source.again());
-        again.map(|again| {
+        let RowsFrom::Source(source) = &self.rows else { return None };
+        source.again().map(|again| {
             again_thread::passing_over(again, self.run.window, Weighing::new(&self.run.limits), failure.clone())
         })
     }
@@ -119,23 +131,23 @@ impl Launch {
     }
 
     /// Starts the threads; `begin` begins to write, and is asked last of what can fail for a user's mistake.
+    #[expect(clippy::too_many_lines, reason = "one step after another, most of them a field each")]
     pub(super) fn begin(
         self,
         engine: &Engine,
         room: Room,
         begin: impl FnOnce(&Arc<Window>) -> Result<Begun, JobError>,
     ) -> Result<Run, JobError> {
-        let defaults = self.defaults()?;
-        let (way, setting) = (engine.way(&self.request)?, self.setting());
+        let (defaults, way, setting) = (self.defaults()?, engine.way(&self.request)?, self.setting());
         let (in_flight, failure) = (room.in_flight(), Arc::<FirstFailure>::default());
         let (row_sender, rows) = row_queue(self.passing_over(&failure));
         let (stop, phase) = Stop::new(rows.clone());
         let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
-        let notes = Arc::new(Mutex::new(self.notes));
+        let input_rows = Arc::<OnceLock<u64>>::default();
         let clock = Clock::start();
         let (started, mut held, mut feeder) = (clock.started(), None, None);
         let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
-        let stopped_by = Arc::<OnceLock<Message>>::default();
+        let (notes, stopped_by) = (Arc::new(Mutex::new(self.notes)), Arc::<OnceLock<Message>>::default());
         let (assigned, state, live) = match begin(&window)? {
             Begun::Finished(state) => {
                 done.set();
@@ -174,10 +186,9 @@ impl Launch {
                     in_flight,
                     limit_by: self.run.limits.limit_by,
                 })?;
-                let input_rows = Arc::<OnceLock<u64>>::default();
-                match self.source {
-                    _ if self.is_fed => feeder = Some(RowFeeder::new(row_sender)),
-                    Some(source) => source_thread::start(SourceThread {
+                match self.rows {
+                    RowsFrom::Caller => feeder = Some(RowFeeder::new(row_sender)),
+                    RowsFrom::Source(source) => source_thread::start(SourceThread {
                         source,
                         done: self.done,
                         rows: row_sender,
@@ -188,7 +199,7 @@ impl Launch {
                         weighing: Weighing::new(&self.run.limits),
                         notes: notes.clone(),
                     })?,
-                    None => input_rows.set(self.done.watermark()).unwrap_or_default(),
+                    RowsFrom::Nobody => input_rows.set(self.done.watermark()).unwrap_or_default(),
                 }
                 sink_thread::start(SinkThread {
                     sink,

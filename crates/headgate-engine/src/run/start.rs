@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::checks::{check_request, check_run};
 use super::handle::Run;
-use super::launch::{Begun, Launch, SINK_TICK};
+use super::launch::{Begun, Launch, RowsFrom, SINK_TICK};
 use super::live::SetBefore;
 use crate::columns::result::ResultColumns;
 use crate::engine::Engine;
@@ -43,10 +43,9 @@ impl Run {
         let room = engine.reserve(run.concurrency, &request, false)?;
         let asked = Live::new(&run);
         let launch = Launch {
-            is_fed: false,
             size: source.size(),
             columns: ResultColumns::of_kept(source.kept_fields()),
-            source: Some(source),
+            rows: RowsFrom::Source(source),
             done: DoneRows::default(),
             window: window.unwrap_or_else(|| Arc::new(Window::new(u64::MAX, 0))),
             input_is_pipe: false,
@@ -89,10 +88,9 @@ impl Run {
         let room = engine.reserve(run.concurrency, &request, false)?;
         let asked = Live::new(&run);
         let launch = Launch {
-            is_fed: true,
             size: SourceSize::default(),
             columns,
-            source: None,
+            rows: RowsFrom::Caller,
             done: DoneRows::default(),
             window: Arc::new(Window::new(u64::MAX, 0)),
             input_is_pipe: false,
