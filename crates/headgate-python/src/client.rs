@@ -56,11 +56,15 @@ impl Client {
         let asking = Asking::new(open.run.clone(), None);
         let row = request.for_reply(asking.inbox.reply_to(0));
         let Some(ordinal) = open.run.feed(vec![row]) else { return Ok(None) };
-        let arrived = asking.wait(py, 1, WITHOUT_END).inspect_err(|_| {
-            asking.inbox.close();
-            open.run.cancel(ordinal);
-        })?;
-        Ok(arrived.into_iter().next().map(Answer::of))
+        loop {
+            let arrived = asking.wait(py, 1, WITHOUT_END).inspect_err(|_| {
+                asking.inbox.close();
+                open.run.cancel(ordinal);
+            })?;
+            if let Some(answer) = arrived.into_iter().next() {
+                return Ok(Some(Answer::of(answer)));
+            }
+        }
     }
 
     /// `watched`: a loop watches its descriptor. `None`: this is a fork.

@@ -69,21 +69,22 @@ impl Asking {
         Self { run, inbox: Inbox::new(Box::new(Ring(waker.clone()))), waker }
     }
 
-    /// Waits until something has come, for `timeout` at the most, and takes up to so many.
+    /// Waits until something has come or somebody rings, for `timeout` at the most, and takes up to so many.
     pub fn wait(&self, py: Python<'_>, max: usize, timeout: Duration) -> PyResult<Vec<Arrived>> {
         let by = Instant::now() + timeout;
         let mut arrived = Vec::new();
         loop {
-            let left = py.detach(|| {
+            let is_over = py.detach(|| {
                 self.inbox.take(max, &mut arrived);
                 let left = by.saturating_duration_since(Instant::now());
-                if arrived.is_empty() && !left.is_zero() {
-                    self.waker.wait(SLICE.min(left));
-                    self.inbox.take(max, &mut arrived);
+                if !arrived.is_empty() || left.is_zero() {
+                    return true;
                 }
-                left
+                let was_rung = self.waker.wait(SLICE.min(left));
+                self.inbox.take(max, &mut arrived);
+                was_rung
             });
-            if !arrived.is_empty() || left.is_zero() {
+            if is_over {
                 return Ok(arrived);
             }
             py.check_signals()?;
@@ -115,7 +116,7 @@ impl Mailbox {
         })
     }
 
-    /// Waits until something has come, for so long at the most. Ctrl-C ends it.
+    /// Waits until something has come or somebody rings, for so long at the most. Ctrl-C ends it.
     fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<Vec<(u64, Answer)>> {
         let Some(asking) = self.0.here() else { return Ok(Vec::new()) };
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
@@ -169,6 +170,7 @@ impl Mailbox {
             py.detach(|| {
                 asking.inbox.close();
                 asking.run.cancel_unwanted();
+                asking.waker.ring();
             });
         }
     }

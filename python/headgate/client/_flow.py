@@ -104,15 +104,16 @@ class Flow:
         while self.submitted and len(batch) < most:
             batch.append(self.submitted.popleft())
         ended = source is None
-        by = time.monotonic() + LONGEST_PULL_S
-        while source is not None and len(batch) < most:
-            try:
-                batch.append(next(source))
-            except StopIteration:
+        if source is not None and len(batch) < most:
+            now = time.monotonic
+            by = now() + LONGEST_PULL_S
+            # Asked of every one: where one takes long, those before it do not wait for it.
+            for asked in source:
+                batch.append(asked)
+                if len(batch) >= most or now() > by:
+                    break
+            else:
                 ended = True
-                break
-            if time.monotonic() > by:
-                break
         self.feed(batch)
         return ended
 

@@ -9,8 +9,8 @@ from headgate.client._flow import Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
 
-LOOK_S: Final = 0.05
-"""How soon what another thread has submitted is seen."""
+LONGEST_WAIT_S: Final = 3600.0
+"""Whatever happens rings before."""
 MOST: Final = 1024
 """Outcomes that are taken at once."""
 
@@ -32,10 +32,12 @@ class FetchMany(Iterator[Outcome]):
         if self._flow.is_closed:
             raise RuntimeError("these requests are closed: no more can be submitted")
         self._flow.submitted.append(request)
+        self._flow.mailbox.ring()
 
     def finish(self) -> None:
         """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests."""
         self._stays_open = False
+        self._flow.mailbox.ring()
 
     def close(self) -> None:
         """Cancels what is in flight. Again: nothing."""
@@ -62,7 +64,7 @@ class FetchMany(Iterator[Outcome]):
             goes_on = self._source is not None or bool(flow.submitted)
             if not (flow.outstanding or goes_on or self._stays_open):
                 break
-            wait_s = 0.0 if goes_on and flow.room > 0 else LOOK_S
+            wait_s = 0.0 if goes_on and flow.room > 0 else LONGEST_WAIT_S
             flow.take_in(flow.mailbox.wait(MOST, wait_s))
         raise StopIteration
 

@@ -17,7 +17,7 @@ from headgate._html import table
 from headgate.client._answer import Answer
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
-from headgate.client._request import Request
+from headgate.client._request import Asked, Request
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -44,17 +44,19 @@ class Redirect:
 
 
 class Response:
-    """An answer. What is not looked at costs nothing.
+    """An answer. What is not looked at costs nothing."""
 
-    Attributes:
-        request: What was asked for.
-    """
-
-    def __init__(self, request: Request, answer: Answer) -> None:
-        self.request = request
+    def __init__(self, asked: Asked, answer: Answer) -> None:
+        self._asked = asked
         self._answer = answer
 
-    @cached_property
+    @property
+    def request(self) -> Request:
+        """What was asked for."""
+        self._asked = request = Request.of(self._asked)
+        return request
+
+    @property
     def status_code(self) -> int:
         """Its status."""
         return self._answer.status or 0
@@ -72,7 +74,7 @@ class Response:
         """Its headers, by their names in whatever case."""
         return Headers(self._answer.headers)
 
-    @cached_property
+    @property
     def content(self) -> bytes:
         """Its body, with its content codings undone."""
         return self._answer.body
@@ -211,13 +213,13 @@ class StatusError(HeadgateError, RuntimeError):
         self.response = response
 
 
-def error_of(request: Request, answer: Answer) -> RequestError | None:
+def error_of(asked: Asked, answer: Answer) -> RequestError | None:
     """Why there is no usable answer, if there is none."""
     told = answer.error
     if told is None:
         return None
     kind, message, detail = told
-    url = answer.final_url or request.url
+    url = answer.final_url or Request.of(asked).url
     text = f"{url}: {message}" + (f" ({detail})" if detail else "")
     of_kind = CLASS_OF.get(kind, RequestError)
     return of_kind(text, url=url, attempts=answer.attempts, elapsed_s=answer.elapsed_us / 1e6)
