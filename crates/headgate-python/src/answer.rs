@@ -24,14 +24,11 @@ pub struct Answer {
 impl Answer {
     pub fn of(arrived: Arrived) -> Self {
         let mut outcome = arrived.outcome;
-        let mut received = None;
-        if let Some(answer) = outcome.as_mut().and_then(|outcome| outcome.answer.as_mut()) {
-            drop(std::mem::take(&mut answer.memory));
-            received = answer.body.take();
-            if let Some(body) = &mut received {
-                drop(std::mem::take(&mut body.reservation));
-            }
+        if let Some(outcome) = &mut outcome {
+            outcome.give_memory_back();
         }
+        let answer = outcome.as_mut().and_then(|outcome| outcome.answer.as_mut());
+        let received = answer.and_then(|answer| answer.body.take());
         Self { outcome, received: Mutex::new(received), body: PyOnceLock::new() }
     }
 

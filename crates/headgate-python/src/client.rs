@@ -53,11 +53,11 @@ impl Client {
     /// Asks, and waits for the answer. What raises meanwhile, such as Ctrl-C, cancels it. `None`: it is closed.
     fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<Answer>> {
         let Some(open) = self.0.here() else { return Ok(None) };
-        let asking = Asking::new(open.run.clone(), None);
+        let asking = Asking::of_one(open.run.clone());
         let row = request.for_reply(asking.inbox.reply_to(0));
         let Some(ordinal) = open.run.feed(vec![row]) else { return Ok(None) };
         loop {
-            let arrived = asking.wait(py, 1, WITHOUT_END).inspect_err(|_| {
+            let (arrived, _) = asking.wait(py, 1, WITHOUT_END).inspect_err(|_| {
                 asking.inbox.close();
                 open.run.cancel(ordinal);
             })?;

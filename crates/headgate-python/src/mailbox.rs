@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::inbox::{Arrived, Inbox};
+use headgate_engine::engine::inbox::{Arrived, Inbox, Taken};
 use headgate_engine::model::reply_to::ReplyTo;
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
 use headgate_engine::run::Run;
@@ -64,28 +64,39 @@ pub struct Asking {
 }
 
 impl Asking {
-    pub fn new(run: Arc<Run>, descriptor: Option<Descriptor>) -> Self {
-        let waker = Waker::new(descriptor);
+    /// For one row.
+    pub fn of_one(run: Arc<Run>) -> Self {
+        let waker = Waker::new(None);
         Self { run, inbox: Inbox::new(Box::new(Ring(waker.clone()))), waker }
     }
 
+    /// For many. `descriptor`: what a loop watches.
+    pub fn of_many(run: Arc<Run>, descriptor: Option<Descriptor>) -> Self {
+        let waker = Waker::new(descriptor);
+        let inbox = run.inbox(Box::new(Ring(waker.clone())));
+        Self { run, inbox, waker }
+    }
+
     /// Waits until something has come or somebody rings, for `timeout` at the most, and takes up to so many.
-    pub fn wait(&self, py: Python<'_>, max: usize, timeout: Duration) -> PyResult<Vec<Arrived>> {
+    pub fn wait(&self, py: Python<'_>, max: usize, timeout: Duration) -> PyResult<(Vec<Arrived>, usize)> {
         let by = Instant::now() + timeout;
         let mut arrived = Vec::new();
         loop {
             let is_over = py.detach(|| {
-                self.inbox.take(max, &mut arrived);
+                let Taken { bytes, .. } = self.inbox.take(max, &mut arrived);
                 let left = by.saturating_duration_since(Instant::now());
                 if !arrived.is_empty() || left.is_zero() {
-                    return true;
+                    return Some(bytes);
                 }
                 let was_rung = self.waker.wait(SLICE.min(left));
-                self.inbox.take(max, &mut arrived);
-                was_rung
+                let Taken { bytes, .. } = self.inbox.take(max, &mut arrived);
+                if !was_rung {
+                    self.run.give_memory_back();
+                }
+                (was_rung || !arrived.is_empty()).then_some(bytes)
             });
-            if is_over {
-                return Ok(arrived);
+            if let Some(bytes) = is_over {
+                return Ok((arrived, bytes));
             }
             py.check_signals()?;
         }
@@ -100,7 +111,7 @@ impl Mailbox {
     pub fn new(run: Arc<Run>, watched: bool) -> PyResult<Self> {
         let descriptor = watched.then(Descriptor::new).transpose();
         let descriptor = descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?;
-        Ok(Self(Kept::new(Asking::new(run, descriptor))))
+        Ok(Self(Kept::new(Asking::of_many(run, descriptor))))
     }
 }
 
@@ -116,33 +127,34 @@ impl Mailbox {
         })
     }
 
-    /// Waits until something has come or somebody rings, for so long at the most. Ctrl-C ends it.
-    fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<Vec<(u64, Answer)>> {
-        let Some(asking) = self.0.here() else { return Ok(Vec::new()) };
+    /// Waits until something has come or somebody rings, for so long at the most. Ctrl-C ends it. Bytes of bodies, too.
+    fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<(Vec<(u64, Answer)>, usize)> {
+        let Some(asking) = self.0.here() else { return Ok((Vec::new(), 0)) };
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
-        Ok(asking.wait(py, at_most, timeout)?.into_iter().map(numbered).collect())
+        let (arrived, bytes) = asking.wait(py, at_most, timeout)?;
+        Ok((arrived.into_iter().map(numbered).collect(), bytes))
     }
 
-    /// What has come. Where that is less than `at_most`, the descriptor becomes readable when more has.
-    fn take(&self, at_most: usize) -> Vec<(u64, Answer)> {
-        let Some(asking) = self.0.here() else { return Vec::new() };
+    /// What has come, and bytes of bodies. The descriptor becomes readable when there is more; not before the next call that
+    /// takes something where this one takes nothing.
+    fn take(&self, at_most: usize) -> (Vec<(u64, Answer)>, usize) {
+        let Some(asking) = self.0.here() else { return (Vec::new(), 0) };
         if let Some(descriptor) = asking.waker.descriptor() {
             descriptor.quiet();
         }
         let mut arrived = Vec::new();
-        loop {
-            let before = arrived.len();
-            asking.inbox.take(at_most - before, &mut arrived);
-            if arrived.len() == at_most {
-                // There may be more, and nobody would ring for it.
-                asking.waker.ring();
-                break;
-            }
-            if arrived.len() == before {
-                break;
-            }
+        let Taken { bytes, is_all } = asking.inbox.take(at_most, &mut arrived);
+        if !is_all && at_most > 0 {
+            asking.waker.ring();
         }
-        arrived.into_iter().map(numbered).collect()
+        (arrived.into_iter().map(numbered).collect(), bytes)
+    }
+
+    /// Lets go of the memory of outcomes that nobody has taken, of all mailboxes of the client.
+    fn give_memory_back(&self) {
+        if let Some(asking) = self.0.here() {
+            asking.run.give_memory_back();
+        }
     }
 
     /// What a loop watches, if it was asked for.

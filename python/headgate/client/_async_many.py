@@ -4,10 +4,11 @@ import asyncio
 import weakref
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from headgate.client._engine import Engine
+from headgate.client._engine import LOOK_S, Engine
 from headgate.client._flow import BATCH, Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
@@ -39,6 +40,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         elif requests is not None:
             self._source = iter(requests)
         self._stays_open = requests is None
+        self._leaves_some = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, request: Asked) -> None:
@@ -83,6 +85,9 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
                 return outcome
             if pulling is not None and pulling.failure is not None:
                 raise pulling.failure
+            if self._leaves_some:
+                self._take_in()
+                continue
             self._news.clear()
             if flow.room > 0 and flow.pull(self._source):
                 self._source = None
@@ -95,7 +100,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
             if goes_on and flow.room > 0:
                 await asyncio.sleep(0)
             else:
-                await self._news.wait()
+                await self._wait()
         raise StopAsyncIteration
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -114,8 +119,19 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
             self._pulling.task = loop.create_task(self._pulling.run())
 
     def _take_in(self) -> None:
-        self._flow.take_in(self._flow.mailbox.take(MOST))
+        flow = self._flow
+        self._leaves_some = flow.is_full
+        flow.take_in(*flow.mailbox.take(0 if self._leaves_some else MOST))
         self._news.set()
+
+    async def _wait(self) -> None:
+        """Waits for news. What comes next may wait for memory that outcomes of other requests of the client have."""
+        while not self._news.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await self._news.wait()
+                    return
+            self._flow.mailbox.give_memory_back()
 
     def _close(self) -> None:
         if self._flow.is_closed:

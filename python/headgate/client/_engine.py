@@ -2,11 +2,14 @@
 
 import os
 import threading
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from headgate import _native
 from headgate._summary import Snapshot
 from headgate.client._client_options import ClientOptions
+
+LOOK_S: Final = 0.1
+"""Whoever has waited so long has others let go of memory that the engine may wait for."""
 
 _lock = threading.Lock()
 _process = 0

@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from headgate.client._answer import Answer
@@ -15,7 +15,13 @@ BATCH: Final = 256
 LONGEST_PULL_S: Final = 0.005
 """After that long what has been pulled is handed over, however few."""
 EXTRA: Final = 1024
-"""How many may be outstanding beyond twice as many as can be in flight."""
+"""How many may be outstanding beyond twice as many as can be in flight, where bodies are small."""
+AHEAD_BYTES: Final = 16 << 20
+"""Bodies of what is outstanding beyond as many as can be in flight, going by those before."""
+LEAST_AHEAD: Final = 16
+"""So many may be outstanding beyond that, whatever their size."""
+READY_BYTES: Final = 16 << 20
+"""Bodies of outcomes that wait to be given out: with more, no more are taken until these are gone."""
 
 
 class Flow:
@@ -28,7 +34,10 @@ class Flow:
         self._engine = engine
         self._process = engine.process
         self._base_url = base_url
-        self._room: int = 2 * engine.options.concurrency + EXTRA
+        self._concurrency: int = engine.options.concurrency
+        self._most: int = 2 * self._concurrency + EXTRA
+        self._bytes_each = 0.0
+        self._ready_bytes = 0
         self._ordered = ordered
         self._asked: dict[int, Asked] = {}
         self._number = 0
@@ -45,7 +54,12 @@ class Flow:
     @property
     def room(self) -> int:
         """How many more may be asked for now."""
-        return self._room - self.outstanding - len(self._ready)
+        return self._most - self.outstanding - len(self._ready)
+
+    @property
+    def is_full(self) -> bool:
+        """No more is to be taken before outcomes are given out."""
+        return self._ready_bytes >= READY_BYTES and bool(self._ready)
 
     def feed(self, asked: list[Asked]) -> None:
         """Asks for these.
@@ -68,8 +82,14 @@ class Flow:
         if self.mailbox.feed(number, native) is None:
             self._engine.refuse()
 
-    def take_in(self, arrived: Iterable[tuple[int, Answer]]) -> None:
-        """Takes what has come."""
+    def take_in(self, arrived: Sequence[tuple[int, Answer]], body_bytes: int) -> None:
+        """Takes what has come, with so many bytes of bodies."""
+        if not arrived:
+            return
+        self._ready_bytes = body_bytes + (self._ready_bytes if self._ready else 0)
+        self._bytes_each = (self._bytes_each + body_bytes / len(arrived)) / 2
+        ahead = max(LEAST_AHEAD, int(AHEAD_BYTES / (self._bytes_each + 1)))
+        self._most = self._concurrency + min(self._concurrency + EXTRA, ahead)
         for number, answer in arrived:
             asked = self._asked.pop(number, None)
             if asked is None:

@@ -65,7 +65,7 @@ class FetchMany(Iterator[Outcome]):
             if not (flow.outstanding or goes_on or self._stays_open):
                 break
             wait_s = 0.0 if goes_on and flow.room > 0 else LONGEST_WAIT_S
-            flow.take_in(flow.mailbox.wait(MOST, wait_s))
+            flow.take_in(*flow.mailbox.wait(MOST, wait_s))
         raise StopIteration
 
     def __enter__(self) -> Self:
