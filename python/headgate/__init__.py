@@ -66,8 +66,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _headers  _body                          what answers have, what is sent
         _request  _request_keywords              a request, and what a call takes of one
         _errors                                  a class for each kind of error
-        _answer                                  what came of one, as the engine has it
-        _response                                the same, as its caller sees it
+        _response                                what came of one, as its caller sees it
         _outcome                                 what became of one of many requests
         _client_options                          what a client is told
         _engine                                  one in each process

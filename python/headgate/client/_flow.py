@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from headgate.client._answer import Answer
+from headgate._native import Answer
 from headgate.client._engine import Engine
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked, Native, Request

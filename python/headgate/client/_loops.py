@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from headgate.client._answer import Answer
+from headgate._native import Answer
 from headgate.client._engine import Engine
 from headgate.client._request import Native
 

@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Any
 
-from headgate.client._answer import Answer
+from headgate._native import Answer
 from headgate.client._errors import RequestError
 from headgate.client._request import Asked, Request
 from headgate.client._response import Response, error_of

@@ -14,7 +14,7 @@ from headgate import _format
 from headgate._errors import HeadgateError
 from headgate._facts import Fact
 from headgate._html import table
-from headgate.client._answer import Answer
+from headgate._native import Answer
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
 from headgate.client._request import Request
