@@ -30,7 +30,7 @@ class HeadgateError(Exception):
     """
 
     def __init__(self, message: str | Message, *, summary: "Summary | None" = None) -> None:
-        self.pieces = message_of(message) if isinstance(message, str) else message
+        self.pieces: Message = message_of(message) if isinstance(message, str) else message
         self.summary = summary
         super().__init__(spelled(self.pieces, as_keyword))
 

@@ -146,7 +146,8 @@ class Snapshot:
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
         """Reads what the engine wrote; its sentences spell options so."""
         figures: dict[str, Any] = json.loads(text)
-        return cls(**figures | {"bound_by": _bound_by(figures["bound_by"], spell)})
+        figures["bound_by"] = _bound_by(figures["bound_by"], spell)
+        return cls(**figures)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""

@@ -30,7 +30,7 @@ class Engine:
         self.of = of
         self._native = _native.Client(options)
         self._process = _process
-        self.is_closed = False
+        self.is_closed: bool = False
 
     @property
     def process(self) -> int:

@@ -42,7 +42,7 @@ class Job:
     __slots__ = ("output",)
 
     def __init__(self, output: str) -> None:
-        self.output = output
+        self.output: str = output
 
     @classmethod
     def open(cls, output: StrPath) -> Self:

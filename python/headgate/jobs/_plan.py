@@ -19,7 +19,7 @@ from headgate.jobs._planned import Planned, Probe
 _LOOK_S: Final = 0.1
 """How often a probe can be interrupted."""
 
-_AS_A_PROBE: Final = {
+_AS_A_PROBE: Final[dict[str, Any]] = {
     "output": None,
     "format": "none",
     "fresh": False,
@@ -159,8 +159,9 @@ def plan_of(asked: PlanOptions, spell: Spell = as_keyword) -> Plan:
 def _probe(asked: PlanOptions, requests: int) -> Probe:
     """Sends the first rows, one after another."""
     head = requests if asked.head is None else min(requests, asked.head)
-    given = {name: getattr(asked, name) for name in ("input", *FETCH.entries)}
-    run = _native.Run(FetchOptions(**given | _AS_A_PROBE | {"head": head}))
+    given: dict[str, Any] = {name: getattr(asked, name) for name in ("input", *FETCH.entries)}
+    given.update(_AS_A_PROBE, head=head)
+    run = _native.Run(FetchOptions(**given))
     try:
         while not run.wait(_LOOK_S):
             pass

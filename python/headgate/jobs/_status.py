@@ -32,8 +32,9 @@ class JobRun:
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> Self:
         """Reads what the engine wrote."""
-        moments = {name: datetime.fromisoformat(figures[name]) for name in ("started_at", "committed_at")}
-        return cls(**figures | moments)
+        for moment in ("started_at", "committed_at"):
+            figures[moment] = datetime.fromisoformat(figures[moment])
+        return cls(**figures)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

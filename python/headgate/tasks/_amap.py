@@ -29,7 +29,7 @@ class TaskResults(Face[R]):
     _flow: CallFlow
 
     def __init__(self, flow: CallFlow) -> None:
-        self._flow = flow
+        self._flow = flow  # pyright: ignore[reportIncompatibleVariableOverride] # it is set once
 
     def stop(self) -> list[Any]:
         """Starts nothing new; calls that have started finish, with their retries, and their results are delivered.

@@ -47,7 +47,7 @@ class CompletedFutures(Face[asyncio.Future[R]]):
     _flow: FutureFlow
 
     def __init__(self, flow: FutureFlow) -> None:
-        self._flow = flow
+        self._flow = flow  # pyright: ignore[reportIncompatibleVariableOverride] # it is set once
 
     def __iter__(self) -> Self:
         if self._flow.is_async:

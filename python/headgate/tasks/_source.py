@@ -35,7 +35,7 @@ class Source(Generic[T]):
         self.may_block = type(self._iterator) not in _NEVER_BLOCK
         """Whether a pull may take long."""
 
-    def open(self, _have_more: Callable[[], None]) -> Callable[[], Any]:
+    def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:  # noqa: ARG002 - as that of the other
         """Gives the function to pull with: `END` where there is no more."""
         return partial(next, self._iterator, END)
 
