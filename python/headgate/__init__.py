@@ -9,6 +9,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
 `client` and `batches` may use `jobs`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
+    _url_user                                    what of a URL is shown to nobody
     _facts                                       how facts stand below one another
     _html                                        and in a notebook
     _summary  _checks                           what a job says of itself, what an argument must be

@@ -151,19 +151,7 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return table("how far it is", self._facts())
-
-    def _facts(self) -> Iterator[Fact]:
-        known = "" if self.rows_known is None else f" of {_format.count(self.rows_known)}"
-        yield "rows", f"{_format.count(self.rows_before + self.rows)}{known}"
-        yield "answered", _format.count(self.answered)
-        yield "failed", _format.count(self.failed)
-        yield "in flight", f"{_format.count(self.in_flight)} of {_format.count(self.concurrency)}"
-        yield "requests/s", _format.count(self.requests_per_s)
-        yield "latency", f"p50 {_format.latency(self.p50_us)}, p99 {_format.latency(self.p99_us)}"
-        if self.time_left_s is not None:
-            yield "time left", _format.duration(self.time_left_s)
-        yield "bound by", self.bound_by.text.removeprefix("bound by ")
+        return table("how far it is", how_far(self, "rows"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -297,6 +285,20 @@ class Summary:
             yield "results", self.output
         for note in self.notes:
             yield "note", note
+
+
+def how_far(snapshot: Snapshot, of: str) -> Iterator[Fact]:
+    """What a running job or a client has done, counted in these."""
+    known = "" if snapshot.rows_known is None else f" of {_format.count(snapshot.rows_known)}"
+    yield of, f"{_format.count(snapshot.rows_before + snapshot.rows)}{known}"
+    yield "answered", _format.count(snapshot.answered)
+    yield "failed", _format.count(snapshot.failed)
+    yield "in flight", f"{_format.count(snapshot.in_flight)} of {_format.count(snapshot.concurrency)}"
+    yield "requests/s", _format.count(snapshot.requests_per_s)
+    yield "latency", f"p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"
+    if snapshot.time_left_s is not None:
+        yield "time left", _format.duration(snapshot.time_left_s)
+    yield "bound by", snapshot.bound_by.text.removeprefix("bound by ")
 
 
 def _failure(told: dict[str, Any], spell: Spell) -> Failure:

@@ -140,12 +140,11 @@ class AsyncClient:
         return answers
 
     def __repr__(self) -> str:
-        closed = " (closed)" if self._engine.is_closed else ""
-        return f"<headgate.AsyncClient{' of ' + self._base_url if self._base_url else ''}{closed}>"
+        return self._engine.shown("AsyncClient", self._base_url)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return self.statistics()._repr_html_()
+        return self._engine.shown_as_table(repr(self))
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("a client can't be pickled: make one where it is used")

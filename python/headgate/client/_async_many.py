@@ -11,6 +11,7 @@ from headgate.client._engine import Engine
 from headgate.client._flow import BATCH, Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
+from headgate.jobs._notebook import in_turns
 
 MOST: Final = 1024
 """Outcomes that are taken in one turn of the loop."""
@@ -95,7 +96,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
             if goes_on and flow.room > 0:
                 await asyncio.sleep(0)
             else:
-                await self._news.wait()
+                await in_turns(self._news.wait())
         raise StopAsyncIteration
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -138,6 +139,9 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         loop.remove_reader(flow.mailbox.fileno())
         if pulling is not None and pulling.task is not None:
             pulling.task.cancel()
+
+    def __repr__(self) -> str:
+        return f"<headgate.AsyncFetchMany: {self._flow.state}>"
 
     async def __aenter__(self) -> Self:
         return self

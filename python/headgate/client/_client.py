@@ -109,15 +109,11 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<headgate.Client{' of ' + self._base_url if self._base_url else ''}{_closed(self._engine)}>"
+        return self._engine.shown("Client", self._base_url)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return self.statistics()._repr_html_()
+        return self._engine.shown_as_table(repr(self))
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("a client can't be pickled: make one where it is used")
-
-
-def _closed(engine: Engine) -> str:
-    return " (closed)" if engine.is_closed else ""

@@ -5,7 +5,9 @@ import threading
 from typing import NoReturn
 
 from headgate import _native
-from headgate._summary import Snapshot
+from headgate._html import table
+from headgate._summary import Snapshot, how_far
+from headgate._url_user import without_user
 from headgate.client._client_options import ClientOptions
 
 _lock = threading.Lock()
@@ -68,3 +70,12 @@ class Engine:
         """How much it has done."""
         told = (self._native if self.is_closed else self.native).snapshot()
         return Snapshot.from_json(told) if told is not None else self.refuse()
+
+    def shown(self, name: str, base_url: str) -> str:
+        """A client of that name, as `repr` has it."""
+        of = f" of {without_user(base_url)}" if base_url else ""
+        return f"<headgate.{name}{of}{' (closed)' if self.is_closed else ''}>"
+
+    def shown_as_table(self, title: str) -> str:
+        """The same in a notebook, with what it has done."""
+        return table(title, how_far(self.statistics(), "requests"))

@@ -43,6 +43,13 @@ class Flow:
         return len(self._asked) + len(self._early)
 
     @property
+    def state(self) -> str:
+        """How far it is, in words."""
+        if self.is_closed:
+            return "closed"
+        return f"{self._number - self.outstanding:,} of {self._number:,} requests done"
+
+    @property
     def room(self) -> int:
         """How many more may be asked for now."""
         return self._room - self.outstanding - len(self._ready)

@@ -1,6 +1,10 @@
 """The headers of an answer."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+_SECRET: Final = {"authorization", "proxy-authorization", "cookie", "set-cookie"}
+_MASK: Final = "***"
 
 
 class Headers(Mapping[str, str]):
@@ -36,4 +40,5 @@ class Headers(Mapping[str, str]):
         return list(self._pairs)
 
     def __repr__(self) -> str:
-        return f"Headers({self._pairs!r})"
+        shown = [(name, _MASK if name.lower() in _SECRET else value) for name, value in self._pairs]
+        return f"Headers({shown!r})"

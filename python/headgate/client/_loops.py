@@ -6,6 +6,7 @@ from typing import Final
 from headgate._native import Answer
 from headgate.client._engine import Engine
 from headgate.client._request import Native
+from headgate.jobs._notebook import in_turns
 
 MOST: Final = 1024
 """Answers that are taken in one turn of the loop."""
@@ -34,7 +35,7 @@ class LoopAnswers:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
-            return await future
+            return await in_turns(future)
         except asyncio.CancelledError:
             if number in self._waiting and ordinal is not None:
                 self.mailbox.cancel(ordinal)

@@ -66,6 +66,9 @@ class FetchMany(Iterator[Outcome]):
             flow.take_in(flow.mailbox.wait(MOST, wait_s))
         raise StopIteration
 
+    def __repr__(self) -> str:
+        return f"<headgate.FetchMany: {self._flow.state}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -3,7 +3,9 @@
 from functools import cached_property
 from typing import Any
 
+from headgate._html import table
 from headgate._native import Answer
+from headgate._url_user import without_user
 from headgate.client._errors import RequestError
 from headgate.client._request import Asked, Request
 from headgate.client._response import Response, error_of
@@ -47,4 +49,11 @@ class Outcome:
         raise self.error or RequestError("there is no answer", url=self.request.url)
 
     def __repr__(self) -> str:
-        return f"<Outcome of {self.request.url}: {self.error or self.response!r}>"
+        return f"<Outcome of {without_user(self.request.url)}: {self.error or self.response!r}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        if self.error is None:
+            return self.unwrap()._repr_html_()
+        title = f"{self.request.method} {without_user(self.request.url)}"
+        return table(title, [("error", self.error.kind), ("message", str(self.error))])

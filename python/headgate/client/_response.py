@@ -15,6 +15,7 @@ from headgate._errors import HeadgateError
 from headgate._facts import Fact
 from headgate._html import table
 from headgate._native import Answer
+from headgate._url_user import without_user
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
 from headgate.client._request import Request
@@ -28,7 +29,7 @@ _BOMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Redirect:
     """A redirect that was followed.
 
@@ -41,6 +42,9 @@ class Redirect:
     status_code: int
     url: str
     location: str
+
+    def __repr__(self) -> str:
+        return f"<Redirect [{self.status_code}] of {without_user(self.url)} to {without_user(self.location)}>"
 
 
 class Response:
@@ -181,19 +185,19 @@ class Response:
         """
         if self.is_success:
             return self
-        raise StatusError(f"{self.status_code} {self.reason_phrase}".rstrip() + f": {self.url}", self)
+        raise StatusError(f"{self.status_code} {self.reason_phrase}".rstrip() + f": {without_user(self.url)}", self)
 
     def __repr__(self) -> str:
         return f"<Response [{self.status_code}{' ' * bool(self.reason_phrase)}{self.reason_phrase}]>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return table(f"{self.request.method} {self.url}", self._facts())
+        return table(f"{self.request.method} {without_user(self.url)}", self._facts())
 
     def _facts(self) -> Iterator[Fact]:
         yield "status", f"{self.status_code} {self.reason_phrase}".rstrip()
         yield "type", self.headers.get("content-type", "")
-        yield "body", f"{_format.count(len(self.content))} bytes"
+        yield "body", _format.size(self._answer.body_len)
         yield "took", f"{self._answer.elapsed_us / 1000:.1f} ms"
         for hop in self.history:
             yield f"{hop.status_code} to", hop.location
@@ -218,7 +222,7 @@ def error_of(request: Request, answer: Answer) -> RequestError | None:
         return None
     kind, message, detail = told
     url = answer.final_url or request.url
-    text = f"{url}: {message}" + (f" ({detail})" if detail else "")
+    text = f"{without_user(url)}: {message}" + (f" ({detail})" if detail else "")
     of_kind = CLASS_OF.get(kind, RequestError)
     return of_kind(text, url=url, attempts=answer.attempts, elapsed_s=answer.elapsed_us / 1e6)
 
