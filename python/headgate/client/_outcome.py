@@ -12,7 +12,14 @@ from headgate.client._response import Response, error_of
 
 
 class Outcome:
-    """What became of one of many requests: a response, or an error."""
+    """What became of one of many requests: a response, or an error.
+
+    >>> requests = [headgate.Request("/hello", tag=1), headgate.Request("ftp://host/", tag=2)]
+    >>> for outcome in client.fetch_many(requests, ordered=True):
+    ...     print(outcome.tag, outcome.request.url, outcome.response, outcome.error)
+    1 /hello <Response [200 OK]> None
+    2 ftp://host/ None ftp://host/: only URLs of http and https are supported (not ftp)
+    """
 
     def __init__(self, asked: Asked, answer: Answer) -> None:
         self._asked = asked
@@ -40,6 +47,9 @@ class Outcome:
 
     def unwrap(self) -> Response:
         """The response.
+
+        >>> [outcome.unwrap().text for outcome in client.fetch_many(["/hello"])]
+        ['Hello, World!']
 
         Raises:
             RequestError: There is none.

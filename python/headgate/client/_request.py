@@ -38,6 +38,10 @@ _OURS: Final = {
 class Request:
     """A request to be sent: `Request("https://example.com/", method="POST", json={"a": 1}, tag=7)`.
 
+    >>> request = headgate.Request("/echo", method="POST", json={"a": 1}, tag=7)
+    >>> client.send(request).json()["body"]
+    '{"a":1}'
+
     Attributes:
         method: GET where nothing is said.
         url: Absolute, or relative to the `base_url` of the client.
@@ -69,6 +73,9 @@ class Request:
     @classmethod
     def of(cls, asked: Asked) -> "Request":
         """The request that is asked for.
+
+        >>> headgate.Request.of({"url": "/hello", "tag": 7})
+        Request('/hello', tag=7)
 
         Raises:
             TypeError: It is none.

@@ -33,6 +33,9 @@ _BOMS = (
 class Redirect:
     """A redirect that was followed.
 
+    >>> client.get("/redirect/1").history
+    [<Redirect [302] of http://127.0.0.1:8080/redirect/1 to http://127.0.0.1:8080/redirect/0>]
+
     Attributes:
         status_code: Its status.
         url: What was asked for.
@@ -49,6 +52,20 @@ class Redirect:
 
 class Response:
     """An answer. What is not looked at costs nothing.
+
+    >>> response = client.get("/redirect/1")
+    >>> response.status_code, response.reason_phrase, response.http_version, response.url
+    (200, 'OK', 'HTTP/1.1', 'http://127.0.0.1:8080/redirect/0')
+    >>> response.headers["content-type"], response.encoding, response.content, response.text
+    ('text/plain', 'utf-8', b'Hello, World!', 'Hello, World!')
+    >>> response.attempts, len(response.history), response.elapsed.total_seconds() < 60
+    (1, 1, True)
+    >>> response.remote_addr, response.is_truncated
+    ('127.0.0.1:8080', False)
+    >>> response.is_success, response.is_redirect, response.is_informational
+    (True, False, False)
+    >>> response.is_error, response.is_client_error, response.is_server_error
+    (False, False, False)
 
     Attributes:
         request: What was asked for.
@@ -107,6 +124,9 @@ class Response:
 
     def json(self, **options: Any) -> Any:  # noqa: ANN401 - whatever is in it
         """What its body says in JSON.
+
+        >>> client.get("/echo").json()["method"]
+        'GET'
 
         Raises:
             ValueError: It is no JSON.
@@ -180,6 +200,9 @@ class Response:
     def raise_for_status(self) -> Self:
         """Returns itself if it is a success.
 
+        >>> client.get("/hello").raise_for_status().text
+        'Hello, World!'
+
         Raises:
             StatusError: It is none.
         """
@@ -205,6 +228,12 @@ class Response:
 
 class StatusError(HeadgateError, RuntimeError):
     """The answer has a status that is none of success.
+
+    >>> try:
+    ...     client.get("/status/404").raise_for_status()
+    ... except headgate.StatusError as error:
+    ...     print(error, error.response.is_client_error)
+    404 Not Found: http://127.0.0.1:8080/status/404 True
 
     Attributes:
         response: The answer.
