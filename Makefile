@@ -60,6 +60,7 @@ style: $(STAMPS)/lint
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/basedpyright
 
 docs: build ## write the tables of the documents that come from the code
 	@$(BIN)/python scripts/write_docs.py

@@ -9,6 +9,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
 `client` and `batches` may use `jobs`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
+    _url_user                                    what of a URL is shown to nobody
     _facts                                       how facts stand below one another
     _html                                        and in a notebook
     _summary  _checks                           what a job says of itself, what an argument must be
@@ -66,8 +67,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _headers  _body                          what answers have, what is sent
         _request  _request_keywords              a request, and what a call takes of one
         _errors                                  a class for each kind of error
-        _answer                                  what came of one, as the engine has it
-        _response                                the same, as its caller sees it
+        _response                                what came of one, as its caller sees it
         _outcome                                 what became of one of many requests
         _client_options                          what a client is told
         _engine                                  one in each process

@@ -24,31 +24,56 @@ if TYPE_CHECKING:
 class HeadgateError(Exception):
     """Base class of headgate's own errors.
 
+    >>> try:
+    ...     headgate.fetch("missing.csv", "results")
+    ... except headgate.HeadgateError as error:
+    ...     print(type(error).__name__, error.summary)
+    InputError None
+
     Attributes:
         pieces: The message, in which options are data; `str(error)` has their keywords.
         summary: What was done before the job failed, and has been written; `None` if it never started.
     """
 
     def __init__(self, message: str | Message, *, summary: "Summary | None" = None) -> None:
-        self.pieces = message_of(message) if isinstance(message, str) else message
+        self.pieces: Message = message_of(message) if isinstance(message, str) else message
         self.summary = summary
         super().__init__(spelled(self.pieces, as_keyword))
 
 
 class UsageError(HeadgateError, ValueError):
-    """An option is wrong, or asks for more than this machine can do. Nothing was done."""
+    """An option is wrong, or asks for more than this machine can do. Nothing was done.
+
+    >>> headgate.Client(concurrency=0)
+    Traceback (most recent call last):
+    headgate._errors.UsageError: concurrency must be ...
+    """
 
 
 class InputError(HeadgateError, ValueError):
-    """The input can't be read, or not to its end; the rows before that position are done."""
+    """The input can't be read, or not to its end; the rows before that position are done.
+
+    >>> headgate.fetch("missing.csv", "results")
+    Traceback (most recent call last):
+    headgate._errors.InputError: ...missing.csv...
+    """
 
 
 class OutputError(HeadgateError, OSError):
-    """The results can't be written, or the place for them is taken by something else."""
+    """The results can't be written, or the place for them is taken by something else.
+
+    >>> headgate.Job.open("missing")
+    Traceback (most recent call last):
+    headgate._errors.OutputError: ...missing...
+    """
 
 
 class InternalError(HeadgateError, RuntimeError):
-    """A bug in headgate."""
+    """A bug in headgate.
+
+    >>> issubclass(headgate.InternalError, headgate.HeadgateError)
+    True
+    """
 
 
 class TooManyFailed(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in words
@@ -56,11 +81,24 @@ class TooManyFailed(HeadgateError, RuntimeError):  # noqa: N818 - what happened,
 
     Once the cause is gone, the same call continues with the rows that were not started, and `Job.retry` repeats those
     that failed.
+
+    >>> try:
+    ...     headgate.fetch("http://127.0.0.1:8080/status/503?[1-1000]", "results", retries=0, stop_when_failed="50%")
+    ... except headgate.TooManyFailed as error:
+    ...     print(error.summary.failed > 0)
+    True
     """
 
 
 class TooManyErrors(HeadgateError, RuntimeError):  # noqa: N818 - as above
-    """More items of an `amap` failed than its `max_errors` allows; the last error is its `__cause__`."""
+    """More items of an `amap` failed than its `max_errors` allows; the last error is its `__cause__`.
+
+    >>> async def divide(number):
+    ...     return 1 / number
+    >>> [result async for result in headgate.amap(divide, [0, 0], limit=1, errors="skip", max_errors=1)]
+    Traceback (most recent call last):
+    headgate._errors.TooManyErrors: ...
+    """
 
 
 class StrayCancellation(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in two words
@@ -68,15 +106,28 @@ class StrayCancellation(HeadgateError, RuntimeError):  # noqa: N818 - what happe
 
     It may have awaited something that was cancelled, or raised `asyncio.CancelledError` itself. Raised unchanged, that
     would silently end the task that collects the results.
+
+    >>> async def give_up(number):
+    ...     raise asyncio.CancelledError
+    >>> [result async for result in headgate.amap(give_up, [1], limit=1)]
+    Traceback (most recent call last):
+    headgate._errors.StrayCancellation: ...
     """
 
 
 class ClosedEarly(HeadgateError, RuntimeError):  # noqa: N818 - as above
-    """Another task closed the iterator, or a wait for it was cancelled, before everything was delivered."""
+    """Another task closed the iterator, or a wait for it was cancelled, before everything was delivered.
+
+    >>> issubclass(headgate.ClosedEarly, RuntimeError)
+    True
+    """
 
 
 class Interrupted(KeyboardInterrupt):
     """The job was stopped by Ctrl-C; requests in flight have ended, and all results so far are written.
+
+    >>> issubclass(headgate.Interrupted, KeyboardInterrupt), issubclass(headgate.Interrupted, Exception)
+    (True, False)
 
     Attributes:
         summary: What was done before.

@@ -18,14 +18,17 @@ class Outcomes(Protocol):
     @property
     def answered(self) -> int:
         """Those with an answer."""
+        ...
 
     @property
     def failed(self) -> int:
         """The others."""
+        ...
 
     @property
     def errors(self) -> dict[str, int]:
         """These by what they failed with."""
+        ...
 
 
 def rows_by_outcome(

@@ -33,6 +33,7 @@ def size(number: float) -> str:
     """Bytes: `512 B`, `1.2 MiB`."""
     if number < _KIBI:
         return f"{number:.0f} B"
+    unit = ""
     for unit in _BYTE_UNITS:
         number /= _KIBI
         if number < 999.95 or unit == _BYTE_UNITS[-1]:

@@ -77,6 +77,10 @@ class Failure:
 class JobFigures:
     """A job that remembers how far it got, over all of its runs.
 
+    >>> job = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").job
+    >>> job.done, job.answered, job.failed, job.finished
+    (3, 3, 0, True)
+
     Attributes:
         rows: Rows of the input, where that is known.
         done: Rows that have ended and are written: `answered` and `failed`.
@@ -103,6 +107,11 @@ class Snapshot:
     """How far a running job is.
 
     Latencies are in microseconds; what is not known is `None`.
+
+    >>> with headgate.start("http://127.0.0.1:8080/[1-3]", "results") as run:
+    ...     snapshot = run.snapshot()
+    >>> snapshot.rows <= 3, snapshot.concurrency
+    (True, 256)
 
     Attributes:
         elapsed_s: Since this run began.
@@ -146,28 +155,23 @@ class Snapshot:
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
         """Reads what the engine wrote; its sentences spell options so."""
         figures: dict[str, Any] = json.loads(text)
-        return cls(**figures | {"bound_by": _bound_by(figures["bound_by"], spell)})
+        figures["bound_by"] = _bound_by(figures["bound_by"], spell)
+        return cls(**figures)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return table("how far it is", self._facts())
-
-    def _facts(self) -> Iterator[Fact]:
-        known = "" if self.rows_known is None else f" of {_format.count(self.rows_known)}"
-        yield "rows", f"{_format.count(self.rows_before + self.rows)}{known}"
-        yield "answered", _format.count(self.answered)
-        yield "failed", _format.count(self.failed)
-        yield "in flight", f"{_format.count(self.in_flight)} of {_format.count(self.concurrency)}"
-        yield "requests/s", _format.count(self.requests_per_s)
-        yield "latency", f"p50 {_format.latency(self.p50_us)}, p99 {_format.latency(self.p99_us)}"
-        if self.time_left_s is not None:
-            yield "time left", _format.duration(self.time_left_s)
-        yield "bound by", self.bound_by.text.removeprefix("bound by ")
+        return table("how far it is", how_far(self, "rows"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Summary:
     """What a job has done, in one run; `job` has the figures of all of its runs.
+
+    >>> summary = headgate.fetch("http://127.0.0.1:8080/status/[200-202]", "results")
+    >>> summary.answered, summary.failed, summary.statuses
+    (3, 0, {200: 1, 201: 1, 202: 1})
+    >>> summary.has_failed_rows, summary.stopped_early
+    (False, False)
 
     Attributes:
         rows: Rows that have ended, one way or the other: `answered` and `failed`.
@@ -244,7 +248,12 @@ class Summary:
 
     @classmethod
     def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
-        """Reads what the engine or `to_json` wrote; the engine's sentences spell options so."""
+        """Reads what the engine or `to_json` wrote; the engine's sentences spell options so.
+
+        >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
+        >>> headgate.Summary.from_json(summary.to_json()) == summary
+        True
+        """
         figures: dict[str, Any] = json.loads(text)
         failure, job, stopped_by = figures["failure"], figures.get("job"), figures.get("stopped_by")
         parts = {
@@ -260,14 +269,22 @@ class Summary:
         return cls(**figures | parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries and figures under the names of the attributes."""
+        """Plain dictionaries and figures under the names of the attributes.
+
+        >>> headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").to_dict()["answered"]
+        3
+        """
         figures = asdict(self)
         if self.failure is not None:
             del figures["failure"]["pieces"]  # which the message says
         return figures
 
     def to_json(self) -> str:
-        """What `--summary FILE` writes."""
+        r"""What `--summary FILE` writes.
+
+        >>> json.loads(headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").to_json())["answered"]
+        3
+        """
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
     def _repr_html_(self) -> str:
@@ -296,6 +313,20 @@ class Summary:
             yield "results", self.output
         for note in self.notes:
             yield "note", note
+
+
+def how_far(snapshot: Snapshot, of: str) -> Iterator[Fact]:
+    """What a running job or a client has done, counted in these."""
+    known = "" if snapshot.rows_known is None else f" of {_format.count(snapshot.rows_known)}"
+    yield of, f"{_format.count(snapshot.rows_before + snapshot.rows)}{known}"
+    yield "answered", _format.count(snapshot.answered)
+    yield "failed", _format.count(snapshot.failed)
+    yield "in flight", f"{_format.count(snapshot.in_flight)} of {_format.count(snapshot.concurrency)}"
+    yield "requests/s", _format.count(snapshot.requests_per_s)
+    yield "latency", f"p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"
+    if snapshot.time_left_s is not None:
+        yield "time left", _format.duration(snapshot.time_left_s)
+    yield "bound by", snapshot.bound_by.text.removeprefix("bound by ")
 
 
 def _failure(told: dict[str, Any], spell: Spell) -> Failure:

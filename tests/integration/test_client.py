@@ -216,6 +216,13 @@ def test_one_that_fails_is_an_outcome_like_the_others(server: str) -> None:
         bad.unwrap()
 
 
+def test_it_goes_on_however_many_have_failed(server: str) -> None:
+    with headgate.Client(retries=0, base_url=server) as client:
+        outcomes = list(client.fetch_many(["http://127.0.0.1:1/"] * 3000))
+        assert {"connect"} == {outcome.error.kind for outcome in outcomes if outcome.error is not None}
+        assert (3000, 200) == (len(outcomes), client.get("/hello").status_code)
+
+
 def test_requests_are_read_only_as_far_as_there_is_room(server: str) -> None:
     read = 0
 

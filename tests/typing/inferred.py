@@ -1,8 +1,9 @@
-"""What a type checker makes of the functions for many tasks. It is checked, and never run."""
+"""What type checkers make of the client and of the functions for many tasks. It is checked, and never run."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any, Self, assert_type
 
@@ -10,8 +11,14 @@ import headgate
 from headgate import (
     CompletedFutures,
     ConcurrencyLimit,
+    Headers,
     MapIterator,
+    Outcome,
     Rate,
+    Redirect,
+    Request,
+    RequestError,
+    Response,
     Retry,
     TaskOutcome,
     TaskResults,
@@ -176,3 +183,79 @@ async def retry_keeps_the_signature_of_what_it_calls() -> None:
     assert_type(await retry.call(measure, "one"), int)
     assert_type(await retry.call(repeat, 3, word="one"), list[str])
     assert_type(retry.delay_s(1, OSError()), float | None)
+
+
+def a_client_gives_responses(client: headgate.Client) -> None:
+    with client as same:
+        assert_type(same, headgate.Client)
+    response = client.get("/", params={"page": [1, 2]}, headers={"Accept": "*/*"}, timeout_s=1, auth=("ann", "secret"))
+    assert_type(response, Response)
+    assert_type(response.status_code, int)
+    assert_type(response.headers, Headers)
+    assert_type(response.headers["content-type"], str)
+    assert_type(response.headers.get("content-type"), str | None)
+    assert_type(response.headers.get_list("set-cookie"), list[str])
+    assert_type(response.content, bytes)
+    assert_type(response.text, str)
+    assert_type(response.json(), Any)
+    assert_type(response.elapsed, timedelta)
+    assert_type(response.history, list[Redirect])
+    assert_type(response.raise_for_status(), Response)
+    assert_type(client.post("/", json={"a": 1}), Response)
+    assert_type(client.request("PUT", "/", content=b"a", follow_redirects=False), Response)
+    assert_type(client.send(Request("/", tag=1)), Response)
+    assert_type(client.statistics(), headgate.Snapshot)
+
+
+def many_requests_give_outcomes(client: headgate.Client) -> None:
+    requests: list[str | Request | dict[str, Any]] = ["/", Request("/"), {"url": "/", "tag": 1}]
+    with client.fetch_many(requests, ordered=True) as outcomes:
+        assert_type(outcomes, headgate.FetchMany)
+        for outcome in outcomes:
+            assert_type(outcome, Outcome)
+            assert_type(outcome.request, Request)
+            assert_type(outcome.response, Response | None)
+            assert_type(outcome.error, RequestError | None)
+            assert_type(outcome.unwrap(), Response)
+            assert_type(outcome.tag, Any)
+            outcomes.submit("/more")
+    assert_type(client.fetch_many(f"/{n}" for n in range(3)), headgate.FetchMany)
+    assert_type(client.fetch_many(), headgate.FetchMany)
+
+
+async def a_client_in_a_loop_gives_the_same(client: headgate.AsyncClient) -> None:
+    async with client as same:
+        assert_type(same, headgate.AsyncClient)
+    assert_type(await client.get("/"), Response)
+    assert_type(await client.post("/", data={"a": "1"}), Response)
+    assert_type(await asyncio.gather(client.get("/"), client.head("/")), tuple[Response, Response])
+    async with client.fetch_many(words()) as outcomes:
+        assert_type(outcomes, headgate.AsyncFetchMany)
+        async for outcome in outcomes:
+            assert_type(outcome.unwrap(), Response)
+
+
+def errors_say_what_was_asked(error: headgate.ConnectTimeout, status: headgate.StatusError) -> None:
+    caught: list[TimeoutError | ConnectionError] = [error]
+    assert_type(caught, list[TimeoutError | ConnectionError])
+    assert_type(error.url, str)
+    assert_type(error.attempts, int)
+    assert_type(error.elapsed_s, float)
+    assert_type(status.response, Response)
+
+
+def tables_give_batches(table: object) -> None:
+    with headgate.map_batches(table, url="http://localhost/{id}", concurrency=10) as batches:
+        assert_type(batches, headgate.BatchIterator)
+        for batch in batches:
+            assert_type(batch.num_rows, int)
+    assert_type(headgate.fetch_table(table), headgate.BatchTable)
+
+
+def jobs_give_summaries() -> None:
+    assert_type(headgate.fetch("urls.txt", "out", concurrency=10), headgate.Summary)
+    with headgate.start("urls.txt", "out") as run:
+        assert_type(run, headgate.Run)
+        assert_type(run.summary, headgate.Summary | None)
+        assert_type(run.wait(timeout_s=1), headgate.Summary)
+    assert_type(headgate.Job.open("out"), headgate.Job)

@@ -1,12 +1,14 @@
-"""What a type checker refuses of the functions for many tasks. It is checked, and never run.
+"""What type checkers refuse of the client and of the functions for many tasks. It is checked, and never run.
 
-Each mistake is told to be expected, by its kind; mypy complains of one that it does not find.
+Each mistake is told to be expected, by its kind; mypy and pyright complain of one that they do not find.
 """
+
+# pyright: reportUnnecessaryTypeIgnoreComment=true
 
 from collections.abc import AsyncIterator
 
 import headgate
-from headgate import ConcurrencyLimit, Rate, Retry, amap, as_completed, for_each, gather, limited_as_completed
+from headgate import Client, ConcurrencyLimit, Rate, Retry, amap, as_completed, for_each, gather, limited_as_completed
 
 
 async def measure(word: str) -> int:
@@ -75,4 +77,19 @@ async def results() -> None:
     async for outcome in amap(measure, ["one"], limit=1, errors="yield"):
         outcome.value + 1  # type: ignore[operator]
     async with headgate.map(measure, ["one"], limit=1):  # type: ignore[attr-defined]
+        pass
+
+
+def requests(client: Client) -> None:
+    Client("http://localhost/")  # type: ignore[call-arg]
+    Client(timeout=5)  # type: ignore[call-arg]
+    Client(concurrency="1")  # type: ignore[arg-type]
+    client.get("/", timeout=5)  # type: ignore[call-arg]
+    client.get("/", headers={"a": 1})  # type: ignore[arg-type]
+    client.get("/", auth="ann:secret")  # type: ignore[arg-type]
+    client.fetch_many([1])  # type: ignore[list-item]
+    client.get("/").status_code.upper()  # type: ignore[attr-defined]
+    for outcome in client.fetch_many(["/"]):
+        outcome.response.text  # type: ignore[union-attr] # noqa: B018 - it may be None
+    with headgate.AsyncClient():  # type: ignore[attr-defined]
         pass

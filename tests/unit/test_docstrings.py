@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import headgate
+from support.docstrings import members, public, typed_in
 from support.virtual_clock import run_on_virtual_clock
 
 
@@ -57,8 +58,17 @@ PRINTED: dict[str, list[str]] = {
     "Portal": ["page of a and page of bb"],
     "map": ["page of "],
 }
-ELSEWHERE = {"AsyncClient", "Client", "fetch", "fetch_table", "map_batches", "Job", "plan", "start", "__version__"}
-"""All but the last are run against a server, in the pages' examples; the last one is no more than text."""
+WITHOUT = {"BatchTable", "RowStream", "__version__"}
+"""The first two are the engine's, written in Rust: `fetch_table` and `Job.rows` show them. The last one is text."""
+WITHIN = {
+    "Plan.from_json",
+    "ConcurrencyLimit.when_granted",
+    "JobRun.from_dict",
+    "Rate.when_granted",
+    "Request.native",
+    "Snapshot.from_json",
+}
+"""What one of our files calls in another, and nobody else."""
 
 
 def example_of(thing: object) -> str | None:
@@ -71,12 +81,34 @@ def example_of(thing: object) -> str | None:
 EXAMPLES = {
     name: example
     for name in headgate.__all__
-    if name not in ELSEWHERE and (example := example_of(getattr(headgate, name))) is not None
+    if not typed_in(thing := getattr(headgate, name)) and (example := example_of(thing)) is not None
 }
+
+
+def shown_by(name: str, thing: object) -> str:
+    """What is executed of its docstring: here, or where it is typed at a prompt."""
+    return "".join([EXAMPLES.get(name, ""), *(example.source for example in typed_in(thing))])
 
 
 def test_what_is_here_is_what_has_an_example() -> None:
     assert sorted(PRINTED) == sorted(EXAMPLES)
+
+
+def test_every_public_name_has_an_example_that_is_executed() -> None:
+    assert sorted(WITHOUT) == sorted(name for name, thing in public() if not shown_by(name, thing))
+
+
+def test_every_function_and_property_of_a_class_is_in_one_of_its_examples() -> None:
+    examples = {name: shown_by(name, thing) for name, thing in public()}
+    for name, member in members():
+        examples[name.partition(".")[0]] += shown_by(name, member)
+    missing = [
+        name
+        for name, _ in members()
+        for of, _, own in [name.partition(".")]
+        if of not in WITHOUT and not re.search(rf"\.{own}\b", examples[of])
+    ]
+    assert sorted(WITHIN) == sorted(missing)
 
 
 @pytest.mark.parametrize("name", sorted(set(EXAMPLES) - {"Portal", "map"}))

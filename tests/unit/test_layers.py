@@ -30,13 +30,17 @@ FACES = {
     "batches/_batch_iterator",
     "batches/_fetch_table",
     "client/_engine",
+    "client/_flow",
+    "client/_loops",
+    "client/_outcome",
+    "client/_response",
     "jobs/_run",
     "jobs/_job",
     "jobs/_plan",
     "jobs/_server",
     "jobs/_option_rules",
 }
-"""Who knows the engine: also what has it read the texts of options."""
+"""Who knows the engine: also what has it read the texts of options, and what holds its answers."""
 
 
 def drawing() -> str:

@@ -1,12 +1,16 @@
-"""A type checker in strict mode infers what comes out, refuses what can't be, and is content with the guide."""
+"""mypy, strict, and pyright infer what comes out, refuse what can't be, and are content with the guide."""
 
+import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import headgate
 from support.documents import ROOT, examples
 
 CASES = ROOT / "tests" / "typing"
@@ -44,12 +48,42 @@ def test_types_are_inferred_mistakes_are_found_and_the_guide_is_right(guide: lis
     assert f"Success: no issues found in {len(files)} source files\n" == found_by_mypy(*files, cache=cache)
 
 
+def found_by_pyright(*flags: str | Path, **environment: str) -> dict[str, Any]:
+    """What pyright says, with the options of this checkout."""
+    done = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--outputjson", *flags],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_pyright_infers_the_same_and_finds_the_same_mistakes() -> None:
+    found = found_by_pyright()
+    assert [] == found["generalDiagnostics"]
+    assert found["summary"]["filesAnalyzed"] > len(list(CASES.glob("*.py")))
+
+
+def test_every_public_name_has_a_whole_type() -> None:
+    found = found_by_pyright("--verifytypes", "headgate", "--ignoreexternal", PYTHONPATH=str(ROOT / "python"))
+    completeness = found["typeCompleteness"]
+    unknown = [symbol["name"] for symbol in completeness["symbols"] if not symbol["isTypeKnown"]]
+    assert [] == unknown
+    assert completeness["exportedSymbolCounts"]["withKnownType"] >= len(headgate.__all__)
+
+
 REVEALED = {
     'amap(measure, ["one"], limit=1)': "TaskResults[int]",
     'amap(measure, ["one"], limit=1, errors="skip")': "TaskResults[int]",
     'amap(measure, ["one"], limit=1, errors="yield")': "TaskResults[TaskOutcome[str, int]]",
     'as_completed([measure("one")], limit=1)': "CompletedFutures[int]",
     'headgate.map(measure, ["one"], limit=1, errors="yield")': "MapIterator[TaskOutcome[str, int]]",
+    'headgate.Client().get("/")': "Response",
+    'headgate.Client().fetch_many(["/"])': "FetchMany",
 }
 
 

@@ -17,6 +17,11 @@ class BatchIterator(Iterator[RowBatch]):
 
     Each batch has `num_rows` and `__arrow_c_array__`: `pyarrow.record_batch(batch)` and `polars.DataFrame(batch)`
     accept it. It can be used as a context manager, which ends it. One thread at a time can take batches from it.
+
+    >>> table = pyarrow.table({"id": range(100)})
+    >>> with headgate.map_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
+    ...     print(next(batches).num_rows > 0)
+    True
     """
 
     def __init__(self, flow: BatchFlow, batches: object) -> None:
@@ -44,7 +49,13 @@ class BatchIterator(Iterator[RowBatch]):
         return batch
 
     def close(self) -> None:
-        """Ends it: what is in flight is cancelled, and there are no more batches. Connections are kept."""
+        """Ends it: what is in flight is cancelled, and there are no more batches. Connections are kept.
+
+        >>> batches = headgate.map_batches(pyarrow.table({"id": [1]}), url="http://127.0.0.1:8080/{id}")
+        >>> batches.close()
+        >>> list(batches)
+        []
+        """
         self._source = iter(())
         self._flow.close()
 

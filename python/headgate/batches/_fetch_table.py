@@ -16,10 +16,12 @@ __all__ = ["BatchTable", "fetch_table"]
 def fetch_table(table: Any, **options: Unpack[BatchKeywords]) -> BatchTable:  # noqa: ANN401 - whatever speaks Arrow
     """Makes one request for each row of a table and returns the results as a table.
 
-        results = headgate.fetch_table(table, url="https://api.example.com/items/{id}")
-        print(polars.DataFrame(results))
-
     It is `headgate.map_batches` with all batches at once: the results have to fit in memory.
+
+    >>> table = pyarrow.table({"id": [1, 2, 3]})
+    >>> results = headgate.fetch_table(table, url="http://127.0.0.1:8080/bytes/{id}")
+    >>> pyarrow.table(results).sort_by("row")["body_bytes"].to_pylist()
+    [1, 2, 3]
 
     Args:
         table: As the `batches` of `headgate.map_batches`.

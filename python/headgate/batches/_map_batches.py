@@ -13,9 +13,6 @@ from headgate.jobs._blocking import refuse_to_block_a_loop
 def map_batches(batches: Any, **options: Unpack[BatchKeywords]) -> BatchIterator:  # noqa: ANN401 - whatever speaks Arrow
     """Makes one request for each row of a table, and yields the results in batches.
 
-        for batch in headgate.map_batches(table, url="https://api.example.com/items/{id}"):
-            print(pyarrow.record_batch(batch))
-
     Nothing is written to disk: for a job that can be resumed, use `headgate.fetch`. The input is read when there is
     room for its rows, in the thread that takes the results, so neither has to fit in memory. Results come as they are
     done, not in the order of the input; the column `row` has the position of their row, counted over all batches.
@@ -23,6 +20,11 @@ def map_batches(batches: Any, **options: Unpack[BatchKeywords]) -> BatchIterator
     All calls in a process with the same options share one engine: its connections, its limits, and the number of
     requests in flight, which is `concurrency` for all of them together. A request that fails is a row of the results,
     with its `error` or a status in `fail_on`, not an exception.
+
+    >>> table = pyarrow.table({"id": range(100)})
+    >>> batches = headgate.map_batches(table, url="http://127.0.0.1:8080/{id}")
+    >>> sum(pyarrow.record_batch(batch).num_rows for batch in batches)
+    100
 
     Args:
         batches: A table (`pyarrow.Table`, `polars.DataFrame`, `pandas.DataFrame`, or anything else with

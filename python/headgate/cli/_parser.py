@@ -110,8 +110,8 @@ class Parser:
         self._argument = ""
         self._flags: list[Flag] = []
         self.argument_choices: Choices = None
-        self.argument_metavar = ""
-        self.argument_repeats = False
+        self.argument_metavar: str = ""
+        self.argument_repeats: bool = False
 
     def group(self, title: str) -> None:
         """Begins a group of the help."""

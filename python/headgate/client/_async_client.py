@@ -23,10 +23,11 @@ class AsyncClient:
     Unlike httpx, it follows redirects (`max_redirects=0` follows none), and asks again what fails in a way that may
     pass (`retries=0` doesn't): a `Response` with status 503 is what the last attempt has brought.
 
-        async with headgate.AsyncClient(base_url="https://api.example.com", rate="50/s") as client:
-            user = (await client.get("/users/1")).raise_for_status().json()
-
     Cancelling an `await` cancels its exchange. After a fork, the child starts an engine of its own.
+
+    >>> async with headgate.AsyncClient(base_url="http://127.0.0.1:8080", rate="500/s") as client:
+    ...     print((await client.get("/hello")).raise_for_status().text)
+    Hello, World!
     """
 
     @CLIENT.shown_by
@@ -49,6 +50,9 @@ class AsyncClient:
     async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a request, and waits for its answer.
 
+        >>> (await client.request("OPTIONS", "/echo")).json()["method"]
+        'OPTIONS'
+
         Raises:
             RequestError: There is no usable answer; a class of its own for each kind of error.
             RuntimeError: The client is closed.
@@ -56,38 +60,71 @@ class AsyncClient:
         return await self.send(request_of(method, url, dict(options), "request"))
 
     async def send(self, request: Request) -> Response:
-        """Sends a request that was made before. Raises as `request`."""
+        """Sends a request that was made before. Raises as `request`.
+
+        >>> (await client.send(headgate.Request("/hello", tag=7))).request.tag
+        7
+        """
         answer = await self._answers().ask(request.native(self._base_url))
         return response_of(request, answer)
 
     async def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """GET. See `request`."""
+        """GET. See `request`.
+
+        >>> responses = await asyncio.gather(*(client.get(f"/{n}") for n in range(100)))
+        >>> {response.status_code for response in responses}
+        {200}
+        """
         return await self.send(request_of("GET", url, dict(options), "get"))
 
     async def head(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """HEAD. See `request`."""
+        """HEAD. See `request`.
+
+        >>> (await client.head("/hello")).headers["content-length"]
+        '13'
+        """
         return await self.send(request_of("HEAD", url, dict(options), "head"))
 
     async def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """POST. See `request`."""
+        """POST. See `request`.
+
+        >>> (await client.post("/echo", json={"a": 1})).json()["body"]
+        '{"a":1}'
+        """
         return await self.send(request_of("POST", url, dict(options), "post"))
 
     async def put(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PUT. See `request`."""
+        """PUT. See `request`.
+
+        >>> (await client.put("/echo", content=b"all of it")).json()["body"]
+        'all of it'
+        """
         return await self.send(request_of("PUT", url, dict(options), "put"))
 
     async def patch(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PATCH. See `request`."""
+        """PATCH. See `request`.
+
+        >>> (await client.patch("/echo", data={"name": "Ann"})).json()["body"]
+        'name=Ann'
+        """
         return await self.send(request_of("PATCH", url, dict(options), "patch"))
 
     async def delete(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """DELETE. See `request`."""
+        """DELETE. See `request`.
+
+        >>> (await client.delete("/echo")).json()["method"]
+        'DELETE'
+        """
         return await self.send(request_of("DELETE", url, dict(options), "delete"))
 
     def fetch_many(
         self, requests: Iterable[Asked] | AsyncIterable[Asked] | None = None, *, ordered: bool = False
     ) -> AsyncFetchMany:
         """Outcomes of many requests, in the order in which they are answered.
+
+        >>> async with client.fetch_many(f"/{n}" for n in range(100)) as outcomes:
+        ...     print(sum([outcome.unwrap().is_success async for outcome in outcomes]))
+        100
 
         Args:
             requests: As for `Client.fetch_many`, or asynchronously.
@@ -99,11 +136,22 @@ class AsyncClient:
         return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered)
 
     def statistics(self) -> Snapshot:
-        """What it has done, and does now."""
+        """What it has done, and does now.
+
+        >>> response = await client.get("/hello")
+        >>> client.statistics().answered
+        1
+        """
         return self._engine.statistics()
 
     async def aclose(self) -> None:
-        """Cancels what is in flight, and closes all connections. Again: nothing."""
+        """Cancels what is in flight, and closes all connections. Again: nothing.
+
+        >>> await client.aclose()
+        >>> await client.get("/hello")
+        Traceback (most recent call last):
+        RuntimeError: the client is closed: it makes no more requests
+        """
         if self._engine.is_closed:
             return
         await asyncio.to_thread(self._engine.close)
@@ -140,12 +188,11 @@ class AsyncClient:
         return answers
 
     def __repr__(self) -> str:
-        closed = " (closed)" if self._engine.is_closed else ""
-        return f"<headgate.AsyncClient{' of ' + self._base_url if self._base_url else ''}{closed}>"
+        return self._engine.shown("AsyncClient", self._base_url)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return self.statistics()._repr_html_()
+        return self._engine.shown_as_table(repr(self))
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("a client can't be pickled: make one where it is used")

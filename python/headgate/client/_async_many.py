@@ -12,6 +12,7 @@ from headgate.client._engine import LOOK_S, Engine
 from headgate.client._flow import BATCH, Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
+from headgate.jobs._notebook import in_turns
 
 MOST: Final = 1024
 """Outcomes that are taken in one turn of the loop."""
@@ -21,6 +22,10 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
     """Outcomes of many requests, as `AsyncClient.fetch_many` gives them.
 
     One task iterates; others of its loop may submit.
+
+    >>> async with client.fetch_many(["/hello", "/status/404"], ordered=True) as outcomes:
+    ...     print([outcome.unwrap().status_code async for outcome in outcomes])
+    [200, 404]
     """
 
     def __init__(
@@ -46,6 +51,14 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
     def submit(self, request: Asked) -> None:
         """Asks for one more.
 
+        >>> async with client.fetch_many(["/first"]) as outcomes:
+        ...     async for outcome in outcomes:
+        ...         print(outcome.request.url)
+        ...         if outcome.request.url != "/next":
+        ...             outcomes.submit("/next")
+        /first
+        /next
+
         Raises:
             RuntimeError: It was closed.
         """
@@ -55,12 +68,25 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         self._news.set()
 
     def finish(self) -> None:
-        """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests."""
+        """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests.
+
+        >>> outcomes = client.fetch_many()
+        >>> outcomes.submit("/hello")
+        >>> outcomes.finish()
+        >>> len([outcome async for outcome in outcomes])
+        1
+        """
         self._stays_open = False
         self._news.set()
 
     async def aclose(self) -> None:
-        """Cancels what is in flight. Again: nothing."""
+        """Cancels what is in flight. Again: nothing.
+
+        >>> outcomes = client.fetch_many(["/hello"] * 10)
+        >>> (await anext(outcomes)).unwrap().status_code
+        200
+        >>> await outcomes.aclose()
+        """
         self._close()
         if self._pulling is not None and self._pulling.task is not None:
             await asyncio.gather(self._pulling.task, return_exceptions=True)
@@ -100,7 +126,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
             if goes_on and flow.room > 0:
                 await asyncio.sleep(0)
             else:
-                await self._wait()
+                await in_turns(self._wait())
         raise StopAsyncIteration
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -154,6 +180,9 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         loop.remove_reader(flow.mailbox.fileno())
         if pulling is not None and pulling.task is not None:
             pulling.task.cancel()
+
+    def __repr__(self) -> str:
+        return f"<headgate.AsyncFetchMany: {self._flow.state}>"
 
     async def __aenter__(self) -> Self:
         return self

@@ -63,7 +63,8 @@ def _multipart(fields: list[tuple[str, str]], files: Files) -> tuple[bytes, str]
     pieces = []
     for name, text in fields:
         pieces.append(_part(boundary, name, None, None, text.encode()))
-    for name, file in files.items() if isinstance(files, Mapping) else files:
+    named: Any = files.items() if isinstance(files, Mapping) else files
+    for name, file in named:
         file_name, content, *kind = file if isinstance(file, tuple) else (_name_of(file), file)
         data = content if isinstance(content, bytes | str) else content.read()
         data = data.encode() if isinstance(data, str) else data

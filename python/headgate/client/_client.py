@@ -20,10 +20,11 @@ class Client:
     Unlike httpx, it follows redirects (`max_redirects=0` follows none), and asks again what fails in a way that may
     pass (`retries=0` doesn't): a `Response` with status 503 is what the last attempt has brought.
 
-        with headgate.Client(base_url="https://api.example.com", rate="50/s") as client:
-            user = client.get("/users/1").raise_for_status().json()
-
     One engine serves all threads. After a fork, the child starts one of its own with its first request.
+
+    >>> with headgate.Client(base_url="http://127.0.0.1:8080", rate="500/s") as client:
+    ...     print(client.get("/hello").raise_for_status().text)
+    Hello, World!
     """
 
     @CLIENT.shown_by
@@ -44,6 +45,9 @@ class Client:
     def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a request, and waits for its answer.
 
+        >>> client.request("OPTIONS", "/echo", headers={"X-Trace": "7"}).json()["method"]
+        'OPTIONS'
+
         Raises:
             RequestError: There is no usable answer; a class of its own for each kind of error.
             RuntimeError: The client is closed.
@@ -51,36 +55,67 @@ class Client:
         return self.send(request_of(method, url, dict(options), "request"))
 
     def send(self, request: Request) -> Response:
-        """Sends a request that was made before. Raises as `request`."""
+        """Sends a request that was made before. Raises as `request`.
+
+        >>> client.send(headgate.Request("/hello", tag=7)).request.tag
+        7
+        """
         answer = self._engine.native.call(request.native(self._base_url))
         return response_of(request, answer if answer is not None else self._engine.refuse())
 
     def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """GET. See `request`."""
+        """GET. See `request`.
+
+        >>> client.get("/echo", params={"page": 2}).json()["path"]
+        '/echo?page=2'
+        """
         return self.send(request_of("GET", url, dict(options), "get"))
 
     def head(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """HEAD. See `request`."""
+        """HEAD. See `request`.
+
+        >>> client.head("/hello").headers["content-length"]
+        '13'
+        """
         return self.send(request_of("HEAD", url, dict(options), "head"))
 
     def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """POST. See `request`."""
+        """POST. See `request`.
+
+        >>> client.post("/echo", json={"a": 1}).json()["body"]
+        '{"a":1}'
+        """
         return self.send(request_of("POST", url, dict(options), "post"))
 
     def put(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PUT. See `request`."""
+        """PUT. See `request`.
+
+        >>> client.put("/echo", content=b"all of it").json()["body"]
+        'all of it'
+        """
         return self.send(request_of("PUT", url, dict(options), "put"))
 
     def patch(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """PATCH. See `request`."""
+        """PATCH. See `request`.
+
+        >>> client.patch("/echo", data={"name": "Ann", "tag": ["a", "b"]}).json()["body"]
+        'name=Ann&tag=a&tag=b'
+        """
         return self.send(request_of("PATCH", url, dict(options), "patch"))
 
     def delete(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
-        """DELETE. See `request`."""
+        """DELETE. See `request`.
+
+        >>> client.delete("/echo").json()["method"]
+        'DELETE'
+        """
         return self.send(request_of("DELETE", url, dict(options), "delete"))
 
     def fetch_many(self, requests: Iterable[Asked] | None = None, *, ordered: bool = False) -> FetchMany:
         """Outcomes of many requests, in the order in which they are answered.
+
+        >>> sum(outcome.unwrap().is_success for outcome in client.fetch_many(f"/{n}" for n in range(100)))
+        100
 
         Args:
             requests: URLs, `headgate.Request`s or mapping of what these have; read in this thread, and only as far as
@@ -93,11 +128,22 @@ class Client:
         return FetchMany(self._engine, self._base_url, requests, ordered=ordered)
 
     def statistics(self) -> Snapshot:
-        """What it has done, and does now."""
+        """What it has done, and does now.
+
+        >>> response = client.get("/hello")
+        >>> client.statistics().answered
+        1
+        """
         return self._engine.statistics()
 
     def close(self) -> None:
-        """Cancels what is in flight, and closes all connections. Again: nothing."""
+        """Cancels what is in flight, and closes all connections. Again: nothing.
+
+        >>> client.close()
+        >>> client.get("/hello")
+        Traceback (most recent call last):
+        RuntimeError: the client is closed: it makes no more requests
+        """
         self._engine.close()
 
     def __enter__(self) -> Self:
@@ -109,15 +155,11 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<headgate.Client{' of ' + self._base_url if self._base_url else ''}{_closed(self._engine)}>"
+        return self._engine.shown("Client", self._base_url)
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return self.statistics()._repr_html_()
+        return self._engine.shown_as_table(repr(self))
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("a client can't be pickled: make one where it is used")
-
-
-def _closed(engine: Engine) -> str:
-    return " (closed)" if engine.is_closed else ""

@@ -63,8 +63,8 @@ class ClientOptions(WorkOptions):
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what the entries say
         super().__init__(given)
-        # Rows have no costs here: nothing says what one would be.
-        vars(self).update(rate_cost=None, cost_column=None, cost_of=None, cost_from=None)
+        # Rows have no costs here: nothing says what one would be. And who asks hears of each failure.
+        vars(self).update(rate_cost=None, cost_column=None, cost_of=None, cost_from=None, stop_when_failed="never")
 
 
 def options_of(given: dict[str, Any], of: str) -> ClientOptions:

@@ -5,7 +5,9 @@ import threading
 from typing import Final, NoReturn
 
 from headgate import _native
-from headgate._summary import Snapshot
+from headgate._html import table
+from headgate._summary import Snapshot, how_far
+from headgate._url_user import without_user
 from headgate.client._client_options import ClientOptions
 
 LOOK_S: Final = 0.1
@@ -33,7 +35,7 @@ class Engine:
         self.of = of
         self._native = _native.Client(options)
         self._process = _process
-        self.is_closed = False
+        self.is_closed: bool = False
 
     @property
     def process(self) -> int:
@@ -71,3 +73,12 @@ class Engine:
         """How much it has done."""
         told = (self._native if self.is_closed else self.native).snapshot()
         return Snapshot.from_json(told) if told is not None else self.refuse()
+
+    def shown(self, name: str, base_url: str) -> str:
+        """A client of that name, as `repr` has it."""
+        of = f" of {without_user(base_url)}" if base_url else ""
+        return f"<headgate.{name}{of}{' (closed)' if self.is_closed else ''}>"
+
+    def shown_as_table(self, title: str) -> str:
+        """The same in a notebook, with what it has done."""
+        return table(title, how_far(self.statistics(), "requests"))

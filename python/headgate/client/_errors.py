@@ -31,6 +31,12 @@ from headgate._errors import HeadgateError
 class RequestError(HeadgateError):
     """There is no usable answer to a request.
 
+    >>> try:
+    ...     client.get("http://127.0.0.1:1/")
+    ... except headgate.RequestError as error:
+    ...     print(error.kind, error.url, error.attempts)
+    connect http://127.0.0.1:1/ 1
+
     Attributes:
         kind: Its name, as in the column `error` of a job's results.
         url: What was asked for.
@@ -51,109 +57,193 @@ class RequestError(HeadgateError):
 
 
 class InvalidRequest(RequestError, ValueError):  # noqa: N818 - what happened, in words
-    """It can't be sent: nothing was."""
+    """It can't be sent: nothing was.
+
+    >>> client.get("ftp://host/")
+    Traceback (most recent call last):
+    headgate.client._errors.InvalidRequest: ftp://host/: only URLs of http and https are supported (not ftp)
+    """
 
     kind = "invalid_request"
 
 
 class ResolveError(RequestError, ConnectionError):
-    """The name of the host has no address, or no name server answered in time."""
+    """The name of the host has no address, or no name server answered in time.
+
+    >>> headgate.ResolveError.kind, issubclass(headgate.ResolveError, ConnectionError)
+    ('resolve', True)
+    """
 
     kind = "resolve"
 
 
 class ConnectError(RequestError, ConnectionError):
-    """No TCP connection could be made to any address of the host."""
+    """No TCP connection could be made to any address of the host.
+
+    >>> client.get("http://127.0.0.1:1/")
+    Traceback (most recent call last):
+    headgate.client._errors.ConnectError: http://127.0.0.1:1/: connection refused (127.0.0.1:1)
+    """
 
     kind = "connect"
 
 
 class TlsError(RequestError, ConnectionError):
-    """The TLS handshake failed."""
+    """The TLS handshake failed.
+
+    >>> client.get("https://127.0.0.1:8080/")  # which speaks no TLS
+    Traceback (most recent call last):
+    headgate.client._errors.TlsError: https://127.0.0.1:8080/: ...
+    """
 
     kind = "tls"
 
 
 class ConnectTimeout(RequestError, TimeoutError):  # noqa: N818 - as above
-    """No connection was made in time; nothing was sent."""
+    """No connection was made in time; nothing was sent.
+
+    >>> headgate.ConnectTimeout.kind, issubclass(headgate.ConnectTimeout, TimeoutError)
+    ('connect_timeout', True)
+    """
 
     kind = "connect_timeout"
 
 
 class RequestTimeout(RequestError, TimeoutError):  # noqa: N818 - as above
-    """No complete answer came in time."""
+    """No complete answer came in time.
+
+    >>> client.get("/delay/3600", timeout_s=0.1)
+    Traceback (most recent call last):
+    headgate.client._errors.RequestTimeout: http://127.0.0.1:8080/delay/3600: ...
+    """
 
     kind = "timeout"
 
 
 class ConnectionClosed(RequestError, ConnectionError):  # noqa: N818 - as above
-    """The server closed or reset the connection before the answer was complete."""
+    """The server closed or reset the connection before the answer was complete.
+
+    >>> client.get("/fault/reset-mid-body")
+    Traceback (most recent call last):
+    headgate.client._errors.ConnectionClosed: http://127.0.0.1:8080/fault/reset-mid-body: ...
+    """
 
     kind = "closed"
 
 
 class ProtocolError(RequestError, ConnectionError):
-    """What the server sent is not HTTP, or breaks its framing rules."""
+    """What the server sent is not HTTP, or breaks its framing rules.
+
+    >>> client.get("/fault/garbage")
+    Traceback (most recent call last):
+    headgate.client._errors.ProtocolError: http://127.0.0.1:8080/fault/garbage: ...
+    """
 
     kind = "protocol"
 
 
 class BodyTooLarge(RequestError, ValueError):  # noqa: N818 - as above
-    """The body is longer than `max_body_bytes`."""
+    """The body is longer than `max_body_bytes`.
+
+    >>> headgate.Client(max_body_bytes=1000).get("http://127.0.0.1:8080/bytes/1001")
+    Traceback (most recent call last):
+    headgate.client._errors.BodyTooLarge: http://127.0.0.1:8080/bytes/1001: ...
+    """
 
     kind = "body_too_large"
 
 
 class DecodeError(RequestError, ValueError):
-    """The body is not what its content-encoding says."""
+    """The body is not what its content-encoding says.
+
+    >>> client.get("/fault/corrupt-gzip")
+    Traceback (most recent call last):
+    headgate.client._errors.DecodeError: http://127.0.0.1:8080/fault/corrupt-gzip: ...
+    """
 
     kind = "decode"
 
 
 class HostDown(RequestError, ConnectionError):  # noqa: N818 - as above
-    """The host gave no answer for too long, and was not asked any more."""
+    """The host gave no answer for too long, and was not asked any more.
+
+    >>> headgate.HostDown.kind, issubclass(headgate.HostDown, ConnectionError)
+    ('host_down', True)
+    """
 
     kind = "host_down"
 
 
 class ProxyError(RequestError, ConnectionError):
-    """The proxy could not be reached, or refused to connect to the host."""
+    """The proxy could not be reached, or refused to connect to the host.
+
+    >>> headgate.Client(proxy="http://127.0.0.1:1", retries=0).get("http://127.0.0.1:8080/hello")
+    Traceback (most recent call last):
+    headgate.client._errors.ProxyError: http://127.0.0.1:8080/hello: ...
+    """
 
     kind = "proxy"
 
 
 class TooManyRedirects(RequestError, RuntimeError):  # noqa: N818 - as above
-    """There were more redirects than are followed, or they led in a circle."""
+    """There were more redirects than are followed, or they led in a circle.
+
+    >>> client.get("/redirect/11")
+    Traceback (most recent call last):
+    headgate.client._errors.TooManyRedirects: http://127.0.0.1:8080/redirect/...
+    """
 
     kind = "too_many_redirects"
 
 
 class BlockedByRobots(RequestError, PermissionError):  # noqa: N818 - as above
-    """The host's robots.txt asks for it not to be fetched: nothing was sent."""
+    """The host's robots.txt asks for it not to be fetched: nothing was sent.
+
+    >>> with headgate.Client(base_url="http://127.0.0.1:8080", robots=True) as client:
+    ...     client.get("/deny")
+    Traceback (most recent call last):
+    headgate.client._errors.BlockedByRobots: http://127.0.0.1:8080/deny: ...
+    """
 
     kind = "blocked"
 
 
 class UnexpectedAnswer(RequestError, ValueError):  # noqa: N818 - as above
-    """The answer does not have what it must have."""
+    """The answer does not have what it must have.
+
+    >>> headgate.UnexpectedAnswer.kind, issubclass(headgate.UnexpectedAnswer, ValueError)
+    ('unexpected_answer', True)
+    """
 
     kind = "unexpected_answer"
 
 
 class ChecksumMismatch(RequestError, ValueError):  # noqa: N818 - as above
-    """The body does not have its checksum. Only jobs compare them."""
+    """The body does not have its checksum. Only jobs compare them.
+
+    >>> headgate.ChecksumMismatch.kind, issubclass(headgate.ChecksumMismatch, ValueError)
+    ('checksum_mismatch', True)
+    """
 
     kind = "checksum_mismatch"
 
 
 class DuplicateName(RequestError, FileExistsError):  # noqa: N818 - as above
-    """The file of the body was there before. Only jobs save bodies."""
+    """The file of the body was there before. Only jobs save bodies.
+
+    >>> headgate.DuplicateName.kind, issubclass(headgate.DuplicateName, FileExistsError)
+    ('duplicate_name', True)
+    """
 
     kind = "duplicate_name"
 
 
 class RequestCancelled(RequestError, RuntimeError):  # noqa: N818 - as above
-    """It was cancelled before it had an answer."""
+    """It was cancelled before it had an answer.
+
+    >>> headgate.RequestCancelled.kind, issubclass(headgate.RequestCancelled, RuntimeError)
+    ('cancelled', True)
+    """
 
     kind = "cancelled"
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from headgate.client._answer import Answer
+from headgate._native import Answer
 from headgate.client._engine import Engine
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked, Native, Request
@@ -50,6 +50,13 @@ class Flow:
     def outstanding(self) -> int:
         """Requests without an outcome that could be given out."""
         return len(self._asked) + len(self._early)
+
+    @property
+    def state(self) -> str:
+        """How far it is, in words."""
+        if self.is_closed:
+            return "closed"
+        return f"{self._number - self.outstanding:,} of {self._number:,} requests done"
 
     @property
     def room(self) -> int:

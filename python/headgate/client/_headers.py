@@ -1,12 +1,20 @@
 """The headers of an answer."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+_SECRET: Final = {"authorization", "proxy-authorization", "cookie", "set-cookie"}
+_MASK: Final = "***"
 
 
 class Headers(Mapping[str, str]):
     """Headers by their names, whatever the case; a name that comes several times has all its values.
 
     As a mapping, values of one name are joined by commas; `get_list` and `multi_items` keep them apart.
+
+    >>> headers = headgate.Headers([("Vary", "accept"), ("vary", "origin"), ("Age", "7")])
+    >>> headers["VARY"], headers.get("etag")
+    ('accept, origin', None)
     """
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -28,12 +36,21 @@ class Headers(Mapping[str, str]):
         return isinstance(name, str) and name.lower() in self._values
 
     def get_list(self, name: str) -> list[str]:
-        """All values of this name, in the order received."""
+        """All values of this name, in the order received.
+
+        >>> headgate.Headers([("Vary", "accept"), ("vary", "origin")]).get_list("vary")
+        ['accept', 'origin']
+        """
         return list(self._values.get(name.lower(), ()))
 
     def multi_items(self) -> list[tuple[str, str]]:
-        """All names and values as they were received."""
+        """All names and values as they were received.
+
+        >>> headgate.Headers([("Vary", "accept"), ("vary", "origin")]).multi_items()
+        [('Vary', 'accept'), ('vary', 'origin')]
+        """
         return list(self._pairs)
 
     def __repr__(self) -> str:
-        return f"Headers({self._pairs!r})"
+        shown = [(name, _MASK if name.lower() in _SECRET else value) for name, value in self._pairs]
+        return f"Headers({shown!r})"

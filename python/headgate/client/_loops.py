@@ -3,9 +3,10 @@
 import asyncio
 from typing import Final
 
-from headgate.client._answer import Answer
+from headgate._native import Answer
 from headgate.client._engine import LOOK_S, Engine
 from headgate.client._request import Native
+from headgate.jobs._notebook import in_turns
 
 MOST: Final = 1024
 """Answers that are taken in one turn of the loop."""
@@ -38,7 +39,7 @@ class LoopAnswers:
         if self._timer is None:
             self._timer = loop.call_later(LOOK_S, self._look)
         try:
-            return await future
+            return await in_turns(future)
         except asyncio.CancelledError:
             if number in self._waiting and ordinal is not None:
                 self.mailbox.cancel(ordinal)

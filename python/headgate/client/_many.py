@@ -16,7 +16,12 @@ MOST: Final = 1024
 
 
 class FetchMany(Iterator[Outcome]):
-    """Outcomes of many requests, as `Client.fetch_many` gives them. One thread iterates; any may submit."""
+    """Outcomes of many requests, as `Client.fetch_many` gives them. One thread iterates; any may submit.
+
+    >>> with client.fetch_many(["/hello", "/status/404"], ordered=True) as outcomes:
+    ...     print([outcome.unwrap().status_code for outcome in outcomes])
+    [200, 404]
+    """
 
     def __init__(self, engine: Engine, base_url: str, requests: Iterable[Asked] | None, *, ordered: bool) -> None:
         self._flow = Flow(engine, base_url, watched=False, ordered=ordered)
@@ -25,6 +30,14 @@ class FetchMany(Iterator[Outcome]):
 
     def submit(self, request: Asked) -> None:
         """Asks for one more.
+
+        >>> with client.fetch_many(["/redirect/1"]) as outcomes:
+        ...     for outcome in outcomes:
+        ...         print(outcome.unwrap().status_code)
+        ...         if outcome.request.url != "/next":
+        ...             outcomes.submit("/next")
+        200
+        200
 
         Raises:
             RuntimeError: It was closed.
@@ -35,12 +48,27 @@ class FetchMany(Iterator[Outcome]):
         self._flow.mailbox.ring()
 
     def finish(self) -> None:
-        """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests."""
+        """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests.
+
+        >>> outcomes = client.fetch_many()
+        >>> outcomes.submit("/hello")
+        >>> outcomes.finish()
+        >>> len(list(outcomes))
+        1
+        """
         self._stays_open = False
         self._flow.mailbox.ring()
 
     def close(self) -> None:
-        """Cancels what is in flight. Again: nothing."""
+        """Cancels what is in flight. Again: nothing.
+
+        >>> outcomes = client.fetch_many(["/hello"] * 10)
+        >>> next(outcomes).unwrap().status_code
+        200
+        >>> outcomes.close()
+        >>> list(outcomes)
+        []
+        """
         self._flow.close()
 
     def __iter__(self) -> Self:
@@ -67,6 +95,9 @@ class FetchMany(Iterator[Outcome]):
             wait_s = 0.0 if goes_on and flow.room > 0 else LONGEST_WAIT_S
             flow.take_in(*flow.mailbox.wait(MOST, wait_s))
         raise StopIteration
+
+    def __repr__(self) -> str:
+        return f"<headgate.FetchMany: {self._flow.state}>"
 
     def __enter__(self) -> Self:
         return self

@@ -2,14 +2,23 @@
 
 from typing import Any
 
-from headgate.client._answer import Answer
+from headgate._html import table
+from headgate._native import Answer
+from headgate._url_user import without_user
 from headgate.client._errors import RequestError
 from headgate.client._request import Asked, Request
 from headgate.client._response import Response, error_of
 
 
 class Outcome:
-    """What became of one of many requests: a response, or an error."""
+    """What became of one of many requests: a response, or an error.
+
+    >>> requests = [headgate.Request("/hello", tag=1), headgate.Request("ftp://host/", tag=2)]
+    >>> for outcome in client.fetch_many(requests, ordered=True):
+    ...     print(outcome.tag, outcome.request.url, outcome.response, outcome.error)
+    1 /hello <Response [200 OK]> None
+    2 ftp://host/ None ftp://host/: only URLs of http and https are supported (not ftp)
+    """
 
     __slots__ = ("_answer", "_asked", "_result")
 
@@ -45,6 +54,9 @@ class Outcome:
     def unwrap(self) -> Response:
         """The response.
 
+        >>> [outcome.unwrap().text for outcome in client.fetch_many(["/hello"])]
+        ['Hello, World!']
+
         Raises:
             RequestError: There is none.
         """
@@ -61,4 +73,11 @@ class Outcome:
         return result
 
     def __repr__(self) -> str:
-        return f"<Outcome of {self.request.url}: {self.error or self.response!r}>"
+        return f"<Outcome of {without_user(self.request.url)}: {self.error or self.response!r}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        if self.error is None:
+            return self.unwrap()._repr_html_()
+        title = f"{self.request.method} {without_user(self.request.url)}"
+        return table(title, [("error", self.error.kind), ("message", str(self.error))])

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from headgate._checks import kind_of
 from headgate._nearest import nearest
+from headgate._url_user import without_user
 from headgate.client._body import Files, Pairs, body_of, pairs_of
 
 Asked: TypeAlias = "str | Request | Mapping[str, Any]"
@@ -33,9 +34,13 @@ _OURS: Final = {
 """What httpx, requests and aiohttp call what we have under another name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Request:
     """A request to be sent: `Request("https://example.com/", method="POST", json={"a": 1}, tag=7)`.
+
+    >>> request = headgate.Request("/echo", method="POST", json={"a": 1}, tag=7)
+    >>> client.send(request).json()["body"]
+    '{"a":1}'
 
     Attributes:
         method: GET where nothing is said.
@@ -56,18 +61,21 @@ class Request:
     method: str = "GET"
     headers: Mapping[str, str] | Iterable[tuple[str, str]] | None = None
     params: Pairs | str | None = None
-    content: bytes | str | None = field(default=None, repr=False)
-    data: Pairs | bytes | str | None = field(default=None, repr=False)
-    files: Files | None = field(default=None, repr=False)
-    json: Any = field(default=None, repr=False)
+    content: bytes | str | None = None
+    data: Pairs | bytes | str | None = None
+    files: Files | None = None
+    json: Any = None
     timeout_s: float | None = None
-    auth: tuple[str, str] | None = field(default=None, repr=False)
+    auth: tuple[str, str] | None = None
     follow_redirects: bool | None = None
     tag: Any = None
 
     @classmethod
     def of(cls, asked: Asked) -> "Request":
         """The request that is asked for.
+
+        >>> headgate.Request.of({"url": "/hello", "tag": 7})
+        Request('/hello', tag=7)
 
         Raises:
             TypeError: It is none.
@@ -84,6 +92,12 @@ class Request:
         if "url" not in asked:
             raise TypeError("a request that is a mapping needs a 'url'")
         return cls(**asked)
+
+    def __repr__(self) -> str:
+        """Without what may be secret: a user in the URL, headers, parameters and bodies."""
+        method = f", method={self.method!r}" if self.method != "GET" else ""
+        tag = f", tag={self.tag!r}" if self.tag is not None else ""
+        return f"Request({without_user(str(self.url))!r}{method}{tag})"
 
     def native(self, base_url: str) -> Native:
         """As the engine reads it.

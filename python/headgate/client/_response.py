@@ -14,7 +14,8 @@ from headgate import _format
 from headgate._errors import HeadgateError
 from headgate._facts import Fact
 from headgate._html import table
-from headgate.client._answer import Answer
+from headgate._native import Answer
+from headgate._url_user import without_user
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
 from headgate.client._request import Asked, Request
@@ -28,9 +29,12 @@ _BOMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Redirect:
     """A redirect that was followed.
+
+    >>> client.get("/redirect/1").history
+    [<Redirect [302] of http://127.0.0.1:8080/redirect/1 to http://127.0.0.1:8080/redirect/0>]
 
     Attributes:
         status_code: Its status.
@@ -42,9 +46,27 @@ class Redirect:
     url: str
     location: str
 
+    def __repr__(self) -> str:
+        return f"<Redirect [{self.status_code}] of {without_user(self.url)} to {without_user(self.location)}>"
+
 
 class Response:
-    """An answer. What is not looked at costs nothing."""
+    """An answer. What is not looked at costs nothing.
+
+    >>> response = client.get("/redirect/1")
+    >>> response.status_code, response.reason_phrase, response.http_version, response.url
+    (200, 'OK', 'HTTP/1.1', 'http://127.0.0.1:8080/redirect/0')
+    >>> response.headers["content-type"], response.encoding, response.content, response.text
+    ('text/plain', 'utf-8', b'Hello, World!', 'Hello, World!')
+    >>> response.attempts, len(response.history), response.elapsed.total_seconds() < 60
+    (1, 1, True)
+    >>> response.remote_addr, response.is_truncated
+    ('127.0.0.1:8080', False)
+    >>> response.is_success, response.is_redirect, response.is_informational
+    (True, False, False)
+    >>> response.is_error, response.is_client_error, response.is_server_error
+    (False, False, False)
+    """
 
     def __init__(self, asked: Asked, answer: Answer) -> None:
         self._asked = asked
@@ -105,6 +127,9 @@ class Response:
 
     def json(self, **options: Any) -> Any:  # noqa: ANN401 - whatever is in it
         """What its body says in JSON.
+
+        >>> client.get("/echo").json()["method"]
+        'GET'
 
         Raises:
             ValueError: It is no JSON.
@@ -178,24 +203,27 @@ class Response:
     def raise_for_status(self) -> Self:
         """Returns itself if it is a success.
 
+        >>> client.get("/hello").raise_for_status().text
+        'Hello, World!'
+
         Raises:
             StatusError: It is none.
         """
         if self.is_success:
             return self
-        raise StatusError(f"{self.status_code} {self.reason_phrase}".rstrip() + f": {self.url}", self)
+        raise StatusError(f"{self.status_code} {self.reason_phrase}".rstrip() + f": {without_user(self.url)}", self)
 
     def __repr__(self) -> str:
         return f"<Response [{self.status_code}{' ' * bool(self.reason_phrase)}{self.reason_phrase}]>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return table(f"{self.request.method} {self.url}", self._facts())
+        return table(f"{self.request.method} {without_user(self.url)}", self._facts())
 
     def _facts(self) -> Iterator[Fact]:
         yield "status", f"{self.status_code} {self.reason_phrase}".rstrip()
         yield "type", self.headers.get("content-type", "")
-        yield "body", f"{_format.count(len(self.content))} bytes"
+        yield "body", _format.size(self._answer.body_len)
         yield "took", f"{self._answer.elapsed_us / 1000:.1f} ms"
         for hop in self.history:
             yield f"{hop.status_code} to", hop.location
@@ -203,6 +231,12 @@ class Response:
 
 class StatusError(HeadgateError, RuntimeError):
     """The answer has a status that is none of success.
+
+    >>> try:
+    ...     client.get("/status/404").raise_for_status()
+    ... except headgate.StatusError as error:
+    ...     print(error, error.response.is_client_error)
+    404 Not Found: http://127.0.0.1:8080/status/404 True
 
     Attributes:
         response: The answer.
@@ -220,7 +254,7 @@ def error_of(asked: Asked, answer: Answer) -> RequestError | None:
         return None
     kind, message, detail = told
     url = answer.final_url or Request.of(asked).url
-    text = f"{url}: {message}" + (f" ({detail})" if detail else "")
+    text = f"{without_user(url)}: {message}" + (f" ({detail})" if detail else "")
     of_kind = CLASS_OF.get(kind, RequestError)
     return of_kind(text, url=url, attempts=answer.attempts, elapsed_s=answer.elapsed_us / 1e6)
 

@@ -164,8 +164,9 @@ class Arguments:
 
     def names(self, option: str, value: object) -> tuple[str, ...]:
         """Names of headers, or one."""
-        names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
-        if not all(isinstance(name, str) for name in names):
+        given = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
+        names = tuple(name for name in given if isinstance(name, str))
+        if len(names) != len(given):
             self.wrong(option, "must be the name of a header or a list of names, each of them text")
             return ()
         return names

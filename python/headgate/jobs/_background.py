@@ -31,6 +31,15 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
     Leaving its `with` block waits for the end; if an exception leaves the block, the run is stopped first. In asyncio,
     use `async with`, and `await run` instead of `wait`.
 
+    >>> with headgate.start("http://127.0.0.1:8080/[1-100]", "results") as run:
+    ...     run.pause()
+    ...     run.set(concurrency=10)
+    ...     run.unpause()
+    ...     print(run.snapshot().rows <= 100)
+    True
+    >>> run.summary.answered, run.wait().answered
+    (100, 100)
+
     Attributes:
         output: Where the results go.
     """
@@ -73,6 +82,11 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
 
         Requests in flight get `grace_s` seconds, and all results are committed. The same call of `headgate.start`
         resumes the job. Stopping again ends it without waiting for requests in flight.
+
+        >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results")
+        >>> run.stop(now=True)
+        >>> run.wait().interrupted
+        True
 
         Args:
             now: End it without waiting the first time already.

@@ -58,6 +58,7 @@ class File(Protocol):
     @property
     def path(self) -> str:
         """Where it is."""
+        ...
 
 
 class Piece(Protocol):
@@ -66,14 +67,17 @@ class Piece(Protocol):
     @property
     def text(self) -> str | None:
         """If it is text."""
+        ...
 
     @property
     def base64(self) -> str | None:
         """If it is none."""
+        ...
 
     @property
     def file(self) -> File | None:
         """If it is in a file."""
+        ...
 
 
 class Body(Protocol):
@@ -82,14 +86,17 @@ class Body(Protocol):
     @property
     def text(self) -> str | None:
         """If it is text."""
+        ...
 
     @property
     def base64(self) -> str | None:
         """If it is not."""
+        ...
 
     @property
     def pieces(self) -> Sequence[Piece]:
         """If some of it is in files."""
+        ...
 
 
 class Request(Protocol):
@@ -98,22 +105,27 @@ class Request(Protocol):
     @property
     def line(self) -> str:
         """The request line."""
+        ...
 
     @property
     def target(self) -> str:
         """Its URL."""
+        ...
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
         """In order."""
+        ...
 
     @property
     def secret(self) -> tuple[str, ...]:
         """Names of headers whose values are left out."""
+        ...
 
     @property
     def body(self) -> Body | None:
         """What follows them."""
+        ...
 
 
 def command(request: Request, connecting: Connecting) -> str:

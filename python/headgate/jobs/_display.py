@@ -126,7 +126,8 @@ def display_for(stream: IO[str] | None = None, *, show: bool | None = None, outp
     if stream is None and show is not False and in_notebook():
         return Cell()
     stream = sys.stderr if stream is None else stream
-    if show is False or (show is None and not stream.isatty()):
+    # A process without a console has none.
+    if stream is None or show is False or (show is None and not stream.isatty()):
         return Silent()
     # The rows, or what the program that reads them prints, may be on the same screen: a live block would erase them.
     if not stream.isatty() or output == STANDARD_STREAM:

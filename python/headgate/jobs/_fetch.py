@@ -37,6 +37,10 @@ def fetch(
     environment, and no `--summary`, because the summary is returned. Sizes are whole numbers of bytes, such as
     `16 * 1024**2`.
 
+    >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-100]", "results", concurrency=10)
+    >>> summary.answered
+    100
+
     Args:
         input: A file (`.txt` with one URL per line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
             `.parquet`), a directory of such files, a pattern (`data/**/*.parquet`), or a list of these, which are read
@@ -77,18 +81,16 @@ def start(
 ) -> Run:
     """Starts the job of `headgate.fetch` in the background.
 
-        with headgate.start("urls.txt", "results") as run:
-            while run.summary is None:
-                print(f"{run.snapshot().answered} answered so far")
-                time.sleep(1)
-        print(run.summary.answered)
-
     In asyncio: `summary = await headgate.start("urls.txt", "results")`. Cancelling that stops the run.
 
     The run continues by itself until it has ended or is stopped. Several runs can go on at once. When the program ends,
     it is stopped as with `Run.stop`, and the program waits for that. SIGTERM does the same and then ends the process,
     if the program has no handler of its own and `start` is called in the main thread. After the last run, SIGTERM does
     what it did before.
+
+    >>> run = headgate.start("http://127.0.0.1:8080/[1-100]", "results", concurrency=10)
+    >>> run.wait().answered
+    100
 
     Args:
         input: As for `headgate.fetch`.

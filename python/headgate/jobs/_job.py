@@ -27,13 +27,17 @@ NOT_YET: Final = "not yet"
 class Job:
     """A job in a directory of results: how far it has got, its rows, and a retry of the failed ones.
 
-        job = headgate.Job.open("results")
-        print(job.status().failed)
-        job.retry(only=["timeout", "status:5xx"])
-        table = pyarrow.table(job.rows())
-
     It keeps nothing open, and works while the job runs in another process. To start or resume a job, use
     `headgate.fetch`.
+
+    >>> summary = headgate.fetch("http://127.0.0.1:8080/status/[500-503]", "results", retries=0)
+    >>> job = headgate.Job.open("results")
+    >>> job.status().failed
+    4
+    >>> job.retry(only=["status:5xx"], retries=0).failed
+    4
+    >>> pyarrow.table(job.rows()).num_rows
+    4
 
     Attributes:
         output: Its directory.
@@ -42,7 +46,7 @@ class Job:
     __slots__ = ("output",)
 
     def __init__(self, output: str) -> None:
-        self.output = output
+        self.output: str = output
 
     @classmethod
     def open(cls, output: StrPath) -> Self:
@@ -106,14 +110,17 @@ class Job:
     def set(self, **options: Unpack[SetKeywords]) -> bool:
         """Changes options of the job while it runs, in this process or another.
 
-            headgate.Job.open("results").set(rate="50/s", concurrency=200)
-
         What is set holds until the job ends, also in later runs of it, unless a later run is given the option itself.
         `None` takes a limit away.
 
         These can be set, as for `headgate.fetch`: `concurrency`, `concurrency_per_host`, `rate`, `rate_per_host`,
         `burst`, `rate_cost`, `retries`, `retry_delay_s`, `retry_max_delay_s`, `deadline_s`, `max_retry_after_s`,
         `host_down_after_s` and `stop_when_failed`.
+
+        >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results", grace_s=0)
+        >>> headgate.Job.open("results").set(rate="50/s", concurrency=200)
+        True
+        >>> run.stop(now=True)
 
         Returns:
             Whether a running job has taken it; if not, it holds as soon as one looks, or from the next run.
@@ -127,6 +134,12 @@ class Job:
 
     def pause(self) -> bool:
         """Has the job start nothing more until `unpause`; what is in flight goes on.
+
+        >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results", grace_s=0)
+        >>> job = headgate.Job.open("results")
+        >>> job.pause(), job.unpause()
+        (True, True)
+        >>> run.stop(now=True)
 
         Returns:
             Whether a running job has taken it; if not, it holds as soon as one looks, or from the next run.

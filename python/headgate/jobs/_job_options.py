@@ -53,7 +53,7 @@ class JobOptions:
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
-    __hash__ = None  # type: ignore[assignment] # it holds lists
+    __hash__: ClassVar[None]  # type: ignore[assignment] # it holds lists
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
@@ -166,7 +166,7 @@ class FetchOptions(AskingOptions):
     """One job, as the engine is told of it."""
 
     options: ClassVar[OptionSet[Any]] = FETCH
-    needs_output: ClassVar = True
+    needs_output: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -1,8 +1,15 @@
 """Whether this process is the kernel of a notebook, as that of Jupyter is, and what is shown in its cells."""
 
+import asyncio
 import sys
+from collections.abc import Awaitable
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+_TURN_S: Final = 0.1
+"""How soon the kernel of a notebook sees that it is interrupted."""
 
 
 def in_notebook() -> bool:
@@ -11,6 +18,19 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     get_ipython = getattr(ipython, "get_ipython", None)
     return get_ipython is not None and getattr(get_ipython(), "kernel", None) is not None
+
+
+async def in_turns(awaitable: Awaitable[T]) -> T:
+    """Awaits it. In a notebook the loop takes its turns meanwhile: in these its kernel sees that it is interrupted."""
+    if not in_notebook():
+        return await awaitable
+    future = asyncio.ensure_future(awaitable)
+    try:
+        while not future.done():
+            await asyncio.wait((future,), timeout=_TURN_S)
+    finally:
+        future.cancel()
+    return future.result()
 
 
 class Line:

@@ -19,7 +19,7 @@ from headgate.jobs._planned import Planned, Probe
 _LOOK_S: Final = 0.1
 """How often a probe can be interrupted."""
 
-_AS_A_PROBE: Final = {
+_AS_A_PROBE: Final[dict[str, Any]] = {
     "output": None,
     "format": "none",
     "fresh": False,
@@ -34,6 +34,12 @@ _MICRO: Final = 1e-6
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan(Planned):
     """What a job would do. `print(plan)` says it in words.
+
+    >>> plan = headgate.plan("http://127.0.0.1:8080/[1-100]", rate="10/s")
+    >>> plan.rows, plan.directory, plan.requests[0].target
+    (100, 'none', 'http://127.0.0.1:8080/1')
+    >>> plan.to_dict()["rows"], json.loads(plan.to_json())["rows"]
+    (100, 100)
 
     Attributes:
         input: The input, as it was given, without a user; of several files, how many there are.
@@ -90,10 +96,12 @@ def plan(
 ) -> Plan:
     """Shows what `headgate.fetch` would do with the same arguments, without doing it.
 
-        print(headgate.plan("urls.txt", "results", rate="100/s"))
-
     Nothing is sent, unless a `probe` is asked for, and no file or directory is made. At most 100,000 rows are read:
     what is said of the others, such as the shares of hosts, follows from these.
+
+    >>> plan = headgate.plan("http://127.0.0.1:8080/[1-100]", rate="10/s")
+    >>> plan.rows, plan.requests[0].line
+    (100, 'GET /1 HTTP/1.1')
 
     Args:
         input: As for `headgate.fetch`, but for what can be read only once: standard input and pipes.
@@ -159,8 +167,9 @@ def plan_of(asked: PlanOptions, spell: Spell = as_keyword) -> Plan:
 def _probe(asked: PlanOptions, requests: int) -> Probe:
     """Sends the first rows, one after another."""
     head = requests if asked.head is None else min(requests, asked.head)
-    given = {name: getattr(asked, name) for name in ("input", *FETCH.entries)}
-    run = _native.Run(FetchOptions(**given | _AS_A_PROBE | {"head": head}))
+    given: dict[str, Any] = {name: getattr(asked, name) for name in ("input", *FETCH.entries)}
+    given.update(_AS_A_PROBE, head=head)
+    run = _native.Run(FetchOptions(**given))
     try:
         while not run.wait(_LOOK_S):
             pass

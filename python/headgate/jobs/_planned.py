@@ -64,7 +64,7 @@ class Body:
     def from_dict(cls, figures: dict[str, Any]) -> Self:
         """Reads what the engine wrote."""
         pieces = tuple(map(BodyPiece.from_dict, figures.get("pieces") or ()))
-        return cls(**figures | {"pieces": pieces})
+        return cls(bytes=figures["bytes"], text=figures["text"], base64=figures["base64"], pieces=pieces)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

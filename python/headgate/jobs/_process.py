@@ -20,6 +20,7 @@ class RunningJob(Protocol):
 
     def wait(self, timeout_s: float) -> bool:
         """Waits for the end; whether it has come."""
+        ...
 
     def stop(self) -> None:
         """Starts nothing new."""
@@ -38,9 +39,11 @@ class RunningJob(Protocol):
 
     def snapshot(self) -> str:
         """How far it is, as JSON."""
+        ...
 
     def summary(self) -> str:
         """What it has done, as JSON."""
+        ...
 
 
 class Runs:

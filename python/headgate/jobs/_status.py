@@ -15,6 +15,11 @@ from headgate._html import table
 class JobRun:
     """One run of a job.
 
+    >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
+    >>> run = headgate.Job.open("results").status().runs[-1]
+    >>> run.command, run.rows, run.ended
+    ('fetch', 3, True)
+
     Attributes:
         command: `fetch` or `retry`.
         started_at: When it began, in UTC.
@@ -32,13 +37,21 @@ class JobRun:
     @classmethod
     def from_dict(cls, figures: dict[str, Any]) -> Self:
         """Reads what the engine wrote."""
-        moments = {name: datetime.fromisoformat(figures[name]) for name in ("started_at", "committed_at")}
-        return cls(**figures | moments)
+        for moment in ("started_at", "committed_at"):
+            figures[moment] = datetime.fromisoformat(figures[moment])
+        return cls(**figures)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobStatus:
     """A job as of its newest commit.
+
+    >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
+    >>> status = headgate.Job.open("results").status()
+    >>> status.done, status.finished, status.running, status.set_as_text()
+    (3, True, False, '')
+    >>> headgate.JobStatus.from_json(status.to_json()) == status, status.to_dict()["failed"]
+    (True, 0)
 
     Attributes:
         output: Its directory, as it was given.

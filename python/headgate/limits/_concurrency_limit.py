@@ -15,6 +15,11 @@ _SLOTS: Final = whole(1)
 class ConcurrencyStatistics:
     """What a `ConcurrencyLimit` has done.
 
+    >>> limit = headgate.ConcurrencyLimit(2)
+    >>> async with limit:
+    ...     print(limit.statistics().in_use, limit.statistics().most_in_use)
+    1 1
+
     Attributes:
         limit: Number of slots.
         in_use: Slots that are taken; for a while more than `limit`, after it was made smaller.
@@ -82,6 +87,11 @@ class ConcurrencyLimit(WaitQueue[int]):
         Additional slots go to waiting callers at once. Fewer slots stop nothing that runs: nothing new starts until
         enough has ended. A caller that waits for more slots than there are now gets the `ValueError` of `acquire`.
 
+        >>> limit = headgate.ConcurrencyLimit(2)
+        >>> limit.resize(3)
+        >>> limit.limit
+        3
+
         Args:
             limit: Number of slots from now on, at least 1.
 
@@ -96,6 +106,10 @@ class ConcurrencyLimit(WaitQueue[int]):
 
     def try_acquire(self, n: int = 1) -> bool:
         """Takes `n` slots if they are free and nobody waits; doesn't wait itself.
+
+        >>> limit = headgate.ConcurrencyLimit(2)
+        >>> limit.try_acquire(2), limit.try_acquire()
+        (True, False)
 
         Args:
             n: Slots to take, all or none.
@@ -122,6 +136,11 @@ class ConcurrencyLimit(WaitQueue[int]):
 
         Cancelling it takes nothing.
 
+        >>> limit = headgate.ConcurrencyLimit(5)
+        >>> await limit.acquire(3)
+        >>> limit
+        <ConcurrencyLimit: 3 of 5 in use, 0 waiting>
+
         Args:
             n: Slots to take, all or none; they must be released.
 
@@ -135,6 +154,12 @@ class ConcurrencyLimit(WaitQueue[int]):
 
     def release(self, n: int = 1) -> None:
         """Gives `n` slots back; waiting callers get them before this returns.
+
+        >>> limit = headgate.ConcurrencyLimit(5)
+        >>> await limit.acquire(3)
+        >>> limit.release(3)
+        >>> limit.in_use
+        0
 
         Args:
             n: Slots that were taken before.
@@ -161,7 +186,12 @@ class ConcurrencyLimit(WaitQueue[int]):
         self.release()
 
     def statistics(self) -> ConcurrencyStatistics:
-        """What it has done until now. Can be called from any thread."""
+        """What it has done until now. Can be called from any thread.
+
+        >>> limit = headgate.ConcurrencyLimit(2)
+        >>> limit.try_acquire(2), limit.statistics().in_use
+        (True, 2)
+        """
         return ConcurrencyStatistics(
             limit=self._limit,
             in_use=self._in_use,

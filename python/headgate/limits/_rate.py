@@ -36,6 +36,11 @@ SHORTEST_WAIT_S: Final = 1e-9
 class RateStatistics:
     """What a `Rate` has done.
 
+    >>> rate = headgate.Rate(100, burst=10)
+    >>> await rate.acquire(7)
+    >>> rate.statistics().granted, rate.statistics().granted_cost
+    (1, 7)
+
     Attributes:
         amount: Cost that may be spent in `per_s` seconds.
         per_s: Seconds in which `amount` may be spent.
@@ -141,6 +146,11 @@ class Rate(WaitQueue[float]):
         What the bucket holds stays in it, as far as `burst` allows. A caller that waits for a cost above the new
         `burst` gets the `ValueError` of `acquire`.
 
+        >>> rate = headgate.Rate(100)
+        >>> rate.change(90_000, per_s=60, burst=5000)
+        >>> rate.statistics().burst
+        5000
+
         Args:
             amount: Cost that may be spent in `per_s` seconds, above 0.
             per_s: Seconds in which `amount` may be spent, above 0; `None` leaves them as they are.
@@ -165,6 +175,11 @@ class Rate(WaitQueue[float]):
 
     def try_acquire(self, cost: float = 1) -> bool:
         """Spends the cost if the bucket holds it and nobody waits; doesn't wait itself.
+
+        >>> async def try_twice(rate):
+        ...     return rate.try_acquire(), rate.try_acquire()
+        >>> await try_twice(headgate.Rate(1, per_s=3600))
+        (True, False)
 
         Args:
             cost: What to spend, at most `burst`; 0 is granted whenever nobody waits.
@@ -193,6 +208,9 @@ class Rate(WaitQueue[float]):
         Cancelling it while it waits spends nothing. If it is cancelled in the same turn of the event loop in which the
         cost was spent for it, the cost stays spent.
 
+        >>> rate = headgate.Rate(1000, burst=500)
+        >>> await rate.acquire(300)
+
         Args:
             cost: What to spend, at most `burst`; 0 is granted in its turn.
 
@@ -215,7 +233,13 @@ class Rate(WaitQueue[float]):
         pass
 
     def statistics(self) -> RateStatistics:
-        """What it has done until now. Can be called from any thread."""
+        """What it has done until now. Can be called from any thread.
+
+        >>> rate = headgate.Rate(100, burst=10)
+        >>> await rate.acquire(7)
+        >>> rate.statistics().granted_cost
+        7
+        """
         return RateStatistics(
             amount=self._amount,
             per_s=self._per_s,

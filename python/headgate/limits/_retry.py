@@ -25,6 +25,12 @@ _MAX_DOUBLINGS = 1023  # one more, and 2.0 to that power overflows
 class RetryStatistics:
     """What a `Retry` has decided.
 
+    >>> retry = headgate.Retry(3, on=OSError)
+    >>> retry.delay_s(1, ValueError()), retry.delay_s(3, OSError())
+    (None, None)
+    >>> retry.statistics().not_retryable, retry.statistics().given_up
+    (1, 1)
+
     Attributes:
         retried: Errors that were followed by another attempt.
         given_up: Errors of the last allowed attempt.
@@ -97,6 +103,10 @@ class Retry:
     def delay_s(self, attempt: int, error: BaseException) -> float | None:
         """Decides on an attempt that failed, and counts the decision.
 
+        >>> retry = headgate.Retry(3, lambda attempt, error: attempt * 10)
+        >>> [retry.delay_s(attempt, OSError()) for attempt in (1, 2, 3)]
+        [10, 20, None]
+
         Args:
             attempt: Its number, counted from 1.
             error: What it raised.
@@ -127,6 +137,9 @@ class Retry:
 
         Cancelling it cancels the attempt, or the wait for the next one.
 
+        >>> await headgate.Retry(3, 0.01).call(fetch, "a")
+        'page of a'
+
         Args:
             function: An async function; each attempt calls it again.
             *args: Passed to the function.
@@ -156,7 +169,12 @@ class Retry:
             await asyncio.sleep(delay_s)
 
     def statistics(self) -> RetryStatistics:
-        """What it has decided until now. Can be called from any thread."""
+        """What it has decided until now. Can be called from any thread.
+
+        >>> retry = headgate.Retry(1)
+        >>> retry.delay_s(1, OSError()), retry.statistics().given_up
+        (None, 1)
+        """
         counts = self._counts
         return RetryStatistics(
             retried=counts.retried,

@@ -51,9 +51,9 @@ class Waiter(Generic[Amount]):
         self._queue = queue
         self._call = call
         self._future = future
-        self.amount = amount
-        self.joined_s = joined_s
-        self.granted = False
+        self.amount: Amount = amount
+        self.joined_s: float = joined_s
+        self.granted: bool = False
 
     def cancel(self) -> None:
         """Leaves the queue; does nothing if it was granted or refused before."""

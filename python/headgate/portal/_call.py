@@ -1,9 +1,9 @@
 """One call on its way: what is to be called, and what became of it."""
 
-from _thread import allocate_lock
+from _thread import LockType, allocate_lock
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ class Call:
         then: "Callable[[Call], None] | None" = None,
     ) -> None:
         self.work: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]] | None = (function, args, kwargs)
-        self.context = copy_context()
-        self.ended = allocate_lock()
+        self.context: Context = copy_context()
+        self.ended: LockType = allocate_lock()
         self.ended.acquire()
         self.value: Any = None
         self.error: BaseException | None = None
         self.task: Task[Any] | None = None
-        self.is_over = False
-        self.is_unwanted = False
-        self.then = then
+        self.is_over: bool = False
+        self.is_unwanted: bool = False
+        self.then: Callable[[Call], None] | None = then
 
     def end(self) -> None:
         """Notes that it is over; `ended` is to be released. It must be certain that nobody else ends it, too."""

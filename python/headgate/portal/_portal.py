@@ -99,6 +99,11 @@ class Portal:
         An exception that is raised in the calling thread, such as `KeyboardInterrupt`, ends the wait at once, and the
         call is cancelled.
 
+        >>> portal = headgate.Portal()
+        >>> portal.call(fetch, "a")
+        'page of a'
+        >>> portal.close()
+
         Args:
             function: An `async def` function, or any other.
             *args: For the function, all of them.
@@ -142,6 +147,11 @@ class Portal:
         """Does what `call` does, for some time at most; then the call is cancelled, and not waited for.
 
         It comes first, because all keywords are the function's.
+
+        >>> with headgate.Portal() as portal:
+        ...     portal.call_within(0.01, asyncio.sleep, 60)
+        Traceback (most recent call last):
+        TimeoutError: the call hasn't ended after 0.01 s: it is cancelled
 
         Args:
             timeout_s: Seconds until `TimeoutError`, counted from now: also the time until the call begins.
@@ -190,6 +200,11 @@ class Portal:
         It waits for room while `max_started` calls of it have not ended; interrupted there, nothing is called. What a
         call raises is kept until somebody waits for it; nobody is told if nobody does.
 
+        >>> with headgate.Portal() as portal:
+        ...     calls = [portal.start(fetch, url) for url in ("a", "bb")]
+        ...     print([call.wait() for call in calls])
+        ['page of a', 'page of bb']
+
         Args:
             function: As with `call`; the next two, too.
             *args: For the function.
@@ -221,6 +236,12 @@ class Portal:
 
         Called from a thread; in the loop's own, `await portal.aclose()`.
 
+        >>> portal = headgate.Portal()
+        >>> call = portal.start(asyncio.sleep, 60)
+        >>> portal.close()
+        >>> call.is_done
+        True
+
         Args:
             cancel: They are cancelled; else they are left to end by themselves.
 
@@ -243,6 +264,14 @@ class Portal:
 
     async def aclose(self, *, cancel: bool = True) -> None:
         """Does what `close` does, in the loop itself. Cancelled, it cancels the calls.
+
+        >>> async def call_from_a_thread():
+        ...     portal = headgate.Portal.of_running_loop()
+        ...     page = await asyncio.to_thread(portal.call, fetch, "a")
+        ...     await portal.aclose()
+        ...     return page
+        >>> await call_from_a_thread()
+        'page of a'
 
         Args:
             cancel: As with `close`.

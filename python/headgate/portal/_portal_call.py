@@ -40,7 +40,13 @@ def has_ended(call: Call, crossing: Crossing, timeout_s: float) -> bool:
 
 
 class PortalCall(Generic[T]):
-    """A call that `Portal.start` has begun. Threads may share it."""
+    """A call that `Portal.start` has begun. Threads may share it.
+
+    >>> with headgate.Portal() as portal:
+    ...     call = portal.start(fetch, "a")
+    ...     print(call.wait(timeout_s=60), call.is_done)
+    page of a True
+    """
 
     def __init__(self, crossing: Crossing, call: Call, room: Room) -> None:
         self._crossing = crossing
@@ -89,13 +95,26 @@ class PortalCall(Generic[T]):
             del call, self  # else an error, whose traceback has this frame, would be a cycle
 
     def cancel(self) -> None:
-        """Asks for its end, and returns at once. Does nothing to a call that has ended."""
+        """Asks for its end, and returns at once. Does nothing to a call that has ended.
+
+        >>> with headgate.Portal() as portal:
+        ...     call = portal.start(asyncio.sleep, 60)
+        ...     call.cancel()
+        ...     call.wait()
+        Traceback (most recent call last):
+        concurrent.futures._base.CancelledError...
+        """
         self._crossing.cancel(self._call)
 
     def future(self) -> "Future[T]":
         """A future of `concurrent.futures` that ends as the call does, for `wait`, `as_completed` and `wrap_future`.
 
         It is a view: to cancel it does not cancel the call.
+
+        >>> with headgate.Portal() as portal:
+        ...     futures = [portal.start(fetch, url).future() for url in ("a", "bb")]
+        ...     print(sorted(future.result() for future in concurrent.futures.as_completed(futures)))
+        ['page of a', 'page of bb']
         """
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()

@@ -24,15 +24,25 @@ _OPTIONS: Final = OptionSet(AmapOptions[Any], of="amap")
 
 
 class TaskResults(Face[R]):
-    """What `amap` returns: an async iterator over the results, and a block around it."""
+    """What `amap` returns: an async iterator over the results, and a block around it.
+
+    >>> async with headgate.amap(fetch, ["a", "bb"], limit=1) as pages:
+    ...     print([page async for page in pages], pages.statistics().succeeded)
+    ['page of a', 'page of bb'] 2
+    """
 
     _flow: CallFlow
 
     def __init__(self, flow: CallFlow) -> None:
-        self._flow = flow
+        self._flow = flow  # pyright: ignore[reportIncompatibleVariableOverride] # it is set once
 
     def stop(self) -> list[Any]:
         """Starts nothing new; calls that have started finish, with their retries, and their results are delivered.
+
+        >>> async with headgate.amap(fetch, ["a", "bb", "ccc"], limit=1) as pages:
+        ...     first, left = await anext(pages), pages.stop()
+        >>> first
+        'page of a'
 
         Returns:
             Items that were read from the source and won't be started, in their order: those that were waiting for a

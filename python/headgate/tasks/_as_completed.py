@@ -42,12 +42,17 @@ _OPTIONS: Final = OptionSet(AsCompletedOptions, of="as_completed")
 
 
 class CompletedFutures(Face[asyncio.Future[R]]):
-    """What `as_completed` returns: an iterator and async iterator over what is done, and a block around it."""
+    """What `as_completed` returns: an iterator and async iterator over what is done, and a block around it.
+
+    >>> async with headgate.as_completed([fetch("a"), fetch("bb")], limit=1) as futures:
+    ...     print([future.result() async for future in futures])
+    ['page of a', 'page of bb']
+    """
 
     _flow: FutureFlow
 
     def __init__(self, flow: FutureFlow) -> None:
-        self._flow = flow
+        self._flow = flow  # pyright: ignore[reportIncompatibleVariableOverride] # it is set once
 
     def __iter__(self) -> Self:
         if self._flow.is_async:
@@ -121,5 +126,8 @@ def limited_as_completed(coros: Iterable[Coroutine[Any, Any, R]], limit: int) ->
     The name and the contract are from Andy Balaam's "Making 100 million requests with Python aiohttp" (2017): `coros`
     can be a generator, `limit` of them run at once, and the iterator gives awaitables of the results, in order of
     completion.
+
+    >>> [await page for page in headgate.limited_as_completed((fetch(url) for url in ("a", "bb")), 1)]
+    ['page of a', 'page of bb']
     """
     return as_completed(coros, limit=limit)

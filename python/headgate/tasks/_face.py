@@ -53,6 +53,11 @@ class Face(Generic[R]):
         has begun the iteration, whose part it is to wait, does it end the wait at once. Another task that iterates gets
         `ClosedEarly`.
 
+        >>> pages = headgate.amap(fetch, ["a", "bb"], limit=1)
+        >>> await anext(pages)
+        'page of a'
+        >>> await pages.aclose()
+
         Raises:
             RuntimeError: What runs waits for the task that calls this: neither would ever end.
         """

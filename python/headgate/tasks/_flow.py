@@ -51,7 +51,7 @@ class Flow(Work[R]):
 
     def __init__(self, source: Source[Any] | AsyncSource[Any], limit: int, buffer: int) -> None:
         super().__init__(source)
-        self.is_stalled = False
+        self.is_stalled: bool = False
         """Whether starts wait until something is collected."""
         self._look_in = 1 if source.may_block else 0  # so many pulls; 0: never
         self._quick_looks = 0

@@ -38,7 +38,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         self._timer: asyncio.TimerHandle | None = None
         self._is_time_up = False
         self._held: Any = NOT_YET
-        self.promised = 0
+        self.promised: int = 0
         """Results that a plain `for` was promised and that have not been collected."""
 
     @property

@@ -27,7 +27,12 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class MapIterator(Generic[R]):
-    """What `map` gives: an iterator over the results, and a block around it. Threads may share it."""
+    """What `map` gives: an iterator over the results, and a block around it. Threads may share it.
+
+    >>> with headgate.map(fetch, ["a", "bb"], limit=1) as pages:
+    ...     print(list(pages), pages.statistics().succeeded)
+    ['page of a', 'page of bb'] 2
+    """
 
     def __init__(self, flow: CallFlow, loop_factory: LoopFactory | None) -> None:
         self._worker = _Worker(flow, loop_factory)
@@ -69,7 +74,12 @@ class MapIterator(Generic[R]):
             return deque()
 
     def stop(self) -> list[Any]:
-        """Starts nothing new; what has begun is finished and delivered, as `TaskResults.stop` does."""
+        """Starts nothing new; what has begun is finished and delivered, as `TaskResults.stop` does.
+
+        >>> with headgate.map(fetch, ["a", "bb"], limit=1) as pages:
+        ...     pages.stop()
+        []
+        """
         return self._worker.stop()
 
     def statistics(self) -> TaskStatistics:
@@ -80,6 +90,11 @@ class MapIterator(Generic[R]):
         """Cancels what runs and waits until it has ended; what was not collected is dropped.
 
         Other threads that iterate it are told, by `ClosedEarly`.
+
+        >>> pages = headgate.map(fetch, ["a", "bb"], limit=1)
+        >>> pages.close()
+        >>> list(pages)
+        []
         """
         if not self._worker.is_closed:
             self._cut_by = threading.get_ident()

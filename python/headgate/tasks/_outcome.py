@@ -16,6 +16,11 @@ R = TypeVar("R")
 class TaskOutcome(Generic[T, R]):
     """What became of one item, as `amap(errors="yield")` gives it.
 
+    >>> async for outcome in headgate.amap(fetch, ["a", None], limit=1, errors="yield"):
+    ...     print(outcome.index, outcome.item, outcome.value, type(outcome.error).__name__, outcome.attempts)
+    0 a page of a NoneType 1
+    1 None None TypeError 1
+
     Attributes:
         index: Position of the item in the input, from 0.
         item: The item.
@@ -39,6 +44,9 @@ class TaskOutcome(Generic[T, R]):
     def unwrap(self) -> R:
         """The value.
 
+        >>> [outcome.unwrap() async for outcome in headgate.amap(fetch, ["a"], limit=1, errors="yield")]
+        ['page of a']
+
         Raises:
             Exception: The `error`, if there is one.
         """
@@ -54,6 +62,10 @@ class TaskOutcome(Generic[T, R]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatistics:
     """How far a map has got.
+
+    >>> statistics = await headgate.for_each(fetch, ["a", None], limit=1, errors="skip")
+    >>> statistics.taken, statistics.succeeded, statistics.failed
+    (2, 1, 1)
 
     Attributes:
         taken: Items that were read from the source.

@@ -32,10 +32,10 @@ class Source(Generic[T]):
 
     def __init__(self, items: Iterable[T]) -> None:
         self._iterator: Iterator[T] = iter(items)
-        self.may_block = type(self._iterator) not in _NEVER_BLOCK
+        self.may_block: bool = type(self._iterator) not in _NEVER_BLOCK
         """Whether a pull may take long."""
 
-    def open(self, _have_more: Callable[[], None]) -> Callable[[], Any]:
+    def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:  # noqa: ARG002 - as that of the other
         """Gives the function to pull with: `END` where there is no more."""
         return partial(next, self._iterator, END)
 
@@ -70,7 +70,7 @@ class AsyncSource(Generic[T]):
         self._wake: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._have_more: Callable[[], None] = _nothing
-        self.may_block = True
+        self.may_block: bool = True
 
     def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:
         """Gives the function to pull with; after `NOT_YET`, `have_more` is called when it is worth asking again."""
