@@ -6,7 +6,8 @@
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
 Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli`,
-`client` and `batches` may use `jobs`, `ray` and `spark` may use `batches`, and no other room any; nothing imports `cli`.
+`client` and `batches` may use `jobs`, `ray` and `spark` may use `batches`, and no other room any; nothing imports
+`cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
     _facts                                       how facts stand below one another

@@ -23,7 +23,7 @@ def fetch(
     workers: int = 1,
     num_cpus: float = 0.25,
     batch_size: int = 1024,
-    ray_remote_args: Mapping[str, Any] | None = None,
+    ray_options: Mapping[str, Any] | None = None,
     **options: Unpack[BatchKeywords],
 ) -> "Dataset":
     """Makes one request for each row of a dataset of Ray Data. The results are a dataset, too.
@@ -40,7 +40,7 @@ def fetch(
             is 200 in flight.
         num_cpus: What each reserves of the cluster. One worker thread can make tens of thousands of requests a second.
         batch_size: Rows that are asked and told together. Their results are in memory until the last one is done.
-        ray_remote_args: What Ray is to be told of the actors, too, such as `{"scheduling_strategy": "SPREAD"}`.
+        ray_options: Other arguments of `map_batches`, such as `{"resources": {"egress": 1}}`.
         **options: `help(headgate.ray.fetch)` describes each with its default.
 
     Returns:
@@ -52,16 +52,15 @@ def fetch(
         UsageError: An option can't be; all mistakes are named.
         TypeError: There is no such option; named is the one that is meant.
     """
+    stage = Stage(_OPTIONS, options)
     from ray.data import ActorPoolStrategy  # noqa: PLC0415 - optional
 
-    stage = Stage(_OPTIONS, options)
-    remote_args = {"max_concurrency": _TASKS_AT_ONCE, **(ray_remote_args or {})}
     return dataset.map_batches(
         Fetch,
         fn_constructor_args=(stage,),
         batch_format="pyarrow",
         batch_size=batch_size,
         num_cpus=num_cpus,
-        compute=ActorPoolStrategy(size=workers),
-        **remote_args,
+        compute=ActorPoolStrategy(size=workers, max_concurrent_calls_per_actor=_TASKS_AT_ONCE),
+        **(ray_options or {}),
     )

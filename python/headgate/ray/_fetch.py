@@ -38,8 +38,7 @@ class Fetch:
             batch_format="pyarrow",
             batch_size=1024,
             num_cpus=0.25,
-            max_concurrency=4,
-            compute=ray.data.ActorPoolStrategy(size=1),
+            compute=ray.data.ActorPoolStrategy(size=1, max_concurrent_calls_per_actor=4),
         )
 
     `headgate.ray.fetch` gives the same, and finds mistakes in options before a worker is started.

@@ -27,7 +27,7 @@ class Fetch:
     def __repr__(self) -> str:
         return f"headgate.spark.fetch{repr(self._stage).removeprefix(type(self._stage).__name__)}"
 
-    def __call__(self, batches: "Iterable[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    def __call__(self, batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
         """The results of a partition, in the order in which they are done.
 
         Raises:
@@ -50,7 +50,7 @@ class Fetch:
         from pyspark.sql.types import StructType  # noqa: PLC0415 - optional
 
         given = frame if isinstance(frame, StructType) else frame.schema
-        return from_arrow_schema(pa.schema(self._stage.columns(to_arrow_schema(given).empty_table())))
+        return from_arrow_schema(pa.schema(self._stage.columns(to_arrow_schema(given, timezone="UTC").empty_table())))
 
 
 @_OPTIONS.shown_by
