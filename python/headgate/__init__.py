@@ -6,7 +6,8 @@
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
 Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli`,
-`client` and `batches` may use `jobs`, and no other room any; nothing imports `cli`.
+`client` and `batches` may use `jobs`, `ray` and `spark` may use `batches`, and no other room any; nothing imports
+`cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
     _url_user                                    what of a URL is shown to nobody
@@ -80,8 +81,16 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _options                                 what can be asked
         _batch_options                           all of it, as the engine is told
         _runs                                    what the calls of this process share
-        _batch_iterator                          one call
+        _batch_iterator  _stage                  one call; the calls of a data engine's workers
         _map_batches  _fetch_table               its faces
+
+    ray/                                         a stage of Ray Data
+        _niceness                                how workers are run
+        _fetch                                   what an actor does
+        _dataset                                 the face
+
+    spark/                                       a stage of Spark
+        _fetch                                   what a partition goes through
 
     cli/                                         one file for each verb
         _verbs  _wrapping  _exit_codes

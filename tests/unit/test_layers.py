@@ -21,6 +21,8 @@ ROOMS_USED_BY = {
     "portal": set[str](),
     "jobs": set[str](),
     "batches": {"jobs"},
+    "ray": {"batches"},
+    "spark": {"batches"},
     "cli": {"jobs"},
 }
 COMMAND = "__main__"

@@ -25,6 +25,15 @@ def begin(options: BatchOptions) -> BatchFlow:
     return _here.begin(options)
 
 
+def check(options: BatchOptions) -> None:
+    """Finds what `begin` would refuse, and leaves nothing that runs.
+
+    Raises:
+        UsageError: An option can't be.
+    """
+    BatchRuns().begin(options).close()
+
+
 def _start_over() -> None:
     global _here  # noqa: PLW0603 - there is one for each process
     _LEFT_BEHIND.append(_here)
