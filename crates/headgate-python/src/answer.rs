@@ -64,6 +64,16 @@ impl Answer {
         })
     }
 
+    /// Bytes of the body, which this does not make Python's.
+    #[getter]
+    fn body_len(&self, py: Python<'_>) -> usize {
+        if let Some(body) = self.body.get(py) {
+            return body.as_bytes(py).len();
+        }
+        let received = self.received.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        received.as_ref().map_or(0, |body| body.bytes.len())
+    }
+
     #[getter]
     fn body_truncated(&self) -> bool {
         self.answer().is_some_and(|answer| answer.body_truncated)
