@@ -8,6 +8,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use headgate_engine::engine::inbox::Bell;
+use headgate_engine::model::error::JobError;
 use headgate_engine::model::options::JobOptions;
 use headgate_engine::run::Run;
 use headgate_engine::run::batches;
@@ -63,12 +64,11 @@ impl BatchRuns {
         Self { inner: Arc::default() }
     }
 
-    /// Begins a call with these options.
-    fn begin(&self, options: &Bound<'_, PyAny>) -> PyResult<BatchFlow> {
+    /// Begins a call with these options. `watched`: a loop watches its descriptor.
+    fn begin(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<BatchFlow> {
         let (py, mut options) = (options.py(), fetch_options(options)?);
         options.source.input = INPUT.into();
-        let begun = py.detach(|| batches::BatchFlow::new(self.inner.clone(), options));
-        begun.map(|inner| BatchFlow::of(inner, None)).map_err(|error| to_python(py, &error))
+        BatchFlow::begin(py, watched, |bell| batches::BatchFlow::new(self.inner.clone(), options, bell))
     }
 }
 
@@ -93,9 +93,6 @@ impl BatchFlow {
 
     /// Goes on for so long: a batch of results, if there is one by then, and whether it has come to its end or wants a batch.
     fn step(&self, py: Python<'_>, timeout_s: f64) -> PyResult<(Option<RowBatch>, bool, bool)> {
-        if let Some(descriptor) = self.descriptor() {
-            descriptor.quiet();
-        }
         let until = Instant::now() + Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
         match py.detach(|| self.inner().step(until)).map_err(|error| to_python(py, &error))? {
             Step::Batch(records) => Ok((Some(RowBatch::of(records)), false, false)),
@@ -114,6 +111,13 @@ impl BatchFlow {
     /// What a loop watches, if it was asked for: readable when something has come after there was nothing.
     fn fileno(&self) -> i32 {
         self.descriptor().map_or(-1, Descriptor::number)
+    }
+
+    /// Its descriptor is not readable any more until something comes.
+    fn quiet(&self) {
+        if let Some(descriptor) = self.descriptor() {
+            descriptor.quiet();
+        }
     }
 
     /// As that of a run.
@@ -147,22 +151,26 @@ impl BatchFlow {
 }
 
 impl BatchFlow {
-    fn of(inner: batches::BatchFlow, waker: Option<Arc<Waker>>) -> Self {
-        Self { inner: Mutex::new(inner), waker }
-    }
-
     /// Begins a call on the run of a client. `watched`: a loop watches its descriptor.
     pub fn on(py: Python<'_>, run: Arc<Run>, mut options: JobOptions, asks: Asks, watched: bool) -> PyResult<Self> {
         options.source.input = INPUT.into();
+        Self::begin(py, watched, |bell| match asks {
+            Asks::Tables(base_url) => batches::BatchFlow::on(run, options, base_url, bell),
+            Asks::Requests => batches::BatchFlow::of_requests(run, options, bell),
+        })
+    }
+
+    fn begin(
+        py: Python<'_>,
+        watched: bool,
+        begin: impl FnOnce(Option<Box<dyn Bell>>) -> Result<batches::BatchFlow, JobError> + Send,
+    ) -> PyResult<Self> {
         let descriptor = watched.then(Descriptor::new).transpose();
         let descriptor = descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?;
         let waker = descriptor.map(|descriptor| Waker::new(Some(descriptor)));
         let bell = waker.clone().map(|waker| Box::new(Ring(waker)) as Box<dyn Bell>);
-        let begun = py.detach(|| match asks {
-            Asks::Tables(base_url) => batches::BatchFlow::on(run, options, base_url, bell),
-            Asks::Requests => batches::BatchFlow::of_requests(run, options, bell),
-        });
-        begun.map(|inner| Self::of(inner, waker)).map_err(|error| to_python(py, &error))
+        let inner = py.detach(|| begin(bell)).map_err(|error| to_python(py, &error))?;
+        Ok(Self { inner: Mutex::new(inner), waker })
     }
 
     fn descriptor(&self) -> Option<&Descriptor> {

@@ -5,12 +5,16 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, Unpack
 
+from headgate.batches._async_batches import AsyncBatchIterator
+from headgate.client._calls import Bulk
 from headgate.client._engine import Engine
 from headgate.client._flow import BATCH, Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
+from headgate.client._table_options import BATCHES, ResultKeywords
+from headgate.jobs._progress import Progress, Told
 
 MOST: Final = 1024
 """Outcomes that are taken in one turn of the loop."""
@@ -29,6 +33,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         requests: Iterable[Asked] | AsyncIterable[Asked] | None,
         *,
         ordered: bool,
+        progress: Told = False,
     ) -> None:
         self._flow = Flow(engine, base_url, watched=True, ordered=ordered)
         self._news = asyncio.Event()
@@ -39,6 +44,9 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         elif requests is not None:
             self._source = iter(requests)
         self._stays_open = requests is None
+        self._requests = requests
+        self._bulk = Bulk(engine, base_url, progress)
+        self._progress = Progress(progress, engine.statistics)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, request: Asked) -> None:
@@ -56,6 +64,29 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests."""
         self._stays_open = False
         self._news.set()
+
+    @BATCHES.shown_by
+    def batches(self, **options: Unpack[ResultKeywords]) -> AsyncBatchIterator:
+        """The results as record batches, in place of outcomes: nothing of them becomes Python's.
+
+            async for batch in client.fetch_many(urls).batches(omit=["headers"]):
+                print(pyarrow.record_batch(batch))
+
+        Args:
+            **options: `help(headgate.AsyncFetchMany.batches)` describes each with its default.
+
+        Returns:
+            An asynchronous iterator over batches, as those of `FetchMany.batches`.
+
+        Raises:
+            UsageError: An option can't be.
+            RuntimeError: As `FetchMany.batches`.
+        """
+        flow = self._flow
+        has_begun = flow.is_closed or flow.has_begun or self._loop is not None
+        batches = self._bulk.async_batches(self._requests, dict(options), has_begun=has_begun)
+        self._close()
+        return batches
 
     async def aclose(self) -> None:
         """Cancels what is in flight. Again: nothing."""
@@ -95,7 +126,10 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
             if goes_on and flow.room > 0:
                 await asyncio.sleep(0)
             else:
-                await self._news.wait()
+                await self._progress.wait(self._news)
+            self._progress.look()
+        self._bulk.refuse_outcomes()
+        self._progress.end()
         raise StopAsyncIteration
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -121,6 +155,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         if self._flow.is_closed:
             return
         self._flow.close()
+        self._progress.leave()
         if self._loop is not None and not self._loop.is_closed():
             self._end(self._loop, self._flow, self._pulling)
         self._news.set()

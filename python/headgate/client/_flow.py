@@ -47,6 +47,11 @@ class Flow:
         """How many more may be asked for now."""
         return self._room - self.outstanding - len(self._ready)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was asked for, or is to be."""
+        return self._number > 0 or bool(self.submitted)
+
     def feed(self, asked: list[Asked]) -> None:
         """Asks for these.
 

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, Unpack
 
+from headgate.batches._batch_iterator import BatchIterator
+from headgate.client._calls import Bulk
 from headgate.client._engine import Engine
 from headgate.client._flow import Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
+from headgate.client._table_options import BATCHES, ResultKeywords
+from headgate.jobs._progress import Progress, Told
 
 LOOK_S: Final = 0.05
 """How soon what another thread has submitted is seen."""
@@ -18,10 +22,20 @@ MOST: Final = 1024
 class FetchMany(Iterator[Outcome]):
     """Outcomes of many requests, as `Client.fetch_many` gives them. One thread iterates; any may submit."""
 
-    def __init__(self, engine: Engine, base_url: str, requests: Iterable[Asked] | None, *, ordered: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        base_url: str,
+        requests: Iterable[Asked] | None,
+        *,
+        ordered: bool,
+        progress: Told = False,
+    ) -> None:
         self._flow = Flow(engine, base_url, watched=False, ordered=ordered)
         self._source: Iterator[Asked] | None = None if requests is None else iter(requests)
         self._stays_open = requests is None
+        self._bulk = Bulk(engine, base_url, progress)
+        self._progress = Progress(progress, engine.statistics)
 
     def submit(self, request: Asked) -> None:
         """Asks for one more.
@@ -37,9 +51,34 @@ class FetchMany(Iterator[Outcome]):
         """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests."""
         self._stays_open = False
 
+    @BATCHES.shown_by
+    def batches(self, **options: Unpack[ResultKeywords]) -> BatchIterator:
+        """The results as record batches, in place of outcomes: nothing of them becomes Python's.
+
+            results = polars.DataFrame(client.fetch_many(urls).batches(omit=["headers"]))
+
+        Args:
+            **options: `help(headgate.FetchMany.batches)` describes each with its default.
+
+        Returns:
+            An iterator over batches, which is a stream of them, too (`__arrow_c_stream__`). They have the columns of
+            the results of `headgate.fetch`; `row` is the position of the request. Leaving its `with` block cancels
+            what is in flight.
+
+        Raises:
+            UsageError: An option can't be.
+            RuntimeError: Outcomes were taken, or requests submitted; it is closed; or it was made without requests.
+        """
+        flow = self._flow
+        has_begun = flow.is_closed or flow.has_begun
+        batches = self._bulk.batches(self._source, dict(options), has_begun=has_begun)
+        self._flow.close()
+        return batches
+
     def close(self) -> None:
         """Cancels what is in flight. Again: nothing."""
         self._flow.close()
+        self._progress.leave()
 
     def __iter__(self) -> Self:
         return self
@@ -64,6 +103,9 @@ class FetchMany(Iterator[Outcome]):
                 break
             wait_s = 0.0 if goes_on and flow.room > 0 else LOOK_S
             flow.take_in(flow.mailbox.wait(MOST, wait_s))
+            self._progress.look()
+        self._bulk.refuse_outcomes()
+        self._progress.end()
         raise StopIteration
 
     def __enter__(self) -> Self:

@@ -143,7 +143,7 @@ impl BatchInput {
 impl OfAll {
     /// Gives a row what it does not say itself.
     fn complete(&self, row: &mut Row) {
-        if !self.base_url.is_empty() && !row.url.contains("://") {
+        if is_relative(&self.base_url, &row.url) {
             row.url = joined(&self.base_url, &row.url).into();
         }
         if self.method.is_none() && self.body.is_none() {
@@ -157,6 +157,17 @@ impl OfAll {
             extra.body = self.body.clone().map(Into::into);
         }
     }
+}
+
+/// Makes a template absolute, unless it begins with a column: rows say then whether they are.
+pub(super) fn join_template(base_url: &str, template: &mut String) {
+    if is_relative(base_url, template) && !template.starts_with('{') {
+        *template = joined(&base_url.replace('{', "{{").replace('}', "}}"), template);
+    }
+}
+
+fn is_relative(base_url: &str, url: &str) -> bool {
+    !base_url.is_empty() && !url.contains("://")
 }
 
 /// A URL that is relative to another, whose whole path stays.

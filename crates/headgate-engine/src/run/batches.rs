@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Fields, SchemaRef};
 
-use super::batch_input::BatchInput;
+use super::batch_input::{BatchInput, join_template};
 use super::checks::check;
 use super::fed_runs::FedRuns;
 use super::handle::Run;
@@ -74,32 +74,34 @@ pub enum Step {
 
 impl BatchFlow {
     /// Begins a call. `options.source.input` is what the batches are called in messages; nothing is read of it, and of what
-    /// `options` say of an output nothing is done.
+    /// `options` say of an output nothing is done. `bell`: rung, too, when something has come after there was nothing.
     ///
     /// # Errors
     /// `Usage`: an option that can't be, or more in flight than this process may have files open.
-    pub fn new(runs: Arc<FedRuns>, options: JobOptions) -> Result<Self, JobError> {
+    pub fn new(runs: Arc<FedRuns>, options: JobOptions, bell: Option<Box<dyn Bell>>) -> Result<Self, JobError> {
         let input = BatchInput::new(options.source)?;
         let columns = input.columns(&options.answer, Fields::empty())?;
         let options = JobOptions { source: input.options().clone(), ..options };
         let run = runs.run_for(&options, &columns)?;
-        let bell = Arc::<Waiting>::default();
+        let bell = Arc::new(Waiting { also: bell, ..Waiting::default() });
         let inbox = Inbox::new(Box::new(bell.clone()));
         Ok(Self::begin_with(input, options, (Some(runs), run), (inbox, bell)))
     }
 
     /// Begins a call on a run that others use for other requests; `options` are those that the run was begun with, but for what is
-    /// about rows and columns. `base_url`: what URLs are relative to. `bell`: rung, too, when something has come after there was
-    /// nothing.
+    /// about rows and columns. `base_url`: what URLs are relative to. `bell`: as above.
     ///
     /// # Errors
     /// `Usage`: an option that can't be.
     pub fn on(
         run: Arc<Run>,
-        options: JobOptions,
+        mut options: JobOptions,
         base_url: String,
         bell: Option<Box<dyn Bell>>,
     ) -> Result<Self, JobError> {
+        if let Some(template) = &mut options.source.url {
+            join_template(&base_url, template);
+        }
         check(&options)?;
         let input = BatchInput::new(options.source.clone())?.of_all(base_url, &options.request);
         let columns = input.columns(&options.answer, Fields::empty())?;
@@ -325,6 +327,9 @@ impl BatchFlow {
     }
 
     fn run_has_ended(&self) -> JobError {
+        if self.runs.is_none() {
+            return JobError::usage("the client is closed: it makes no more requests");
+        }
         let why = self.run.summary().failure.map(|failure| failure.message.to_string());
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
         JobError::internal(format!("the run that makes the requests has ended{why}"))
