@@ -83,6 +83,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _engine                                  one in each process
         _table_options                           what is told of tables
         _calls                                   tables and batches on the engine of a client
+        _submitted                               what waits for its turn in many requests
         _flow  _loops                            many requests and their outcomes; those that a loop waits for
         _many  _async_many                       many requests, as a thread and a coroutine have them
         _methods                                 what calls are named
@@ -154,6 +155,7 @@ if TYPE_CHECKING:
     from headgate.client._outcome import Outcome
     from headgate.client._request import Request
     from headgate.client._response import Redirect, Response, StatusError
+    from headgate.client._submitted import QueueFull
     from headgate.jobs._background import Run
     from headgate.jobs._fetch import fetch, start
     from headgate.jobs._job import Job, RowStream
@@ -211,6 +213,7 @@ __all__ = [
     "PortalCall",
     "ProtocolError",
     "ProxyError",
+    "QueueFull",
     "Rate",
     "RateStatistics",
     "Redirect",
@@ -292,6 +295,7 @@ _HOME_OF = {
     "PortalCall": "portal._portal_call",
     "ProtocolError": "client._errors",
     "ProxyError": "client._errors",
+    "QueueFull": "client._submitted",
     "Rate": "limits._rate",
     "RateStatistics": "limits._rate",
     "Redirect": "client._response",

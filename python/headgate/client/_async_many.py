@@ -50,15 +50,22 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, request: Asked) -> None:
-        """Asks for one more.
+        """Asks for one more, when its turn comes.
+
+        It never waits: up to 1,000,000 may wait for their turn, and `room` says how many more. Who has more gives
+        `fetch_many` an asynchronous iterable, which is pulled as there is room.
 
         Raises:
             RuntimeError: It was closed.
+            QueueFull: There is no room for more. The request was not taken: none is lost in silence.
         """
-        if self._flow.is_closed:
-            raise RuntimeError("these requests are closed: no more can be submitted")
-        self._flow.submitted.append(request)
+        self._flow.submitted.put(request, waits=False)
         self._news.set()
+
+    @property
+    def room(self) -> int:
+        """How many more may be submitted now."""
+        return self._flow.submitted.room
 
     def finish(self) -> None:
         """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests."""

@@ -9,6 +9,7 @@ from headgate.client._answer import Answer
 from headgate.client._engine import Engine
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked, Native, Request
+from headgate.client._submitted import Submitted
 
 BATCH: Final = 256
 """Requests that are handed over at once."""
@@ -24,7 +25,7 @@ class Flow:
     def __init__(self, engine: Engine, base_url: str, *, watched: bool, ordered: bool) -> None:
         mailbox = engine.native.mailbox(watched=watched)
         self.mailbox = mailbox if mailbox is not None else engine.refuse()
-        self.submitted: deque[Asked] = deque()
+        self.submitted = Submitted()
         self._engine = engine
         self._process = engine.process
         self._base_url = base_url
@@ -125,6 +126,7 @@ class Flow:
         """Cancels what is outstanding."""
         if not self.is_closed:
             self.is_closed = True
+            self.submitted.close()
             self._ready.clear()
             self._early.clear()
             self._asked.clear()

@@ -1,6 +1,7 @@
 """Many requests of a thread."""
 
 from collections.abc import Iterable, Iterator
+from threading import get_ident
 from types import TracebackType
 from typing import Final, Self, Unpack
 
@@ -34,18 +35,26 @@ class FetchMany(Iterator[Outcome]):
         self._flow = Flow(engine, base_url, watched=False, ordered=ordered)
         self._source: Iterator[Asked] | None = None if requests is None else iter(requests)
         self._stays_open = requests is None
+        self._taken_by: int | None = None
         self._bulk = Bulk(engine, base_url, progress)
         self._progress = Progress(progress, engine.statistics)
 
     def submit(self, request: Asked) -> None:
-        """Asks for one more.
+        """Asks for one more, when its turn comes.
+
+        The thread that takes outcomes, as a crawler does, never waits here: 1,000,000 may wait for their turn, and
+        `room` says how many more. Another thread waits here while 10,000 do.
 
         Raises:
             RuntimeError: It was closed.
+            QueueFull: There is no room for more without waiting. The request was not taken: none is lost in silence.
         """
-        if self._flow.is_closed:
-            raise RuntimeError("these requests are closed: no more can be submitted")
-        self._flow.submitted.append(request)
+        self._flow.submitted.put(request, waits=self._taken_by not in (None, get_ident()))
+
+    @property
+    def room(self) -> int:
+        """How many more may be submitted in the thread that takes outcomes."""
+        return self._flow.submitted.room
 
     def finish(self) -> None:
         """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests."""
@@ -84,6 +93,7 @@ class FetchMany(Iterator[Outcome]):
         return self
 
     def __next__(self) -> Outcome:
+        self._taken_by = get_ident()
         try:
             return self._next()
         except BaseException:
