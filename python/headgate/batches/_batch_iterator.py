@@ -26,7 +26,7 @@ class BatchIterator(Iterator[RowBatch]):
     def __init__(self, flow: BatchFlow, supply: Supply, progress: Told) -> None:
         self._supply = supply
         self._flow = flow
-        self._was_supplied = False
+        self._knows_columns = not supply.decides_columns
         self._progress = Progress(progress, self.statistics)
 
     def __iter__(self) -> Self:
@@ -56,7 +56,7 @@ class BatchIterator(Iterator[RowBatch]):
         Raises:
             InputError: As `next`.
         """
-        if not self._was_supplied:
+        if not self._knows_columns:
             self._give()
         return self._flow.schema
 
@@ -105,5 +105,5 @@ class BatchIterator(Iterator[RowBatch]):
                 self._give()
 
     def _give(self) -> None:
-        self._was_supplied = True
+        self._knows_columns = True
         self._supply.give(self._flow)

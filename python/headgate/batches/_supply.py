@@ -9,7 +9,13 @@ _ARROW: Final = ("__arrow_c_array__", "__arrow_c_stream__")
 
 
 class Supply(Protocol):
-    """What goes into a call."""
+    """What goes into a call.
+
+    Attributes:
+        decides_columns: Whether what comes first says which columns there are.
+    """
+
+    decides_columns: bool
 
     def give(self, flow: BatchFlow) -> None:
         """Gives it the next, or says that there is none any more. Raises whatever the caller's own does."""
@@ -20,6 +26,8 @@ class Supply(Protocol):
 
 class Tables:
     """Tables, one after the other."""
+
+    decides_columns = True
 
     def __init__(self, batches: object) -> None:
         """`batches`: one, or an iterable of them.

@@ -35,6 +35,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         ordered: bool,
         progress: Told = False,
     ) -> None:
+        self._progress = Progress(progress, engine.statistics)
         self._flow = Flow(engine, base_url, watched=True, ordered=ordered)
         self._news = asyncio.Event()
         self._source: Iterator[Asked] | None = None
@@ -46,7 +47,6 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         self._stays_open = requests is None
         self._requests = requests
         self._bulk = Bulk(engine, base_url, progress)
-        self._progress = Progress(progress, engine.statistics)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, request: Asked) -> None:

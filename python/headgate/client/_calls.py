@@ -25,6 +25,8 @@ LONGEST_PULL_S: Final = 0.005
 class Requests:
     """Requests, as many at a time as there are without waiting long."""
 
+    decides_columns = False
+
     def __init__(self, requests: Iterable[Asked], base_url: str) -> None:
         self._source = iter(requests)
         self._base_url = base_url

@@ -32,12 +32,12 @@ class FetchMany(Iterator[Outcome]):
         ordered: bool,
         progress: Told = False,
     ) -> None:
+        self._progress = Progress(progress, engine.statistics)
         self._flow = Flow(engine, base_url, watched=False, ordered=ordered)
         self._source: Iterator[Asked] | None = None if requests is None else iter(requests)
         self._stays_open = requests is None
         self._taken_by: int | None = None
         self._bulk = Bulk(engine, base_url, progress)
-        self._progress = Progress(progress, engine.statistics)
 
     def submit(self, request: Asked) -> None:
         """Asks for one more, when its turn comes.

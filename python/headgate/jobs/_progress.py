@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Annotated, Final, TypeAlias, TypedDict
 
-from headgate._checks import function, kind_of
+from headgate._checks import check, function, kind_of
 from headgate._summary import Snapshot
 from headgate.jobs._display import display_for
 from headgate.jobs._option_entry import JobOption
@@ -48,7 +48,12 @@ class Progress:
     """Shows or tells how far it is, as long as it is asked to look."""
 
     def __init__(self, told: Told, snapshot: Callable[[], Snapshot]) -> None:
-        """`told`: to whom; `False` is nobody."""
+        """`told`: to whom; `False` is nobody.
+
+        Raises:
+            TypeError: It can't be that.
+        """
+        check("progress", told, check_progress)
         self._call = None if isinstance(told, bool) else told
         self._display = display_for(show=True) if told is True else None
         self._shown = ExitStack()
