@@ -28,8 +28,9 @@ Way = Callable[[int, str, int], int]
 
 def direct(rows: int, url: str, concurrency: int) -> int:
     """The engine alone."""
-    import headgate
     import pyarrow as pa
+
+    import headgate
 
     starts = range(0, rows, _BLOCK_ROWS)
     tables = (pa.record_batch({"id": range(start, min(start + _BLOCK_ROWS, rows))}) for start in starts)

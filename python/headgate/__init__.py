@@ -5,9 +5,9 @@
     summary = headgate.fetch("urls.parquet", "results/", concurrency=1000)
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
-Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli`,
-`client` and `batches` may use `jobs`, `ray` and `spark` may use `batches`, and no other room any; nothing imports
-`cli`.
+Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli` and
+`batches` may use `jobs`, `client` may use `jobs` and `batches`, `ray` and `spark` may use `batches`, and no other room
+any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
     _url_user                                    what of a URL is shown to nobody
@@ -57,12 +57,23 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _block                                   lines of a terminal that are drawn again
         _display  _proxies                       what a running job shows, what it says of proxies
         _watch                                   who looks at it
+        _progress                                how far a call is, for who iterates over its results
         _report  _report_status                  what is said of a finished one, and of one that was looked at
         _run                                     one run of a job
         _background                              one that nobody waits for
         _curl  _planned                          what a job would do, and its requests for curl
         _report_plan                             what is said of that
         _fetch  _job  _plan  _server             the faces of the engine
+
+    batches/                                     tables through the engine, without a job
+        _options                                 what can be asked
+        _batch_options                           all of it, as the engine is told
+        _runs                                    what the calls of this process share
+        _supply  _pulled                         what goes in: tables, and what comes asynchronously
+        _batch_iterator  _async_batches          one call, as a thread and a coroutine have it
+        _stage                                   the calls of a data engine's workers
+        _map_batches  _amap_batches              its faces
+        _fetch_table
 
     client/                                      requests one by one, of threads and of loops
         _headers  _body                          what answers have, what is sent
@@ -72,17 +83,13 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _outcome                                 what became of one of many requests
         _client_options                          what a client is told
         _engine                                  one in each process
+        _table_options                           what is told of tables
+        _calls                                   tables and batches on the engine of a client
+        _submitted                               what waits for its turn in many requests
         _flow  _loops                            many requests and their outcomes; those that a loop waits for
         _many  _async_many                       many requests, as a thread and a coroutine have them
         _methods                                 what calls are named
         _client  _async_client                   the faces
-
-    batches/                                     tables through the engine, without a job
-        _options                                 what can be asked
-        _batch_options                           all of it, as the engine is told
-        _runs                                    what the calls of this process share
-        _batch_iterator  _stage                  one call; the calls of a data engine's workers
-        _map_batches  _fetch_table               its faces
 
     ray/                                         a stage of Ray Data
         _niceness                                how workers are run
@@ -124,6 +131,8 @@ if TYPE_CHECKING:
     )
     from headgate._summary import JobFigures, Snapshot, Summary
     from headgate._version import __version__
+    from headgate.batches._amap_batches import amap_batches
+    from headgate.batches._async_batches import AsyncBatchIterator
     from headgate.batches._batch_iterator import BatchIterator
     from headgate.batches._fetch_table import BatchTable, fetch_table
     from headgate.batches._map_batches import map_batches
@@ -156,6 +165,7 @@ if TYPE_CHECKING:
     from headgate.client._outcome import Outcome
     from headgate.client._request import Request
     from headgate.client._response import Redirect, Response, StatusError
+    from headgate.client._submitted import QueueFull
     from headgate.jobs._background import Run
     from headgate.jobs._fetch import fetch, start
     from headgate.jobs._job import Job, RowStream
@@ -175,6 +185,7 @@ if TYPE_CHECKING:
     from headgate.tasks._outcome import TaskOutcome, TaskStatistics
 
 __all__ = [
+    "AsyncBatchIterator",
     "AsyncClient",
     "AsyncFetchMany",
     "BatchIterator",
@@ -212,6 +223,7 @@ __all__ = [
     "PortalCall",
     "ProtocolError",
     "ProxyError",
+    "QueueFull",
     "Rate",
     "RateStatistics",
     "Redirect",
@@ -240,6 +252,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "amap",
+    "amap_batches",
     "as_completed",
     "fetch",
     "fetch_table",
@@ -260,6 +273,7 @@ _HOME_OF = {
     "BodyTooLarge": "client._errors",
     "ChecksumMismatch": "client._errors",
     "Client": "client._client",
+    "AsyncBatchIterator": "batches._async_batches",
     "BatchIterator": "batches._batch_iterator",
     "BatchTable": "batches._fetch_table",
     "ClosedEarly": "_errors",
@@ -291,6 +305,7 @@ _HOME_OF = {
     "PortalCall": "portal._portal_call",
     "ProtocolError": "client._errors",
     "ProxyError": "client._errors",
+    "QueueFull": "client._submitted",
     "Rate": "limits._rate",
     "RateStatistics": "limits._rate",
     "Redirect": "client._response",
@@ -326,6 +341,7 @@ _HOME_OF = {
     "gather": "tasks._gather",
     "limited_as_completed": "tasks._as_completed",
     "map": "tasks._map",
+    "amap_batches": "batches._amap_batches",
     "map_batches": "batches._map_batches",
     "plan": "jobs._plan",
     "start": "jobs._fetch",

@@ -62,7 +62,10 @@ def workers() -> list[int]:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             title = (process / "cmdline").read_bytes()
-            if title.startswith(b"ray::MapWorker(MapBatches(Fetch)") and parent(parent(int(process.name))) == os.getpid():
+            if (
+                title.startswith(b"ray::MapWorker(MapBatches(Fetch)")
+                and parent(parent(int(process.name))) == os.getpid()
+            ):
                 found.append(int(process.name))
         except (FileNotFoundError, ProcessLookupError):
             continue

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_schema::Fields;
+use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::engine::{Engine, machine};
 use headgate_engine::model::options::EngineOptions;
 use headgate_engine::run::Run;
 use pyo3::prelude::*;
 
 use crate::answer::Answer;
+use crate::batches::{Asks, BatchFlow};
 use crate::error::to_python;
 use crate::json::to_json;
 use crate::kept::Kept;
@@ -45,7 +48,12 @@ impl Client {
         options.request.keep_redirects = true;
         let threads = options.engine.threads.unwrap_or_else(machine::cores).min(options.run.concurrency);
         let engine = EngineOptions { threads: Some(threads), ..options.engine.clone() };
-        let run = py.detach(|| Run::fed(&Engine::start(&engine)?, options.request, options.run));
+        let run = py.detach(|| {
+            // Bodies are for who asks, whatever tables go without.
+            options.answer.omit.clear();
+            let columns = ResultColumns::new(&options.source, &options.answer, Fields::empty())?;
+            Run::fed_for(&Engine::start(&engine)?, columns, options.request, options.run)
+        });
         let run = Arc::new(run.map_err(|error| to_python(py, &error))?);
         Ok(Self(Kept::new(Open { run })))
     }
@@ -72,6 +80,16 @@ impl Client {
         self.0.here().map(|open| Mailbox::new(open.run.clone(), watched)).transpose()
     }
 
+    /// Begins a call with tables: `options` are those of this client and of rows and columns. `None`: this is a fork.
+    fn tables(&self, options: &Bound<'_, PyAny>, base_url: String, watched: bool) -> PyResult<Option<BatchFlow>> {
+        self.flow(options, Asks::Tables(base_url), watched)
+    }
+
+    /// As `tables`, with requests.
+    fn requests(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<Option<BatchFlow>> {
+        self.flow(options, Asks::Requests, watched)
+    }
+
     /// Ends what is in flight. Nothing is asked any more.
     fn close(&self, py: Python<'_>) {
         if let Some(open) = self.0.here() {
@@ -86,5 +104,12 @@ impl Client {
     /// As that of a run; `None`: this is a fork.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.0.here().map(|open| to_json(py, &py.detach(|| open.run.snapshot()))).transpose()
+    }
+}
+
+impl Client {
+    fn flow(&self, options: &Bound<'_, PyAny>, asks: Asks, watched: bool) -> PyResult<Option<BatchFlow>> {
+        let Some(open) = self.0.here() else { return Ok(None) };
+        BatchFlow::on(options.py(), open.run.clone(), fetch_options(options)?, asks, watched).map(Some)
     }
 }

@@ -18,9 +18,17 @@ use crate::waker::{Descriptor, Ring, Waker};
 /// How often who waits looks whether Ctrl-C was pressed.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// URL, method, headers, body, the type of the body, seconds, redirects.
-type Whole =
-    (String, Option<String>, Vec<(String, Vec<u8>)>, Option<Vec<u8>>, Option<String>, Option<f64>, Option<u32>);
+/// URL, method, headers, body, the type of the body, seconds, redirects, cost.
+type Whole = (
+    String,
+    Option<String>,
+    Vec<(String, Vec<u8>)>,
+    Option<Vec<u8>>,
+    Option<String>,
+    Option<f64>,
+    Option<u32>,
+    Option<u64>,
+);
 
 /// A request as Python gives it: a URL, or all of it.
 pub struct Request(Row);
@@ -32,7 +40,7 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         if given.is_instance_of::<PyString>() {
             return Ok(Self(Row::new(0, given.extract::<String>()?)));
         }
-        let (url, method, headers, body, body_type, timeout_s, max_redirects): Whole = given.extract()?;
+        let (url, method, headers, body, body_type, timeout_s, max_redirects, cost): Whole = given.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let own =
             (timeout.is_some() || max_redirects.is_some()).then(|| Box::new(OwnOptions { timeout, max_redirects }));
@@ -41,6 +49,7 @@ impl<'py> FromPyObject<'_, 'py> for Request {
             headers: headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             body: body.map(Into::into),
             body_type: body_type.map(Into::into),
+            cost,
             own,
             ..RowExtra::default()
         };
@@ -49,6 +58,10 @@ impl<'py> FromPyObject<'_, 'py> for Request {
 }
 
 impl Request {
+    pub fn into_row(self) -> Row {
+        self.0
+    }
+
     pub fn for_reply(self, reply_to: Option<Arc<ReplyTo>>) -> Row {
         let Self(mut row) = self;
         row.extra.get_or_insert_default().reply_to = reply_to;

@@ -16,13 +16,13 @@ _LEFT_BEHIND: Final = list[BatchRuns]()
 _here = BatchRuns()
 
 
-def begin(options: BatchOptions) -> BatchFlow:
-    """Begins a call.
+def begin(options: BatchOptions, *, watched: bool = False) -> BatchFlow:
+    """Begins a call. `watched`: a loop watches its descriptor.
 
     Raises:
         UsageError: An option can't be.
     """
-    return _here.begin(options)
+    return _here.begin(options, watched)
 
 
 def check(options: BatchOptions) -> None:
@@ -31,7 +31,7 @@ def check(options: BatchOptions) -> None:
     Raises:
         UsageError: An option can't be.
     """
-    BatchRuns().begin(options).close()
+    BatchRuns().begin(options, watched=False).close()
 
 
 def _start_over() -> None:

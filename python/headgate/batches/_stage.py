@@ -6,9 +6,11 @@ from typing import Any, Final
 
 from headgate._native import BatchFlow, RowSchema
 from headgate._option import OptionSet
+from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._batch_options import BatchOptions, asked_of
-from headgate.batches._options import MAP_BATCHES, BatchKeywords
+from headgate.batches._options import MAP_BATCHES, StageKeywords
 from headgate.batches._runs import begin, check
+from headgate.batches._supply import Tables
 
 _THREADS: Final = replace(
     MAP_BATCHES.entries["threads"].option,
@@ -20,7 +22,7 @@ _THREADS: Final = replace(
 
 def stage_options(of: str) -> OptionSet[Any]:
     """Those of `map_batches`, of a function with this name."""
-    return OptionSet(BatchKeywords, of=of, options={"threads": _THREADS})
+    return OptionSet(StageKeywords, of=of, options={"threads": _THREADS})
 
 
 class Stage:
@@ -48,6 +50,14 @@ class Stage:
     def begin(self) -> BatchFlow:
         """Begins a call. All in a process share the engine, its connections and its limits."""
         return begin(self.options)
+
+    def results(self, batches: object) -> BatchIterator:
+        """Results for batches: a table, or an iterable of these.
+
+        Raises:
+            TypeError: They are neither.
+        """
+        return BatchIterator(self.begin(), Tables(batches), progress=False)
 
     def columns(self, table: object) -> RowSchema:
         """The columns of the results for tables with the columns of this one.

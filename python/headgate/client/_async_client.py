@@ -4,10 +4,14 @@ import asyncio
 import weakref
 from collections.abc import AsyncIterable, Iterable
 from types import TracebackType
-from typing import NoReturn, Self, Unpack
+from typing import Any, NoReturn, Self, Unpack
 
+from headgate._native import BatchTable
 from headgate._summary import Snapshot
+from headgate.batches._async_batches import AsyncBatchIterator
+from headgate.batches._options import TableKeywords
 from headgate.client._async_many import AsyncFetchMany
+from headgate.client._calls import async_tables
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
 from headgate.client._loops import LoopAnswers
@@ -15,6 +19,8 @@ from headgate.client._methods import request_of
 from headgate.client._request import Asked, Request
 from headgate.client._request_keywords import RequestKeywords
 from headgate.client._response import Response, response_of
+from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
+from headgate.jobs._progress import Told
 
 
 class AsyncClient:
@@ -118,7 +124,11 @@ class AsyncClient:
         return await self.send(request_of("DELETE", url, dict(options), "delete"))
 
     def fetch_many(
-        self, requests: Iterable[Asked] | AsyncIterable[Asked] | None = None, *, ordered: bool = False
+        self,
+        requests: Iterable[Asked] | AsyncIterable[Asked] | None = None,
+        *,
+        ordered: bool = False,
+        progress: Told = False,
     ) -> AsyncFetchMany:
         """Outcomes of many requests, in the order in which they are answered.
 
@@ -129,14 +139,61 @@ class AsyncClient:
         Args:
             requests: As for `Client.fetch_many`, or asynchronously.
             ordered: Gives outcomes in the order of the requests.
+            progress: As for `Client.fetch_many`; a function is called in the loop.
 
         Returns:
-            An asynchronous iterator. Leaving its `async with` block cancels what is in flight.
+            An asynchronous iterator. Leaving its `async with` block cancels what is in flight. `batches` on it gives
+            results as record batches in place of outcomes.
         """
-        return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered)
+        return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
+
+    @MAP_BATCHES.shown_by
+    def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> AsyncBatchIterator:  # noqa: ANN401 - whatever speaks Arrow
+        """Makes one request for each row of a table, and yields the results in batches.
+
+            async for batch in client.map_batches(table, url="/items/{id}"):
+                print(pyarrow.record_batch(batch))
+
+        It is `Client.map_batches` in an event loop, which goes on meanwhile.
+
+        Args:
+            batches: As for `headgate.amap_batches`.
+            **options: `help(headgate.AsyncClient.map_batches)` describes each with its default.
+
+        Returns:
+            An asynchronous iterator over batches. Leaving its `async with` block cancels what is in flight.
+
+        Raises:
+            UsageError: An option can't be.
+            InputError: While iterating: the input lacks a column that is needed, or its batches have different columns.
+            TypeError: `batches`, or what it yields, is no table; or an option is one of the client.
+            RuntimeError: The client is closed.
+        """
+        return async_tables(self._engine, self._base_url, batches, MAP_BATCHES, dict(options))
+
+    @FETCH_TABLE.shown_by
+    async def fetch_table(self, table: Any, **options: Unpack[TableKeywords]) -> BatchTable:  # noqa: ANN401 - as above
+        """Makes one request for each row of a table, and returns the results as a table.
+
+            results = await client.fetch_table(table, url="/items/{id}")
+            print(polars.DataFrame(results))
+
+        Cancelling it cancels what is in flight.
+
+        Args:
+            table: As for `map_batches`.
+            **options: `help(headgate.AsyncClient.fetch_table)` describes each with its default.
+
+        Returns:
+            The results, as those of `headgate.fetch_table`.
+
+        Raises:
+            Exception: As `map_batches` and what it returns.
+        """
+        return await async_tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)).table()
 
     def statistics(self) -> Snapshot:
-        """What it has done, and does now.
+        """What it has done, and does now: see `Client.statistics`.
 
         >>> response = await client.get("/hello")
         >>> client.statistics().answered

@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import NoReturn, Self, Unpack
+from typing import Any, NoReturn, Self, Unpack
 
+from headgate._native import BatchTable
 from headgate._summary import Snapshot
+from headgate.batches._batch_iterator import BatchIterator
+from headgate.batches._options import TableKeywords
+from headgate.client._calls import tables
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
 from headgate.client._many import FetchMany
@@ -12,6 +16,9 @@ from headgate.client._methods import request_of
 from headgate.client._request import Asked, Request
 from headgate.client._request_keywords import RequestKeywords
 from headgate.client._response import Response, response_of
+from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
+from headgate.jobs._blocking import refuse_to_block_a_loop
+from headgate.jobs._progress import Told
 
 
 class Client:
@@ -111,7 +118,9 @@ class Client:
         """
         return self.send(request_of("DELETE", url, dict(options), "delete"))
 
-    def fetch_many(self, requests: Iterable[Asked] | None = None, *, ordered: bool = False) -> FetchMany:
+    def fetch_many(
+        self, requests: Iterable[Asked] | None = None, *, ordered: bool = False, progress: Told = False
+    ) -> FetchMany:
         """Outcomes of many requests, in the order in which they are answered.
 
         >>> sum(outcome.unwrap().is_success for outcome in client.fetch_many(f"/{n}" for n in range(100)))
@@ -121,14 +130,69 @@ class Client:
             requests: URLs, `headgate.Request`s or mapping of what these have; read in this thread, and only as far as
                 there is room. Without them, it goes on until `finish` is called on what is returned.
             ordered: Gives outcomes in the order of the requests.
+            progress: Shows progress on standard error while outcomes are taken; or a function, which is called with a
+                `Snapshot` (see `statistics`) about ten times a second, in this thread. What it
+                raises ends the iteration.
 
         Returns:
-            An iterator. Leaving its `with` block cancels what is in flight. `submit` on it asks for more.
+            An iterator. Leaving its `with` block cancels what is in flight. `submit` on it asks for more; `batches` on
+            it gives results as record batches in place of outcomes.
         """
-        return FetchMany(self._engine, self._base_url, requests, ordered=ordered)
+        return FetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
+
+    @MAP_BATCHES.shown_by
+    def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> BatchIterator:  # noqa: ANN401 - whatever speaks Arrow
+        """Makes one request for each row of a table, and yields the results in batches.
+
+            for batch in client.map_batches(table, url="/items/{id}"):
+                print(pyarrow.record_batch(batch))
+
+        It is `headgate.map_batches` with the connections and the limits of the client, and URLs may be relative to its
+        `base_url`. What is selected of answers is what the client has in `select`, and what is given here.
+
+        Args:
+            batches: As for `headgate.map_batches`.
+            **options: `help(headgate.Client.map_batches)` describes each with its default.
+
+        Returns:
+            An iterator over batches. Leaving its `with` block cancels what is in flight.
+
+        Raises:
+            UsageError: An option can't be.
+            InputError: While iterating: the input lacks a column that is needed, or its batches have different columns.
+            TypeError: `batches`, or what it yields, is no table; or an option is one of the client.
+            RuntimeError: The client is closed, or this thread runs an event loop, which iterating would block.
+        """
+        refuse_to_block_a_loop("map_batches", "use an AsyncClient")
+        return tables(self._engine, self._base_url, batches, MAP_BATCHES, dict(options))
+
+    @FETCH_TABLE.shown_by
+    def fetch_table(self, table: Any, **options: Unpack[TableKeywords]) -> BatchTable:  # noqa: ANN401 - as above
+        """Makes one request for each row of a table, and returns the results as a table.
+
+            results = client.fetch_table(table, url="/items/{id}")
+            print(polars.DataFrame(results))
+
+        It is `map_batches` with all batches at once: the results have to fit in memory.
+
+        Args:
+            table: As for `headgate.fetch_table`.
+            **options: `help(headgate.Client.fetch_table)` describes each with its default.
+
+        Returns:
+            The results, as those of `headgate.fetch_table`.
+
+        Raises:
+            Exception: As `map_batches` and what it returns.
+        """
+        refuse_to_block_a_loop("fetch_table", "use an AsyncClient")
+        with tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)) as batches:
+            return batches.table()
 
     def statistics(self) -> Snapshot:
-        """What it has done, and does now.
+        """What it has done since it was made, and does now: the snapshot that the command line shows of a job.
+
+        All that goes through the client is in it. A row is a request here.
 
         >>> response = client.get("/hello")
         >>> client.statistics().answered

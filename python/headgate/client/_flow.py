@@ -9,6 +9,7 @@ from headgate._native import Answer
 from headgate.client._engine import Engine
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked, Native, Request
+from headgate.client._submitted import Submitted
 
 BATCH: Final = 256
 """Requests that are handed over at once."""
@@ -30,7 +31,7 @@ class Flow:
     def __init__(self, engine: Engine, base_url: str, *, watched: bool, ordered: bool) -> None:
         mailbox = engine.native.mailbox(watched=watched)
         self.mailbox = mailbox if mailbox is not None else engine.refuse()
-        self.submitted: deque[Asked] = deque()
+        self.submitted = Submitted()
         self._engine = engine
         self._process = engine.process
         self._base_url = base_url
@@ -67,6 +68,11 @@ class Flow:
     def is_full(self) -> bool:
         """No more is to be taken before outcomes are given out."""
         return self._ready_bytes >= READY_BYTES and bool(self._ready)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was asked for, or is to be."""
+        return self._number > 0 or bool(self.submitted)
 
     def feed(self, asked: list[Asked]) -> None:
         """Asks for these.
@@ -148,6 +154,7 @@ class Flow:
         """Cancels what is outstanding."""
         if not self.is_closed:
             self.is_closed = True
+            self.submitted.close()
             self._ready.clear()
             self._early.clear()
             self._asked.clear()

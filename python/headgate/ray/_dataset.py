@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from headgate.batches._options import BatchKeywords
+from headgate.batches._options import StageKeywords
 from headgate.batches._stage import Stage, stage_options
 from headgate.ray._fetch import Fetch
 
@@ -24,7 +24,7 @@ def fetch(
     num_cpus: float = 0.25,
     batch_size: int = 1024,
     ray_options: Mapping[str, Any] | None = None,
-    **options: Unpack[BatchKeywords],
+    **options: Unpack[StageKeywords],
 ) -> "Dataset":
     """Makes one request for each row of a dataset of Ray Data. The results are a dataset, too.
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Unpack
 
-from headgate.batches._batch_iterator import BatchIterator
-from headgate.batches._options import BatchKeywords
+from headgate.batches._options import StageKeywords
 from headgate.batches._stage import Stage, stage_options
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class Fetch:
         """
         import pyarrow as pa  # noqa: PLC0415 - optional
 
-        with BatchIterator(self._stage.begin(), batches) as results:
+        with self._stage.results(batches) as results:
             for batch in results:
                 yield pa.record_batch(batch)
 
@@ -54,7 +53,7 @@ class Fetch:
 
 
 @_OPTIONS.shown_by
-def fetch(**options: Unpack[BatchKeywords]) -> Fetch:
+def fetch(**options: Unpack[StageKeywords]) -> Fetch:
     """Makes one request for each row of a DataFrame of Spark: the function for `mapInArrow`.
 
         fetch = headgate.spark.fetch(url="https://api.example.com/items/{id}", concurrency=100)

@@ -102,7 +102,7 @@ impl Share {
             Ok((mut reply, remote_addr)) => {
                 let status = Some(reply.head.status);
                 let trail = self.led_on(place, &mut reply);
-                let selects = trail.is_none() && self.shared.selection.is_some();
+                let selects = trail.is_none() && self.selection_at(place).is_some();
                 let selected = if selects { Box::pin(self.select_from(place, &mut reply, state)).await } else { None };
                 let end = match &reply.failure {
                     None => AttemptEnd { status, error: None, is_lasting: false },

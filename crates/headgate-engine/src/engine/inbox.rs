@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::columns::select::Selection;
 use crate::model::outcome::Outcome;
 use crate::model::reply_to::{ReplyTo, Waits};
 use crate::model::row::Row;
@@ -55,6 +56,8 @@ pub struct Inbox {
     state: Mutex<State>,
     is_closed: AtomicBool,
     bell: Box<dyn Bell>,
+    /// What is taken from the answers to its rows; `None`: what the run takes of all.
+    selection: Option<Arc<Selection>>,
 }
 
 #[derive(Default)]
@@ -66,7 +69,18 @@ struct State {
 
 impl Inbox {
     pub fn new(bell: Box<dyn Bell>) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self { me: me.clone(), state: Mutex::default(), is_closed: AtomicBool::new(false), bell })
+        Self::selecting(bell, None)
+    }
+
+    /// One whose rows have a selection of their own.
+    pub fn selecting(bell: Box<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            state: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+            bell,
+            selection,
+        })
     }
 
     /// What sends the outcome of a row here.
@@ -173,6 +187,11 @@ pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
         inbox.push(Arrived { number, outcome: Some(outcome), failed }, true);
     }
     None
+}
+
+/// What is taken from the answer to this row, if who waits for it has said so.
+pub(super) fn selection_for(row: &Row) -> Option<&Arc<Selection>> {
+    row.reply_to()?.who().downcast_ref::<Inbox>()?.selection.as_ref()
 }
 
 fn take_reply_to(row: &mut Row) -> Option<Arc<ReplyTo>> {
