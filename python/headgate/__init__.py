@@ -6,13 +6,14 @@
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
 Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli`,
-`client` and `batches` may use `jobs`, and no other room any; nothing imports `cli`.
+`client` and `batches` may use `jobs`, `testing` may use `client`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
     _facts                                       how facts stand below one another
     _html                                        and in a notebook
     _summary  _checks                           what a job says of itself, what an argument must be
     _errors  _option                             what can go wrong; an option is one entry
+    _mocks                                       who answers in place of the network
     _headgate                                    the engine
     _native                                      the one module that imports it
 
@@ -82,6 +83,15 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _runs                                    what the calls of this process share
         _batch_iterator                          one call
         _map_batches  _fetch_table               its faces
+
+    testing/                                     in place of the network
+        _answer  _mock_request                   what is answered, and to what
+        _calls  _pattern                         what came, and which of it is meant
+        _route                                   which requests have which answers
+        _wire  _workers                          both as bytes; threads that may wait
+        _serving                                 the other end of connections
+        _server                                  the face
+        plugin                                   and that for pytest
 
     cli/                                         one file for each verb
         _verbs  _wrapping  _exit_codes

@@ -22,6 +22,7 @@ ROOMS_USED_BY = {
     "jobs": set[str](),
     "batches": {"jobs"},
     "cli": {"jobs"},
+    "testing": {"client"},
 }
 COMMAND = "__main__"
 """What starts the command line, and nothing else."""
@@ -35,6 +36,7 @@ FACES = {
     "jobs/_plan",
     "jobs/_server",
     "jobs/_option_rules",
+    "testing/_serving",
 }
 """Who knows the engine: also what has it read the texts of options."""
 

@@ -21,6 +21,7 @@ class LoopAnswers:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._is_watched = True
+        self._is_left = False
         loop.add_reader(self.mailbox.fileno(), self.take_in)
         self.take_in()
 
@@ -46,6 +47,14 @@ class LoopAnswers:
             future = self._waiting.pop(number)
             if not future.done():
                 future.set_result(answer)
+        if self._is_left and not self._waiting:
+            self.retire(asyncio.get_running_loop())
+
+    def leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Does not watch any more once what is waited for has come: nothing more is asked here."""
+        self._is_left = True
+        if not self._waiting:
+            self.retire(loop)
 
     def retire(self, loop: asyncio.AbstractEventLoop) -> None:
         """Takes what has come, and does not watch any more. Again: nothing."""

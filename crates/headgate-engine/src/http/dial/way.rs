@@ -22,6 +22,7 @@ use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::message::OptionName;
 use crate::model::options::{RequestOptions, TlsMin};
 use crate::model::origin::{HostName, Origin};
+use crate::model::stand_in::StandIn;
 use crate::schedule::hosts::Speaks;
 
 /// Ways that are kept; the one made first goes first.
@@ -37,6 +38,7 @@ pub struct Way {
     pub(super) proxy_tls: Option<Arc<ClientConfig>>,
     pub(super) proxies: Proxies,
     pub(super) local: LocalEnd,
+    pub(super) stand_in: Option<StandIn>,
     asked: Asked,
 }
 
@@ -76,6 +78,7 @@ impl Ways {
             proxy_tls: which.speak_tls().then(|| self.tls.for_proxies(options)).transpose()?,
             proxies: Proxies::new(which),
             local: LocalEnd::new(options)?,
+            stand_in: options.stand_in.clone(),
             asked: Asked::new(options)?,
         };
         let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,6 +158,7 @@ impl Way {
             && self.proxy_tls.as_ref().map(Arc::as_ptr) == other.proxy_tls.as_ref().map(Arc::as_ptr)
             && self.proxies == other.proxies
             && self.local == other.local
+            && self.stand_in == other.stand_in
             && self.asked == other.asked
     }
 
