@@ -14,6 +14,8 @@ __all__ = [
     "BatchTable",
     "Client",
     "Mailbox",
+    "MockConnection",
+    "MockNetwork",
     "RowBatch",
     "RowBatches",
     "RowSchema",

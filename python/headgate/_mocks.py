@@ -1,4 +1,4 @@
-"""Who answers in place of the network, if anybody does: `headgate.testing` says so, and whoever starts an engine asks."""
+"""Who answers in place of the network, if anybody does: `headgate.testing` says, and whoever starts an engine asks."""
 
 import os
 import threading

@@ -1,10 +1,10 @@
 """Answers in place of the network, for tests of programs that use headgate.
 
-    import headgate.testing
+import headgate.testing
 
-    with headgate.testing.mock() as server:
-        server.get("https://api.example.com/users/1", json={"id": 1})
-        assert load_user(1) == {"id": 1}
+with headgate.testing.mock() as server:
+    server.get("https://api.example.com/users/1", json={"id": 1})
+    assert load_user(1) == {"id": 1}
 """
 
 from typing import TYPE_CHECKING

@@ -35,17 +35,17 @@ class Calls(Sequence[Call]):
         self._lock = threading.Lock()
         self._calls: deque[Call] = deque()
         self._bytes = 0
-        self._count = 0
+        self._total = 0
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """All that there were."""
-        return self._count
+        return self._total
 
     def add(self, call: Call) -> None:
         """One more."""
         with self._lock:
-            self._count += 1
+            self._total += 1
             self._calls.append(call)
             self._bytes += len(call.request.content)
             while len(self._calls) > MAX_CALLS or (self._bytes > MAX_BODY_BYTES and len(self._calls) > 1):
@@ -55,7 +55,7 @@ class Calls(Sequence[Call]):
         """Forgets all of them."""
         with self._lock:
             self._calls.clear()
-            self._bytes = self._count = 0
+            self._bytes = self._total = 0
 
     @overload
     def __getitem__(self, index: int) -> Call: ...

@@ -1,7 +1,6 @@
 """A request as a mock sees it."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -24,7 +23,7 @@ class MockRequest:
         self.url = url
         self.headers = headers
         self.content = content
-        self.path_params: Mapping[str, str] = {}
+        self.path_params: dict[str, str] = {}
         parts = urlsplit(url)
         self.scheme = parts.scheme
         self.host = parts.hostname or ""

@@ -38,11 +38,22 @@ class Pattern:
     """All of what it says must be so."""
 
     def __init__(self, method: str | None, url: Text | None, base_url: str, given: PatternKeywords) -> None:
-        self._said: dict[str, Any] = {"method": method.upper() if method else None, "url": url, **given}
-        self._base_url = base_url
-        self._checks = list(self._made(given, url, base_url))
-        if self._said["method"]:
-            self._checks.insert(0, _is(lambda request: request.method, self._said["method"]))
+        method = method.upper() if method else None
+        said: dict[str, Any] = {name: value for name, value in (("method", method), ("url", url)) if value is not None}
+        self.said = {**said, **given, "base_url": base_url}
+        """What it was made of: two of the same are the same."""
+        self._checks: list[Check] = []
+        if method is not None:
+            self._checks.append(_is(lambda request: request.method, method))
+        if isinstance(url, re.Pattern):
+            self._checks.append(_text(lambda request: request.url, url))
+        elif url is not None:
+            self._checks.extend(_of_url(_joined(base_url, url)))
+        elif base_url:
+            self._checks.append(_of_prefix(base_url))
+        if "prefix" in given:
+            self._checks.append(_of_prefix(_joined(base_url, given["prefix"])))
+        self._checks.extend(make(given[name]) for name, make in _MAKERS.items() if name in given)  # type: ignore[literal-required] # they are
 
     def match(self, request: MockRequest) -> dict[str, str] | None:
         """What its names stand for in a request; `None`: it is another one."""
@@ -54,43 +65,12 @@ class Pattern:
             params.update(found)
         return params
 
-    def says_the_same_as(self, other: "Pattern") -> bool:
-        """Whether the other one was made of the same."""
-        return (self._said, self._base_url) == (other._said, other._base_url)
-
     def __str__(self) -> str:
-        said = dict(self._said)
-        method, url = said.pop("method") or "any method", said.pop("url")
-        where = _shown(url) if isinstance(url, re.Pattern) else _joined(self._base_url, url) if url else ""
+        said = dict(self.said)
+        method, url, base_url = said.pop("method", "any method"), said.pop("url", None), said.pop("base_url")
+        where = _shown(url) if isinstance(url, re.Pattern) else _joined(base_url, url) if url else base_url
         others = [f"{name}={_shown(value)}" for name, value in said.items()]
         return " ".join(filter(None, [method, where, ", ".join(others)]))
-
-    def _made(self, given: PatternKeywords, url: Text | None, base_url: str) -> Iterable[Check]:
-        if isinstance(url, re.Pattern):
-            yield _text(lambda request: request.url, url)
-        elif url is not None:
-            yield from _of_url(_joined(base_url, url))
-        elif base_url:
-            yield _begins(lambda request: request.url, base_url)
-        if "scheme" in given:
-            yield _is(lambda request: request.scheme, given["scheme"])
-        if "host" in given:
-            yield _text(lambda request: request.host, given["host"])
-        if "port" in given:
-            yield _is(lambda request: request.port, given["port"])
-        if "path" in given:
-            path = given["path"]
-            yield _path(path) if isinstance(path, str) else _text(lambda request: request.path, path)
-        if "prefix" in given:
-            yield _of_prefix(given["prefix"], base_url)
-        if "params" in given:
-            yield _has_params(given["params"])
-        if "headers" in given:
-            yield _has_headers(given["headers"])
-        if "json_body" in given:
-            yield _has_json(given["json_body"])
-        if "body" in given:
-            yield _has_body(given["body"])
 
 
 def _joined(base_url: str, url: str) -> str:
@@ -117,13 +97,10 @@ def _of_url(url: str) -> Iterable[Check]:
         yield _is(lambda request: sorted(parse_qsl(request.query, keep_blank_values=True)), query)
 
 
-def _of_prefix(prefix: str, base_url: str) -> Check:
-    whole = _joined(base_url, prefix)
-    if whole.startswith("/"):
-        return _begins(lambda request: request.path, whole)
-    if not whole.startswith(("http://", "https://")):
+def _of_prefix(prefix: str) -> Check:
+    if not prefix.startswith(("/", "http://", "https://")):
         raise ValueError(f"prefix must begin with http://, https:// or /, not {prefix!r}")
-    return _begins(lambda request: request.url, whole)
+    return _begins((lambda request: request.path) if prefix[0] == "/" else (lambda request: request.url), prefix)
 
 
 def _ascii(host: str) -> str:
@@ -131,7 +108,9 @@ def _ascii(host: str) -> str:
     return host if host.isascii() else host.encode("idna").decode()
 
 
-def _path(path: str) -> Check:
+def _path(path: Text) -> Check:
+    if isinstance(path, re.Pattern):
+        return _text(lambda request: request.path, path)
     if not path.startswith("/"):
         raise ValueError(f"path must begin with /, not {path!r}")
     if not _NAMED.search(path):
@@ -216,3 +195,15 @@ def _has_body(expected: Text | bytes) -> Check:
     if isinstance(expected, bytes):
         return _is(lambda request: request.content, expected)
     return _text(lambda request: request.text, expected)
+
+
+_MAKERS: Final[Mapping[str, Callable[[Any], Check]]] = {
+    "scheme": lambda scheme: _is(lambda request: request.scheme, scheme),
+    "host": lambda host: _text(lambda request: request.host, host),
+    "port": lambda port: _is(lambda request: request.port, port),
+    "path": _path,
+    "params": _has_params,
+    "headers": _has_headers,
+    "json_body": _has_json,
+    "body": _has_body,
+}

@@ -27,17 +27,17 @@ class Route:
         self.pattern = pattern
         self.calls = Calls()
         self._lock = threading.Lock()
-        self._next: Callable[[], Next] = lambda: Answer()
+        self._next: Callable[[], Next] = Answer
 
     @property
     def called(self) -> bool:
         """Whether it answered a request."""
-        return self.calls.count > 0
+        return self.calls.total > 0
 
     @property
     def call_count(self) -> int:
         """The requests that it answered; each attempt and each redirect is one."""
-        return self.calls.count
+        return self.calls.total
 
     def answer(self, status: int = 200, **answer: Unpack[AnswerKeywords]) -> Self:
         """Answers each request with this. See `Answer`."""
@@ -47,9 +47,9 @@ class Route:
         """Answers each request with this, or with what this function returns for it.
 
         Args:
-            answer: An `Answer`, or what can be meant as one: a status, a body, `(status, body)`, an error. A function gets
-                the `MockRequest`, in a thread of its own; up to 64 run at once. Where it returns `None`, other routes are
-                asked.
+            answer: An `Answer`, or what can be meant as one: a status, a body, `(status, body)`, an error. A function
+                gets the `MockRequest`, in a thread of its own; up to 64 run at once. Where it returns `None`, other
+                routes are asked.
 
         Raises:
             TypeError: It can't be an answer.

@@ -20,7 +20,12 @@ MAX_TOLD: Final = 20
 """Requests without an answer, and routes, that a message names; of errors, those that are kept."""
 
 _NO_ANSWER: Final = "the mock has no answer for this request"
-_MEANT: Final = {"url__startswith": "prefix", "status_code": "status", "return_value": "answer", "side_effect": "answer"}
+_MEANT: Final = {
+    "url__startswith": "prefix",
+    "status_code": "status",
+    "return_value": "answer",
+    "side_effect": "answer",
+}
 """What respx calls what we have under another name."""
 
 
@@ -43,8 +48,8 @@ _OF_ANSWERS: Final = ("status", "json", "text", "html", "content", "answer", "er
 class MockServer:
     """Answers in place of the network, in this process: no name is looked up, and no connection leaves it.
 
-    While its `with` block runs, everything that headgate is asked in this process is answered here: clients of threads and
-    of loops, also those made before, `fetch`, `start`, `map_batches` and `fetch_table`. Retries, redirects, limits,
+    While its `with` block runs, everything that headgate is asked in this process is answered here: clients of threads
+    and of loops, also those made before, `fetch`, `start`, `map_batches` and `fetch_table`. Retries, redirects, limits,
     time-outs and decoding are the real ones. Of several, the one entered last answers.
 
         with headgate.testing.mock() as server:
@@ -93,8 +98,8 @@ class MockServer:
 
         Args:
             method: The method; `None`: any.
-            url: A whole URL, or a path of any host or below `base_url`; `{name}` in its path stands for a part without `/`.
-                Without a query, any will do; otherwise it must have these parameters and no others. Or a regular
+            url: A whole URL, or a path of any host or below `base_url`; `{name}` in its path stands for a part without
+                `/`. Without a query, any will do; otherwise it must have these parameters and no others. Or a regular
                 expression that must be found in the URL.
             **pattern: `scheme`, `host`, `port`, `path`; `prefix`: the beginning of a URL, or of a path; `params` and
                 `headers`: some of those that there must be; `json_body`; `body`. Texts may be regular expressions, and
@@ -110,7 +115,7 @@ class MockServer:
                 raise TypeError(f"a route has no {name!r}" + (f": did you mean {meant}?" if meant else ""))
         route = Route(Pattern(method, url, self._base_url, pattern))
         with self._lock:
-            same = [other for other in self.routes if other.pattern.says_the_same_as(route.pattern)]
+            same = [other for other in self.routes if other.pattern.said == route.pattern.said]
             kept = self.routes if same else (*self.routes, route)
             self.routes = tuple(route if other in same else other for other in kept)
         return route
@@ -158,7 +163,7 @@ class MockServer:
     @property
     def call_count(self) -> int:
         """The requests that came."""
-        return self.calls.count
+        return self.calls.total
 
     def assert_all_answered(self) -> None:
         """Raises what came to pass that no route foresaw.
@@ -329,7 +334,7 @@ def mock(
 
 def _answer_in(route: RouteKeywords) -> Answerable | Computed | Failure:
     """Takes the answer out of what a route was made of."""
-    given: dict[str, Any] = {name: route.pop(name) for name in _OF_ANSWERS if name in route}  # type: ignore[misc] # names of it
+    given: dict[str, Any] = {name: route.pop(name) for name in _OF_ANSWERS if name in route}
     if len(given) > 1 and ("answer" in given or "error" in given):
         raise TypeError("a route has one answer: give a status with a body, or answer, or error")
     if "error" in given:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from headgate._format import size
 from headgate._native import MockConnection, MockNetwork
 from headgate.testing._answer import Answer, Failure
 from headgate.testing._mock_request import MockRequest
@@ -19,7 +20,7 @@ Decide: TypeAlias = Callable[[MockRequest], Decision | Callable[[], Decision]]
 
 _ENDED: Final = Failure("closed", "the mock has ended", is_lasting=True)
 _TOO_LARGE: Final = Failure(
-    "invalid_request", f"the mock takes no body of more than {MAX_BODY_BYTES:,} bytes", is_lasting=True
+    "invalid_request", f"the mock takes no body of more than {size(MAX_BODY_BYTES)}", is_lasting=True
 )
 
 
@@ -30,7 +31,8 @@ class Serving:
         self.network = MockNetwork()
         self.decide = decide
         self.workers = Workers()
-        self.connections: set[_Connection] = set()
+        self._connections: set[_Connection] = set()
+        self._gone = asyncio.Event()
         self._accepting: set[asyncio.Task[object]] = set()
         self._started = threading.Event()
         self._loop = asyncio.SelectorEventLoop()
@@ -68,15 +70,26 @@ class Serving:
         self.network.close()
         self.workers.close()
         await asyncio.gather(*self._accepting, return_exceptions=True)
-        for connection in list(self.connections):
+        self._gone.clear()
+        for connection in list(self._connections):
             connection.end()
-        while self.connections:
-            await asyncio.sleep(0)
+        if self._connections:
+            await self._gone.wait()
+
+    def met(self, connection: "_Connection") -> None:
+        """There is one more connection."""
+        self._connections.add(connection)
+
+    def lost(self, connection: "_Connection") -> None:
+        """It is closed."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._gone.set()
 
     def _accept(self) -> None:
         for native in self.network.take():
             accepted = socket.socket(fileno=native.detach())
-            accepted.setblocking(False)
+            accepted.setblocking(False)  # noqa: FBT003 - it has no name there
 
             def made(native: MockConnection = native) -> _Connection:
                 return _Connection(native, self)
@@ -100,11 +113,11 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what sockets have
         self._transport = transport
-        self._serving.connections.add(self)
+        self._serving.met(self)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - whoever asked has gone, for whatever reason
         self._transport = None
-        self._serving.connections.discard(self)
+        self._serving.lost(self)
         if self._timer is not None:
             self._timer.cancel()
 

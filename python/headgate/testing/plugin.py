@@ -1,18 +1,19 @@
 """What pytest finds where headgate is installed: the fixture `headgate_mock`."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from headgate.testing import MockServer
+    from collections.abc import Iterator
+
+    from headgate.testing._server import MockServer
 
 
 @pytest.fixture
 def headgate_mock(request: pytest.FixtureRequest) -> "Iterator[MockServer]":
     """A `headgate.testing.MockServer` that answers during the test; the marker `headgate_mock` has its options."""
-    from headgate.testing import mock  # noqa: PLC0415 - for tests that use it
+    from headgate.testing._server import mock  # noqa: PLC0415 - for tests that use it
 
     marker = request.node.get_closest_marker("headgate_mock")
     with mock(*marker.args, **marker.kwargs) if marker else mock() as server:
