@@ -236,6 +236,16 @@ pub(super) fn server_name(name: &HostName) -> Result<ServerName<'static>, Failur
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::stand_in::{Line, StandsIn};
+
+    /// Each is another one, also to the memory that they are in.
+    struct Nobody(#[expect(dead_code, reason = "it takes room")] u8);
+
+    impl StandsIn for Nobody {
+        fn connect(&self, _: &Origin) -> Result<Line, Failure> {
+            Err(Failure::new(ErrorKind::Connect, "nobody"))
+        }
+    }
 
     fn refused(options: &RequestOptions) -> String {
         Ways::default().get(options).expect_err("it can't be").to_string()
@@ -260,6 +270,8 @@ mod tests {
             RequestOptions { ipv6: true, ..plain.clone() },
             RequestOptions { local_addresses: vec!["127.0.0.1".parse().expect("one")], ..plain.clone() },
             RequestOptions { interface: Some("lo".into()), ..plain.clone() },
+            RequestOptions { stand_in: Some(StandIn(Arc::new(Nobody(0)))), ..plain.clone() },
+            RequestOptions { stand_in: Some(StandIn(Arc::new(Nobody(0)))), ..plain.clone() },
         ];
         let first = get(&plain);
         for options in &others {
