@@ -6,8 +6,8 @@
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
 Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli` and
-`batches` may use `jobs`, `client` may use `jobs` and `batches`, `ray` and `spark` may use `batches`, and no other room
-any; nothing imports `cli`.
+`batches` may use `jobs`, `client` may use `jobs` and `batches`, `ray` and `spark` may use `batches`, `testing` may use
+`client`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
     _url_user                                    what of a URL is shown to nobody
@@ -15,6 +15,7 @@ any; nothing imports `cli`.
     _html                                        and in a notebook
     _summary  _checks                           what a job says of itself, what an argument must be
     _errors  _option                             what can go wrong; an option is one entry
+    _mocks                                       who answers in place of the network
     _headgate                                    the engine
     _native                                      the one module that imports it
 
@@ -98,6 +99,15 @@ any; nothing imports `cli`.
 
     spark/                                       a stage of Spark
         _fetch                                   what a partition goes through
+
+    testing/                                     in place of the network
+        _answer  _mock_request                   what is answered, and to what
+        _calls  _pattern                         what came, and which of it is meant
+        _route                                   which requests have which answers
+        _wire  _workers                          both as bytes; threads that may wait
+        _serving                                 the other end of connections
+        _server                                  the face
+        plugin                                   and that for pytest
 
     cli/                                         one file for each verb
         _verbs  _wrapping  _exit_codes

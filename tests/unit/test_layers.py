@@ -24,6 +24,7 @@ ROOMS_USED_BY = {
     "ray": {"batches"},
     "spark": {"batches"},
     "cli": {"jobs"},
+    "testing": {"client"},
 }
 COMMAND = "__main__"
 """What starts the command line, and nothing else."""
@@ -46,6 +47,7 @@ FACES = {
     "jobs/_plan",
     "jobs/_server",
     "jobs/_option_rules",
+    "testing/_serving",
 }
 """Who knows the engine: also what has it read the texts of options, and what holds its answers."""
 

@@ -10,6 +10,7 @@ mod json;
 mod kept;
 mod limits;
 mod mailbox;
+mod mock;
 mod options;
 mod plan;
 mod preview;
@@ -40,6 +41,8 @@ mod _headgate {
     use super::limits::{mistake_in, mistake_in_host};
     #[pymodule_export]
     use super::mailbox::Mailbox;
+    #[pymodule_export]
+    use super::mock::{MockConnection, MockNetwork};
     #[pymodule_export]
     use super::options::{give_back_large_blocks, options_as_read};
     #[pymodule_export]

@@ -50,7 +50,7 @@ class AsyncClient:
         """
         self._base_url = base_url_of(base_url)
         self._engine = Engine(options_of(dict(options), "AsyncClient"), "client")
-        self._process = self._engine.process
+        self._process, self._changes = self._engine.process, self._engine.changes
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopAnswers] = weakref.WeakKeyDictionary()
 
     async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
@@ -236,13 +236,21 @@ class AsyncClient:
         loop = asyncio.get_running_loop()
         if self._engine.is_closed:
             self._engine.refuse()
-        if self._process != self._engine.process:
-            self._loops = weakref.WeakKeyDictionary()
-            self._process = self._engine.process
+        if self._changes != self._engine.changes:
+            self._begin_anew()
         answers = self._loops.get(loop)
         if answers is None:
             answers = self._loops[loop] = LoopAnswers(self._engine, loop)
         return answers
+
+    def _begin_anew(self) -> None:
+        """In a fork, or where a mock has begun or ended: what was asked before is still waited for."""
+        left = self._loops if self._process == self._engine.process else {}
+        self._loops = weakref.WeakKeyDictionary()
+        self._process, self._changes = self._engine.process, self._engine.changes
+        for loop, answers in list(left.items()):
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(answers.leave, loop)
 
     def __repr__(self) -> str:
         return self._engine.shown("AsyncClient", self._base_url)

@@ -23,6 +23,7 @@ class LoopAnswers:
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._is_watched = True
         self._timer: asyncio.TimerHandle | None = None
+        self._is_left = False
         loop.add_reader(self.mailbox.fileno(), self.take_in)
         self.take_in()
 
@@ -51,6 +52,14 @@ class LoopAnswers:
             future = self._waiting.pop(number)
             if not future.done():
                 future.set_result(answer)
+        if self._is_left and not self._waiting:
+            self.retire(asyncio.get_running_loop())
+
+    def leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Does not watch any more once what is waited for has come: nothing more is asked here."""
+        self._is_left = True
+        if not self._waiting:
+            self.retire(loop)
 
     def _look(self) -> None:
         """What is awaited may wait for memory that outcomes of `fetch_many` have, which nobody takes meanwhile."""

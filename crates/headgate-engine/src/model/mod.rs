@@ -25,6 +25,7 @@ pub mod row;
 pub mod saved;
 pub mod selected;
 pub mod source_size;
+pub mod stand_in;
 pub mod status_set;
 pub mod trail;
 pub mod url_user;

@@ -35,6 +35,7 @@ mod saved;
 mod scripted;
 mod selected;
 mod slow_output;
+mod stand_in;
 mod stopping;
 mod tls;
 mod tls_options;

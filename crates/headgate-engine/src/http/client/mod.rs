@@ -110,11 +110,15 @@ impl Client {
         lane: &mut LaneState,
     ) -> Result<(Reply, Arc<str>), NoReply> {
         let mut lease = lane.held.take().ok_or_else(NoReply::unsent)?;
-        let mut reply = exchange.finish(lease.connection(), means, &mut lane.deadline).await.inspect_err(|none| {
-            if none.silent {
-                found_closed(&lease);
-            }
-        })?;
+        let finished = exchange.finish(lease.connection(), means, &mut lane.deadline).await;
+        let replied = finished.map_err(|none| match lease.connection().verdict() {
+            Some(failure) => NoReply { failure, unsent: false, silent: false },
+            None => none,
+        });
+        if replied.as_ref().is_err_and(|none| none.silent) {
+            found_closed(&lease);
+        }
+        let mut reply = replied?;
         if let Some(refusal) = lease.connection().refusal(reply.head.status) {
             reply.failure = Some(refusal);
         }
