@@ -36,6 +36,7 @@ mod scripted;
 mod selected;
 mod slow_output;
 mod stopping;
+mod streamed;
 mod tls;
 mod tls_options;
 mod uploads;
