@@ -108,8 +108,7 @@ class AsyncClient:
 
         Args:
             method: `GET`, or what it is to be.
-            url: Absolute, or relative to the `base_url`.
-            **options: As of `request`.
+            url: Absolute, or relative to the `base_url`. The rest is as for `request`.
 
         Returns:
             A context manager for an `AsyncStreamedResponse`.

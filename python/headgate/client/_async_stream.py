@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
-from headgate.client._answer import Answer
+from headgate.client._answer import Answer, AnswerStream
 from headgate.client._encoding import told_encoding
 from headgate.client._engine import Engine
 from headgate.client._open_streams import OpenStreams
@@ -14,14 +13,11 @@ from headgate.client._request import Request
 from headgate.client._response import error_of
 from headgate.client._streamed import Streamed
 
-if TYPE_CHECKING:
-    from headgate._native import ResponseStream
-
 
 class _News:
     """Tells a coroutine of what has come, by a descriptor that its loop watches."""
 
-    def __init__(self, native: "ResponseStream") -> None:
+    def __init__(self, native: AnswerStream) -> None:
         self.native = native
         self._loop = asyncio.get_running_loop()
         self._has_come = asyncio.Event()

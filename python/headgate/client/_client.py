@@ -103,8 +103,7 @@ class Client:
 
         Args:
             method: `GET`, or what it is to be.
-            url: Absolute, or relative to the `base_url`.
-            **options: As of `request`.
+            url: Absolute, or relative to the `base_url`. The rest is as for `request`.
 
         Returns:
             A context manager for a `StreamedResponse`.

@@ -3,24 +3,21 @@
 import time
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from headgate import _format
 from headgate._facts import Fact
-from headgate.client._answer import Answer
+from headgate.client._answer import Answer, AnswerStream
 from headgate.client._encoding import told_encoding
 from headgate.client._errors import RequestError
 from headgate.client._request import Request
 from headgate.client._response import Response, error_from
 
-if TYPE_CHECKING:
-    from headgate._native import ResponseStream
-
 
 class Streamed(Response):
     """A response whose body has still to come."""
 
-    def __init__(self, request: Request, answer: Answer, native: "ResponseStream") -> None:
+    def __init__(self, request: Request, answer: Answer, native: AnswerStream) -> None:
         super().__init__(request, answer)
         self._native = native
         self._head_at = time.monotonic()
