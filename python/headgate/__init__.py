@@ -77,7 +77,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _fetch_table
 
     client/                                      requests one by one, of threads and of loops
-        _headers  _body                          what answers have, what is sent
+        _headers  _body  _encoding               what answers have, what is sent, how text is encoded
+        _pieces                                  a body in pieces, as bytes, text and lines
         _request  _request_keywords              a request, and what a call takes of one
         _errors                                  a class for each kind of error
         _response                                what came of one, as its caller sees it
@@ -89,6 +90,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _submitted                               what waits for its turn in many requests
         _flow  _loops                            many requests and their outcomes; those that a loop waits for
         _many  _async_many                       many requests, as a thread and a coroutine have them
+        _streamed  _open_streams                 a response whose body is taken while it comes, and how many there are
+        _stream  _async_stream                   the same, as a thread and a coroutine have it
         _methods                                 what calls are named
         _client  _async_client                   the faces
 
@@ -148,6 +151,7 @@ if TYPE_CHECKING:
     from headgate.batches._map_batches import map_batches
     from headgate.client._async_client import AsyncClient
     from headgate.client._async_many import AsyncFetchMany
+    from headgate.client._async_stream import AsyncStreamedResponse
     from headgate.client._client import Client
     from headgate.client._errors import (
         BlockedByRobots,
@@ -175,6 +179,7 @@ if TYPE_CHECKING:
     from headgate.client._outcome import Outcome
     from headgate.client._request import Request
     from headgate.client._response import Redirect, Response, StatusError
+    from headgate.client._stream import StreamedResponse
     from headgate.client._submitted import QueueFull
     from headgate.jobs._background import Run
     from headgate.jobs._fetch import fetch, start
@@ -198,6 +203,7 @@ __all__ = [
     "AsyncBatchIterator",
     "AsyncClient",
     "AsyncFetchMany",
+    "AsyncStreamedResponse",
     "BatchIterator",
     "BatchTable",
     "BlockedByRobots",
@@ -250,6 +256,7 @@ __all__ = [
     "Snapshot",
     "StatusError",
     "StrayCancellation",
+    "StreamedResponse",
     "Summary",
     "TaskOutcome",
     "TaskResults",
@@ -279,6 +286,7 @@ __all__ = [
 _HOME_OF = {
     "AsyncClient": "client._async_client",
     "AsyncFetchMany": "client._async_many",
+    "AsyncStreamedResponse": "client._async_stream",
     "BlockedByRobots": "client._errors",
     "BodyTooLarge": "client._errors",
     "ChecksumMismatch": "client._errors",
@@ -332,6 +340,7 @@ _HOME_OF = {
     "Snapshot": "_summary",
     "StatusError": "client._response",
     "StrayCancellation": "_errors",
+    "StreamedResponse": "client._stream",
     "Summary": "_summary",
     "TaskOutcome": "tasks._outcome",
     "TaskResults": "tasks._amap",

@@ -8,6 +8,7 @@ use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::engine::{Engine, machine};
 use headgate_engine::model::options::EngineOptions;
 use headgate_engine::run::Run;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::answer::Answer;
@@ -15,13 +16,13 @@ use crate::batches::{Asks, BatchFlow};
 use crate::error::to_python;
 use crate::json::to_json;
 use crate::kept::Kept;
-use crate::mailbox::{Asking, Mailbox, Request};
+use crate::mailbox::{Asking, Mailbox, Request, WITHOUT_END};
 use crate::options::fetch_options;
+use crate::stream::ResponseStream;
+use crate::waker::Descriptor;
 
 /// How long closing waits for what was in flight.
 const LONGEST_CLOSE: Duration = Duration::from_secs(1);
-/// Longer than any request: its own times end it.
-const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
 
 /// May be used from any thread. In a fork of its process it does nothing.
 #[pyclass(frozen, module = "headgate._headgate")]
@@ -73,6 +74,14 @@ impl Client {
                 return Ok(Some(Answer::of(answer)));
             }
         }
+    }
+
+    /// Asks for a response whose body is taken while it comes. `watched`: a loop watches its descriptor. `None`: it is closed.
+    fn stream(&self, py: Python<'_>, request: Request, watched: bool) -> PyResult<Option<ResponseStream>> {
+        let Some(open) = self.0.here() else { return Ok(None) };
+        let descriptor = watched.then(Descriptor::new).transpose();
+        let descriptor = descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(py.detach(|| ResponseStream::ask(open.run.clone(), request, descriptor)))
     }
 
     /// `watched`: a loop watches its descriptor. `None`: this is a fork.

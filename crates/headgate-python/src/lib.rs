@@ -17,6 +17,7 @@ mod preview;
 mod rows;
 mod run;
 mod server;
+mod stream;
 mod waker;
 
 use pyo3::prelude::*;
@@ -55,6 +56,8 @@ mod _headgate {
     use super::run::Run;
     #[pymodule_export]
     use super::server::Server;
+    #[pymodule_export]
+    use super::stream::ResponseStream;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headgate_engine::engine::inbox::{Arrived, Inbox, Taken};
+use headgate_engine::model::body_stream::BodyStream;
 use headgate_engine::model::reply_to::ReplyTo;
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
 use headgate_engine::run::Run;
@@ -16,7 +17,9 @@ use crate::kept::Kept;
 use crate::waker::{Descriptor, Ring, Waker};
 
 /// How often who waits looks whether Ctrl-C was pressed.
-const SLICE: Duration = Duration::from_millis(100);
+pub const SLICE: Duration = Duration::from_millis(100);
+/// Longer than any request: its own times end it.
+pub const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
 
 /// URL, method, headers, body, the type of the body, seconds, redirects, cost.
 type Whole = (
@@ -42,8 +45,8 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         }
         let (url, method, headers, body, body_type, timeout_s, max_redirects, cost): Whole = given.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let own =
-            (timeout.is_some() || max_redirects.is_some()).then(|| Box::new(OwnOptions { timeout, max_redirects }));
+        let own = (timeout.is_some() || max_redirects.is_some())
+            .then(|| Box::new(OwnOptions { timeout, max_redirects, stream: None }));
         let extra = RowExtra {
             method: method.map(Into::into),
             headers: headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
@@ -65,6 +68,13 @@ impl Request {
     pub fn for_reply(self, reply_to: Option<Arc<ReplyTo>>) -> Row {
         let Self(mut row) = self;
         row.extra.get_or_insert_default().reply_to = reply_to;
+        row
+    }
+
+    /// As [`Request::for_reply`]; its body goes there while it comes.
+    pub fn for_stream(self, reply_to: Option<Arc<ReplyTo>>, body: Arc<BodyStream>) -> Row {
+        let mut row = self.for_reply(reply_to);
+        row.extra.get_or_insert_default().own.get_or_insert_default().stream = Some(body);
         row
     }
 }

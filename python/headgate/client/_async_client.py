@@ -3,6 +3,7 @@
 import asyncio
 import weakref
 from collections.abc import AsyncIterable, Iterable
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, NoReturn, Self, Unpack
 
@@ -11,11 +12,13 @@ from headgate._summary import Snapshot
 from headgate.batches._async_batches import AsyncBatchIterator
 from headgate.batches._options import TableKeywords
 from headgate.client._async_many import AsyncFetchMany
+from headgate.client._async_stream import AsyncStreamedResponse, opened
 from headgate.client._calls import async_tables
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
 from headgate.client._loops import LoopAnswers
 from headgate.client._methods import request_of
+from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Asked, Request
 from headgate.client._request_keywords import RequestKeywords
 from headgate.client._response import Response, response_of
@@ -50,6 +53,7 @@ class AsyncClient:
         """
         self._base_url = base_url_of(base_url)
         self._engine = Engine(options_of(dict(options), "AsyncClient"), "client")
+        self._streams = OpenStreams(self._engine)
         self._process, self._changes = self._engine.process, self._engine.changes
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopAnswers] = weakref.WeakKeyDictionary()
 
@@ -122,6 +126,37 @@ class AsyncClient:
         'DELETE'
         """
         return await self.send(request_of("DELETE", url, dict(options), "delete"))
+
+    def stream(
+        self, method: str, url: str, **options: Unpack[RequestKeywords]
+    ) -> AbstractAsyncContextManager[AsyncStreamedResponse]:
+        """Sends a request, and gives its response out when its head has come: the body is taken while it comes.
+
+            async with client.stream("GET", "/events") as response:
+                async for line in response.raise_for_status().aiter_lines():
+                    print(line)
+
+        In memory there are never more than about 256 KiB of the body, over HTTP/2 with a window of up to 1 MiB before
+        it: where it isn't taken, the server waits. So `max_body_bytes` is not for it. Redirects are followed, and what
+        may pass is asked again, until the head of an answer is given out; after that, what goes wrong is raised by
+        iterating. `timeout_s` is the time for the head, and then that between two pieces of the body, which does not
+        run while nothing is taken.
+
+        An open stream takes one of the `concurrency` places of the client, and of those of its host. Reading to the end
+        gives the connection to the next request; leaving the block before closes it.
+
+        Args:
+            method: `GET`, or what it is to be.
+            url: Absolute, or relative to the `base_url`. The rest is as for `request`.
+
+        Returns:
+            A context manager for an `AsyncStreamedResponse`.
+
+        Raises:
+            RequestError: There is no usable answer; when the block is entered.
+            RuntimeError: The client is closed, or this task has as many streams open as there may be.
+        """
+        return opened(self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream"))
 
     def fetch_many(
         self,

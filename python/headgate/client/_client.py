@@ -1,6 +1,7 @@
 """The client for threads."""
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, NoReturn, Self, Unpack
 
@@ -13,9 +14,11 @@ from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of,
 from headgate.client._engine import Engine
 from headgate.client._many import FetchMany
 from headgate.client._methods import request_of
+from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Asked, Request
 from headgate.client._request_keywords import RequestKeywords
 from headgate.client._response import Response, response_of
+from headgate.client._stream import StreamedResponse, opened
 from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
 from headgate.jobs._blocking import refuse_to_block_a_loop
 from headgate.jobs._progress import Told
@@ -48,6 +51,7 @@ class Client:
         """
         self._base_url = base_url_of(base_url)
         self._engine = Engine(options_of(dict(options), "Client"), "client")
+        self._streams = OpenStreams(self._engine)
 
     def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a request, and waits for its answer.
@@ -117,6 +121,37 @@ class Client:
         'DELETE'
         """
         return self.send(request_of("DELETE", url, dict(options), "delete"))
+
+    def stream(
+        self, method: str, url: str, **options: Unpack[RequestKeywords]
+    ) -> AbstractContextManager[StreamedResponse]:
+        """Sends a request, and gives its response out when its head has come: the body is taken while it comes.
+
+            with client.stream("GET", "/large.csv") as response:
+                for piece in response.raise_for_status().iter_bytes():
+                    file.write(piece)
+
+        In memory there are never more than about 256 KiB of the body, over HTTP/2 with a window of up to 1 MiB before
+        it: where it isn't taken, the server waits. So `max_body_bytes` is not for it. Redirects are followed, and what
+        may pass is asked again, until the head of an answer is given out; after that, what goes wrong is raised by
+        iterating. `timeout_s` is the time for the head, and then that between two pieces of the body, which does not
+        run while nothing is taken.
+
+        An open stream takes one of the `concurrency` places of the client, and of those of its host. Reading to the end
+        gives the connection to the next request; leaving the block before closes it.
+
+        Args:
+            method: `GET`, or what it is to be.
+            url: Absolute, or relative to the `base_url`. The rest is as for `request`.
+
+        Returns:
+            A context manager for a `StreamedResponse`.
+
+        Raises:
+            RequestError: There is no usable answer; when the block is entered.
+            RuntimeError: The client is closed, or this thread has as many streams open as there may be.
+        """
+        return opened(self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream"))
 
     def fetch_many(
         self, requests: Iterable[Asked] | None = None, *, ordered: bool = False, progress: Told = False

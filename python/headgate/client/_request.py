@@ -31,7 +31,7 @@ _OURS: Final = {
     "cert": "cert and key of the client",
     "proxies": "proxy of the client",
     "proxy": "proxy of the client",
-    "stream": "max_body_bytes of the client: answers come whole",
+    "stream": "client.stream(method, url) in place of the method, as a context manager",
     "cookies": "headers={'Cookie': ...}",
     "extensions": "the options of the client",
     "hooks": "nothing: look at the response",

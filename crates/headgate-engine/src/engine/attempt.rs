@@ -286,6 +286,7 @@ impl Share {
                 && state.deadline.excused().is_zero()
                 && !state.is_refused_by_proxy(answer.head.status)
                 && !self.redirects(place).may_lead_on(answer.head.status)
+                && !self.is_streamed(place)
         };
         let selected = |answer: &WholeAnswer<'_>| {
             let body = answer.body.ok_or(NO_BODY);
@@ -426,7 +427,8 @@ impl Share {
     }
 
     pub(super) fn means(&self, place: PlaceIndex) -> Means<'_> {
-        Means { redirects: self.redirects(place), ..self.client.means(&self.shared.limits, &self.allowance) }
+        let streams = self.is_streamed(place);
+        Means { redirects: self.redirects(place), streams, ..self.client.means(&self.shared.limits, &self.allowance) }
     }
 
     /// Why its row is not asked at all, if it isn't.
@@ -441,6 +443,11 @@ impl Share {
     /// As they are followed for this row.
     pub(super) fn redirects(&self, place: PlaceIndex) -> Redirects {
         self.lanes.look(place, |row| self.shared.limits.response.redirects.of(row))
+    }
+
+    /// Whether its body is handed out as it comes.
+    fn is_streamed(&self, place: PlaceIndex) -> bool {
+        self.lanes.look(place, |row| row.stream().is_some())
     }
 
     fn asks_for_head(&self, place: PlaceIndex) -> bool {

@@ -2,6 +2,7 @@
 //! the names. Two things do more than say what is so, because they go wherever the data goes: [`memory`], the budget that
 //! bodies draw on and wait for, and [`clock`], which is read once for a run.
 
+pub mod body_stream;
 pub mod boundary_salt;
 pub mod clock;
 pub mod credentials;

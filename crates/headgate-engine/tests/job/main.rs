@@ -37,6 +37,7 @@ mod selected;
 mod slow_output;
 mod stand_in;
 mod stopping;
+mod streamed;
 mod tls;
 mod tls_options;
 mod uploads;
