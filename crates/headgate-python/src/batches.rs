@@ -132,6 +132,11 @@ impl BatchFlow {
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
+    /// Lets go of the memory of results that nobody has taken, of all calls that share its limits.
+    fn give_memory_back(&self) {
+        self.inner().give_memory_back();
+    }
+
     /// Cancels what is in flight.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.inner().close());

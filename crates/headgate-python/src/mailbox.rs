@@ -96,7 +96,7 @@ impl Asking {
     /// For many. `descriptor`: what a loop watches.
     pub fn of_many(run: Arc<Run>, descriptor: Option<Descriptor>) -> Self {
         let waker = Waker::new(descriptor);
-        let inbox = run.inbox(Box::new(Ring(waker.clone())));
+        let inbox = run.inbox(Box::new(Ring(waker.clone())), None);
         Self { run, inbox, waker }
     }
 

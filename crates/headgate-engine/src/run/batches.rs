@@ -84,7 +84,7 @@ impl BatchFlow {
         let options = JobOptions { source: input.options().clone(), ..options };
         let run = runs.run_for(&options, &columns)?;
         let bell = Arc::new(Waiting { also: bell, ..Waiting::default() });
-        let inbox = Inbox::new(Box::new(bell.clone()));
+        let inbox = run.inbox(Box::new(bell.clone()), None);
         Ok(Self::begin_with(input, options, (Some(runs), run), (inbox, bell)))
     }
 
@@ -106,7 +106,7 @@ impl BatchFlow {
         let input = BatchInput::new(options.source.clone())?.of_all(base_url, &options.request);
         let columns = input.columns(&options.answer, Fields::empty())?;
         let bell = Arc::new(Waiting { also: bell, ..Waiting::default() });
-        let inbox = Inbox::selecting(Box::new(bell.clone()), columns.selection);
+        let inbox = run.inbox(Box::new(bell.clone()), columns.selection);
         Ok(Self::begin_with(input, options, (None, run), (inbox, bell)))
     }
 
@@ -201,6 +201,7 @@ impl BatchFlow {
         if self.is_closed {
             return Ok(Step::Ended);
         }
+        let mut has_waited = false;
         loop {
             self.gather()?;
             // What comes next of a reader may take a while. What is to be handed on now does not wait for it.
@@ -216,12 +217,21 @@ impl BatchFlow {
                 return Ok(Step::WantsBatch);
             }
             if now >= until {
+                if has_waited {
+                    self.give_memory_back();
+                }
                 return Ok(Step::Waits);
             }
             if !was_fed {
+                has_waited = true;
                 self.bell.wait(self.ready_at().map_or(until, |at| at.min(until)).saturating_duration_since(now));
             }
         }
+    }
+
+    /// See [`Run::give_memory_back`]. To be called by who waits for it without [`BatchFlow::step`].
+    pub fn give_memory_back(&self) {
+        self.run.give_memory_back();
     }
 
     /// Cancels what is in flight.

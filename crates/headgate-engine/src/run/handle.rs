@@ -8,6 +8,7 @@ use super::job_state::JobState;
 use super::live::LiveRun;
 use super::sink_thread::Done;
 use super::stop::Stop;
+use crate::columns::select::Selection;
 use crate::engine::Assigned;
 use crate::engine::failure::FirstFailure;
 use crate::engine::inbox::{Bell, Inbox};
@@ -71,9 +72,9 @@ impl Run {
     }
 
     /// An inbox for outcomes of rows that are fed, whose memory is given back where somebody needs it (see
-    /// [`Run::give_memory_back`]).
-    pub fn inbox(&self, bell: Box<dyn Bell>) -> Arc<Inbox> {
-        let inbox = Inbox::new(bell);
+    /// [`Run::give_memory_back`]). `selection`: as for [`Inbox::selecting`].
+    pub fn inbox(&self, bell: Box<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Inbox> {
+        let inbox = Inbox::selecting(bell, selection);
         let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
         inboxes.retain(|inbox| inbox.strong_count() > 0);
         inboxes.push(Arc::downgrade(&inbox));
