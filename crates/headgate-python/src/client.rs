@@ -16,7 +16,7 @@ use crate::batches::{Asks, BatchFlow};
 use crate::error::to_python;
 use crate::json::to_json;
 use crate::kept::Kept;
-use crate::mailbox::{Asking, Mailbox, Request, WITHOUT_END};
+use crate::mailbox::{Asking, Mailbox, Request};
 use crate::options::fetch_options;
 use crate::stream::ResponseStream;
 use crate::waker::Descriptor;
@@ -62,18 +62,14 @@ impl Client {
     /// Asks, and waits for the answer. What raises meanwhile, such as Ctrl-C, cancels it. `None`: it is closed.
     fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<Answer>> {
         let Some(open) = self.0.here() else { return Ok(None) };
-        let asking = Asking::of_one(open.run.clone());
+        let asking = Asking::of_one(open.run.clone(), None);
         let row = request.for_reply(asking.inbox.reply_to(0));
         let Some(ordinal) = open.run.feed(vec![row]) else { return Ok(None) };
-        loop {
-            let (arrived, _) = asking.wait(py, 1, WITHOUT_END).inspect_err(|_| {
-                asking.inbox.close();
-                open.run.cancel(ordinal);
-            })?;
-            if let Some(answer) = arrived.into_iter().next() {
-                return Ok(Some(Answer::of(answer)));
-            }
-        }
+        let arrived = asking.wait_for_one(py).inspect_err(|_| {
+            asking.inbox.close();
+            open.run.cancel(ordinal);
+        })?;
+        Ok(Some(Answer::of(arrived)))
     }
 
     /// Asks for a response whose body is taken while it comes. `watched`: a loop watches its descriptor. `None`: it is closed.

@@ -19,7 +19,7 @@ use crate::waker::{Descriptor, Ring, Waker};
 /// How often who waits looks whether Ctrl-C was pressed.
 pub const SLICE: Duration = Duration::from_millis(100);
 /// Longer than any request: its own times end it.
-pub const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
+const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
 
 /// URL, method, headers, body, the type of the body, seconds, redirects, cost.
 type Whole = (
@@ -87,17 +87,27 @@ pub struct Asking {
 }
 
 impl Asking {
-    /// For one row.
-    pub fn of_one(run: Arc<Run>) -> Self {
-        let waker = Waker::new(None);
+    /// For one row. `descriptor`: what a loop watches.
+    pub fn of_one(run: Arc<Run>, descriptor: Option<Descriptor>) -> Self {
+        let waker = Waker::new(descriptor);
         Self { run, inbox: Inbox::new(Box::new(Ring(waker.clone()))), waker }
     }
 
-    /// For many. `descriptor`: what a loop watches.
+    /// For many, which may not be taken for long.
     pub fn of_many(run: Arc<Run>, descriptor: Option<Descriptor>) -> Self {
         let waker = Waker::new(descriptor);
         let inbox = run.inbox(Box::new(Ring(waker.clone())), None);
         Self { run, inbox, waker }
+    }
+
+    /// Waits for the outcome of the one row. What raises meanwhile, such as Ctrl-C, ends it.
+    pub fn wait_for_one(&self, py: Python<'_>) -> PyResult<Arrived> {
+        loop {
+            let (mut arrived, _) = self.wait(py, 1, WITHOUT_END)?;
+            if let Some(arrived) = arrived.pop() {
+                return Ok(arrived);
+            }
+        }
     }
 
     /// Waits until something has come or somebody rings, for `timeout` at the most, and takes up to so many.

@@ -13,7 +13,7 @@ use pyo3::types::PyBytes;
 
 use crate::answer::Answer;
 use crate::kept::Kept;
-use crate::mailbox::{Asking, Request, SLICE, WITHOUT_END};
+use crate::mailbox::{Asking, Request, SLICE};
 use crate::waker::Descriptor;
 
 /// A kind of error, its message, and what of it varies.
@@ -68,7 +68,7 @@ impl Drop for Streaming {
 impl ResponseStream {
     /// Asks; `None`: the client is closed.
     pub fn ask(run: Arc<Run>, request: Request, descriptor: Option<Descriptor>) -> Option<Self> {
-        let asking = Asking::new(run, descriptor);
+        let asking = Asking::of_one(run, descriptor);
         let waker = asking.waker.clone();
         let body = Arc::new(BodyStream::new(Box::new(move || waker.ring())));
         let row = request.for_stream(asking.inbox.reply_to(0), body.clone());
@@ -83,8 +83,8 @@ impl ResponseStream {
     /// cancels it. `None`: this is a fork.
     fn wait_head(&self, py: Python<'_>) -> PyResult<Option<Answer>> {
         let Some(streaming) = self.0.here() else { return Ok(None) };
-        let arrived = streaming.asking.wait(py, 1, WITHOUT_END).inspect_err(|_| streaming.close())?;
-        Ok(arrived.into_iter().next().map(|arrived| streaming.answer(arrived)))
+        let arrived = streaming.asking.wait_for_one(py).inspect_err(|_| streaming.close())?;
+        Ok(Some(streaming.answer(arrived)))
     }
 
     /// The head, if it has come; if not, the descriptor becomes readable when it has.
