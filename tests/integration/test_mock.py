@@ -246,7 +246,7 @@ def test_what_a_function_leaves_is_asked_of_the_next_and_last_of_the_handler() -
         headgate.testing.mock(handler, base_url="http://a.example", assert_all_answered=False) as mock,
         headgate.Client() as client,
     ):
-        mock.get(prefix="/").gives(lambda request: "first" if request.path == "/a" else None)  # type: ignore[arg-type, return-value]
+        mock.get(prefix="/").gives(lambda request: "first" if request.path == "/a" else None)
         mock.get("/b", text="second")
         assert ["first", "second", "handler"] == [client.get(f"http://a.example/{path}").text for path in "abc"]
         with pytest.raises(headgate.InvalidRequest):
@@ -276,6 +276,17 @@ def test_what_else_a_function_raises_is_told_at_the_end(error: BaseException) ->
     ):
         client.get(URL)
     assert error is caught.value.__cause__
+
+
+def test_what_a_generator_raises_is_told_at_the_end() -> None:
+    def answers() -> Iterator[int]:
+        yield 200
+        raise LookupError("no more")
+
+    mock = headgate.testing.mock()
+    mock.get(URL).answers(answers())
+    with pytest.raises(AssertionError, match="no more"), mock, headgate.Client() as client:
+        list(client.fetch_many([URL, URL]))
 
 
 def test_what_a_function_returns_must_be_an_answer() -> None:
@@ -411,12 +422,10 @@ def test_what_is_in_flight_at_the_end_fails(client: headgate.Client) -> None:
         return 200
 
     with ThreadPoolExecutor(1) as threads:
-        with headgate.testing.mock() as mock:
+        with headgate.testing.mock(assert_all_called=False) as mock:
             mock.get(URL).gives(hold)
             held = threads.submit(client.get, URL)
             asked.wait()
-            mock.reset()
-            mock.routes = ()
         with pytest.raises(headgate.ConnectionClosed, match="the mock has ended"):
             held.result()
     over.set()

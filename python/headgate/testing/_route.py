@@ -11,7 +11,7 @@ from headgate.testing._calls import Call, Calls
 from headgate.testing._mock_request import MockRequest
 from headgate.testing._pattern import Pattern
 
-Computed: TypeAlias = Callable[[MockRequest], Answerable]
+Computed: TypeAlias = Callable[[MockRequest], Answerable | None]
 Next: TypeAlias = Answer | Failure | Computed | None
 """What the next request is answered; `None`: nothing more."""
 
@@ -61,7 +61,8 @@ class Route:
     def answers(self, answers: Iterable[Answerable | Computed]) -> Self:
         """Answers each request with the next one of these: `[503, (200, {"ok": True})]`.
 
-        After the last one, requests have no answer. What never ends is read as far as it is needed.
+        After the last one, requests have no answer. What never ends is read as far as it is needed, in the one thread
+        of the mock, so it must not wait.
 
         Raises:
             TypeError: Not an iterable.

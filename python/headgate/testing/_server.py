@@ -62,7 +62,7 @@ class MockServer:
 
     def __init__(
         self,
-        handler: Callable[[MockRequest], Answerable | None] | None = None,
+        handler: Computed | None = None,
         *,
         base_url: str = "",
         assert_all_answered: bool = True,
@@ -81,7 +81,7 @@ class MockServer:
         """
         self.calls = Calls()
         self.routes: tuple[Route, ...] = ()
-        self._handler = Route(Pattern(None, None, "", {})).gives(handler) if handler is not None else None  # type: ignore[arg-type] # `None` from a function is "no answer"
+        self._handler = Route(Pattern(None, None, "", {})).gives(handler) if handler is not None else None
         self._base_url = base_url
         self._asserts_answered = assert_all_answered
         self._asserts_called = assert_all_called
@@ -246,7 +246,11 @@ class MockServer:
         return f"<headgate.testing.MockServer of {len(self.routes)} routes, {self.call_count} calls>"
 
     def _decide(self, request: MockRequest) -> Decision | Callable[[], Decision]:
-        return self._go_on(request, self._matching(request))
+        try:
+            return self._go_on(request, self._matching(request))
+        except Exception as error:  # noqa: BLE001 - what a generator of answers raises, or a value that is compared
+            self.calls.add(Call(request, None))
+            return self._not_computed(error)
 
     def _matching(self, request: MockRequest) -> Iterator[Route]:
         for route in self.routes:
@@ -272,19 +276,22 @@ class MockServer:
         """What a function says, or else the next route: in a thread that may wait."""
         try:
             given: object = compute(request)
-            decision = None if given is None else answer_of(given)
+            if given is None:
+                going_on = self._go_on(request, others)
+                return going_on() if callable(going_on) else going_on
+            decision = answer_of(given)
         except RequestError as error:
             decision = failure_of(error)
         except BaseException as error:  # noqa: BLE001 - also what pytest.fail raises: the thread of the test gets it
-            with self._lock:
-                if len(self._raised) < MAX_TOLD:
-                    self._raised.append(error)
-            text = f"the answer of the mock could not be computed: {_named(error)}"
-            decision = Failure("invalid_request", text, is_lasting=True)
-        if decision is not None:
-            return self._answered(request, route, decision)
-        going_on = self._go_on(request, others)
-        return going_on() if callable(going_on) else going_on
+            decision = self._not_computed(error)
+        return self._answered(request, route, decision)
+
+    def _not_computed(self, error: BaseException) -> Failure:
+        with self._lock:
+            if len(self._raised) < MAX_TOLD:
+                self._raised.append(error)
+        text = f"the answer of the mock could not be computed: {_named(error)}"
+        return Failure("invalid_request", text, is_lasting=True)
 
     def _answered(self, request: MockRequest, route: Route, decision: Decision) -> Decision:
         call = Call(request, decision if isinstance(decision, Answer) else None)
@@ -310,7 +317,7 @@ class MockServer:
 
 
 def mock(
-    handler: Callable[[MockRequest], Answerable | None] | None = None,
+    handler: Computed | None = None,
     *,
     base_url: str = "",
     assert_all_answered: bool = True,
