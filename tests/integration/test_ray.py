@@ -14,6 +14,8 @@ import pytest
 
 import headgate.ray
 from harness.trees import tree
+from support.console import ADDRESS
+from support.documents import programs_run_by
 from support.run import serving, stats, wait_for, wait_for_requests
 
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install -r requirements/clusters.txt")
@@ -148,6 +150,16 @@ def test_the_class_takes_each_format_of_batches(server: str, batch_format: str) 
     )
     rows = sorted_rows(found)
     assert [(number, 200) for number in range(100)] == [(row["id"], row["status"]) for row in rows]
+
+
+def test_the_programs_of_the_page_run(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    variables: dict[str, Any] = {}
+    programs = programs_run_by("docs/clusters.md", "tests/integration/test_ray.py")
+    assert 2 == len(programs)
+    for program in programs:
+        exec(program.replace(ADDRESS, server), variables)  # noqa: S102 - our own
+        assert 1000 == variables["results"].count()
+    assert "[{'id': 0, 'status': 200, 'error': None}]" in capsys.readouterr().out
 
 
 def test_a_worker_tells_which_option_is_wrong() -> None:

@@ -4,12 +4,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headgate.spark
+from support.console import ADDRESS
+from support.documents import programs_run_by
 from support.run import serving, stats
 
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
@@ -126,6 +127,14 @@ def test_a_column_that_is_missing_is_told_before_a_worker_is_asked(spark: Any, s
         fetch.schema(spark.range(3))
 
 
-def test_a_schema_needs_no_session(tmp_path: Path) -> None:
-    del tmp_path
+@pytest.mark.usefixtures("spark")
+def test_the_program_of_the_page_runs(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = programs_run_by("docs/clusters.md", "tests/integration/test_spark.py")
+    variables: dict[str, Any] = {}
+    exec(program.replace(ADDRESS, server), variables)  # noqa: S102 - our own
+    assert {200: 1000} == dict(variables["results"].groupBy("status").count().collect())
+    assert "|number|status|error|" in capsys.readouterr().out
+
+
+def test_a_schema_needs_no_session() -> None:
     assert ["row", "url", "method", "status", "error"] == headgate.spark.SCHEMA.names[:5]

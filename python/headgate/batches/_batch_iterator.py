@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from headgate._native import BatchFlow, RowBatch
+from headgate._native import BatchFlow, BatchTable, RowBatch, RowSchema
 
 _SLICE_S: Final = 0.1
 """How long to wait at a time: then signals are looked at."""
@@ -42,6 +42,15 @@ class BatchIterator(Iterator[RowBatch]):
             self.close()
             raise StopIteration
         return batch
+
+    @property
+    def schema(self) -> RowSchema:
+        """The columns of the results; those of the input are among them as soon as its first batch was taken."""
+        return self._flow.schema
+
+    def table(self) -> BatchTable:
+        """All batches that are left, as one table. Raises as `next` does."""
+        return self._flow.table(list(self))
 
     def close(self) -> None:
         """Ends it: what is in flight is cancelled, and there are no more batches. Connections are kept."""

@@ -37,6 +37,5 @@ def fetch_table(table: Any, **options: Unpack[BatchKeywords]) -> BatchTable:  # 
         RuntimeError: This thread runs an event loop, which it would block: use `asyncio.to_thread`.
     """
     refuse_to_block_a_loop("fetch_table", "give the call to asyncio.to_thread")
-    flow = begin(asked_of(FETCH_TABLE, options))
-    with BatchIterator(flow, table) as batches:
-        return flow.table(list(batches))
+    with BatchIterator(begin(asked_of(FETCH_TABLE, options)), table) as batches:
+        return batches.table()

@@ -23,7 +23,7 @@ def fetch(
     workers: int = 1,
     num_cpus: float = 0.25,
     batch_size: int = 1024,
-    task_rows: int = 8192,
+    task_rows: int = 16_384,
     ray_options: Mapping[str, Any] | None = None,
     **options: Unpack[BatchKeywords],
 ) -> "Dataset":
@@ -43,7 +43,7 @@ def fetch(
         batch_size: Rows that are asked and told together. Their results are in memory until the last one is done.
         task_rows: Rows of one task of Ray. If a worker dies, Ray does its tasks again and takes what they have told as
             it is: each row is there once as long as the results of a task fit into one block of Ray's, of 128 MiB
-            (`target_max_block_size`). That is 16 KiB for each row: ask for fewer rows where answers are larger.
+            (`target_max_block_size`). That is 8 KiB for each row: ask for fewer rows where answers are larger.
         ray_options: Other arguments of `map_batches`, such as `{"resources": {"egress": 1}}`.
         **options: `help(headgate.ray.fetch)` describes each with its default.
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from headgate._native import BatchFlow
 from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._options import BatchKeywords
 from headgate.batches._stage import Stage, stage_options
@@ -72,9 +71,8 @@ class Fetch:
             InputError: A column that is needed is missing, or has a type that can't be used.
         """
         loop = asyncio.get_running_loop()
-        flow = await loop.run_in_executor(self._threads, self._stage.begin)
-        with BatchIterator(flow, _table_of(batch)) as results:
-            return await loop.run_in_executor(self._threads, _in_order, flow, results)
+        with await loop.run_in_executor(self._threads, self._stage.begin, _table_of(batch)) as results:
+            return await loop.run_in_executor(self._threads, _in_order, results)
 
 
 def _table_of(batch: Any) -> Any:  # noqa: ANN401 - in each of Ray's formats
@@ -85,10 +83,10 @@ def _table_of(batch: Any) -> Any:  # noqa: ANN401 - in each of Ray's formats
     return BlockAccessor.batch_to_arrow_block(batch)
 
 
-def _in_order(flow: BatchFlow, results: BatchIterator) -> "pa.Table":
+def _in_order(results: BatchIterator) -> "pa.Table":
     import pyarrow as pa  # noqa: PLC0415 - optional
 
-    table = pa.table(flow.table(list(results)))
+    table = pa.table(results.table())
     order = table[_ROW].to_numpy().argsort()
     if table.nbytes < _LARGE_BYTES:
         return table.take(order)
