@@ -69,7 +69,7 @@ def examples(name: str) -> list[Example]:
 
 
 def programs_run_by(name: str, test: str) -> list[str]:
-    """The Python programs that another test runs than that of the pages: each is set in below a comment that says so."""
+    """The Python programs that this test runs: each is set in below a comment that says so."""
     found = re.findall(rf"^<!-- run by {re.escape(test)} -->\n\n((?:    .*\n|\n)+)", text(name), re.MULTILINE)
     return [textwrap.dedent(program) for program in found]
 

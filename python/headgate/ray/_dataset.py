@@ -17,7 +17,7 @@ _TASKS_AT_ONCE: Final = 4
 
 
 @_OPTIONS.shown_by
-def fetch(
+def fetch(  # noqa: PLR0913 - those of Ray, by their names
     dataset: "Dataset",
     *,
     workers: int = 1,
