@@ -26,7 +26,7 @@ CHECKED := $(CURDIR)/target/check
 FUZZ_SECONDS := 60
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-http2 bench-limits bench-names bench-portal bench-requests bench-tasks bench-tls bench-tools fuzz clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-http2 bench-limits bench-names bench-portal bench-requests bench-scaleout bench-tasks bench-tls bench-tools fuzz clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +44,7 @@ check: style $(STAMPS)/runtime $(STAMPS)/test ## what is quick: format, style, t
 	PYTHONPATH=$(CHECKED) $(BIN)/stubtest headgate._headgate
 	PYTHONPATH=$(CHECKED) $(BIN)/pytest --quiet $(PYTEST_AT_ONCE) -W 'ignore:this headgate is a debug build' tests/unit
 
-test: build $(STAMPS)/test ## run every test, Rust and Python
+test: build $(STAMPS)/test $(STAMPS)/clusters ## run every test, Rust and Python
 	@scripts/test $(CARGO) $(BIN)/pytest $(PYTEST_AT_ONCE)
 
 lint: build style ## check format, style and types; changes nothing
@@ -107,6 +107,9 @@ bench-names: build ## measure what looking names up costs; BENCH_FLAGS=--save ke
 bench-portal: build $(STAMPS)/bench ## measure what a call from a thread into an event loop costs; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/portal.py $(BENCH_FLAGS)
 
+bench-scaleout: build $(STAMPS)/bench $(STAMPS)/test $(STAMPS)/clusters ## measure requests within Ray Data and Spark; BENCH_FLAGS='--rows 100000' makes fewer
+	@$(BIN)/python bench/scaleout.py $(BENCH_FLAGS)
+
 bench-tasks: build $(STAMPS)/bench ## measure what a bounded task costs beside other ways; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/tasks.py $(BENCH_FLAGS)
 
@@ -130,7 +133,7 @@ $(STAMPS)/venv: | prerequisites
 	@mkdir -p $(STAMPS) && touch $@
 
 # one rule for each requirements file
-$(STAMPS)/build $(STAMPS)/runtime $(STAMPS)/test $(STAMPS)/lint $(STAMPS)/bench: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
+$(STAMPS)/build $(STAMPS)/runtime $(STAMPS)/test $(STAMPS)/clusters $(STAMPS)/lint $(STAMPS)/bench: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
 	$(PIP_INSTALL) -r $<
 	@touch $@
 

@@ -1,7 +1,8 @@
 """Measures HTTP requests as a stage of data engines: headgate within Ray Data and Spark, and what people use there.
 
 Each way is a process with all that it starts, which is measured once the engine runs and has done some rows. The
-server answers 13 bytes after some milliseconds, so that requests are in flight together. Exit code 1: an answer was wrong.
+server answers 13 bytes after some milliseconds, so that requests are in flight together. Exit code 1: an answer was
+wrong.
 """
 
 import argparse
@@ -190,7 +191,9 @@ def targets(found: dict[str, Found]) -> Iterator[tables.Target]:
     for way in WAYS:
         each = found.get(way.name)
         if way.target is not None:
-            yield tables.at_most(f"{way.name}: in flight", each and each.in_flight, way.target, "requests", ".0f")
+            yield tables.at_most(
+                f"{way.name}: in flight", each.in_flight if each else None, way.target, "requests", ".0f"
+            )
 
 
 if __name__ == "__main__":

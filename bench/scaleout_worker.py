@@ -1,7 +1,7 @@
 """One of the ways that `scaleout.py` compares, in a process of its own: WAY ROWS URL CONCURRENCY.
 
-It starts its data engine, does some rows, says that it is ready, waits for a line, and says how many answers were right.
-A line for `scaleout.py` begins with `> `. An import stands where it is used: no way needs what the others do.
+It starts its data engine, does some rows, says that it is ready, waits for a line, and says how many answers were
+right. A line for `scaleout.py` begins with `> `. An import stands where it is used: no way needs what the others do.
 """
 
 # ruff: noqa: PLC0415

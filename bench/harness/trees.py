@@ -14,12 +14,17 @@ _TIMES: Final = slice(11, 15)
 def cpu_s(pid: int) -> float:
     """CPU seconds so far, of those that run and of those that were waited for."""
     fields = _fields()
-    return sum(sum(map(int, fields[each][_TIMES])) for each in _tree(pid, fields)) / _CLOCK_TICKS
+    return sum(sum(map(int, fields[each][_TIMES])) for each in _below(pid, fields)) / _CLOCK_TICKS
 
 
 def memory_bytes(pid: int) -> int:
     """What they hold now; what several share counts once."""
-    return sum(_share_bytes(each) for each in _tree(pid, _fields()))
+    return sum(_share_bytes(each) for each in tree(pid))
+
+
+def tree(pid: int) -> list[int]:
+    """Itself, and all below it."""
+    return list(_below(pid, _fields()))
 
 
 def _fields() -> dict[int, list[str]]:
@@ -33,12 +38,12 @@ def _fields() -> dict[int, list[str]]:
     return found
 
 
-def _tree(pid: int, fields: dict[int, list[str]]) -> Iterator[int]:
+def _below(pid: int, fields: dict[int, list[str]]) -> Iterator[int]:
     if pid in fields:
         yield pid
     for each, values in fields.items():
         if int(values[_PARENT]) == pid:
-            yield from _tree(each, fields)
+            yield from _below(each, fields)
 
 
 def _share_bytes(pid: int) -> int:

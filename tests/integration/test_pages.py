@@ -41,6 +41,7 @@ def test_the_pages_with_steps_are_known() -> None:
             "client",
             "batches",
             "testing",
+            "clusters",
         )
     }
     assert {"README.md", GUIDE, PROGRAMS} | pages == {page for page in PAGES if steps(page)}

@@ -4,12 +4,13 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import headgate.spark
+from support.console import ADDRESS
+from support.documents import programs_run_by
 from support.run import serving, stats
 
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
@@ -62,7 +63,7 @@ def fetched(frame: Any, **options: Any) -> Any:
 
 
 def test_each_row_is_there_once_and_failures_are_rows(spark: Any, server: str) -> None:
-    urls = [(number, f"{server}/bytes/{number}") for number in range(1000)]
+    urls: list[tuple[int, str | None]] = [(number, f"{server}/bytes/{number}") for number in range(1000)]
     urls[7:10] = [(7, "http://127.0.0.1:9/"), (8, f"{server}/status/404"), (9, None)]
     frame = spark.createDataFrame(urls, "id long, url string").repartition(7)
     rows = fetched(frame, retries=0).orderBy("id").collect()
@@ -86,8 +87,9 @@ def test_one_engine_for_each_process_is_kept_over_partitions_and_actions(spark: 
 
 def test_the_schema_has_what_is_selected_and_every_type_of_the_input(spark: Any, server: str) -> None:
     frame = spark.sql(
-        "select 1 as id, cast(1.5 as decimal(9, 2)) as price, timestamp '2026-05-01 12:00:00' as at, date '2026-05-01' as day,"
-        " array(1, 2) as numbers, map('a', 1) as counts, named_struct('x', 1, 'y', 'z') as point, binary('b') as raw,"
+        "select 1 as id, cast(1.5 as decimal(9, 2)) as price, timestamp '2026-05-01 12:00:00' as at,"
+        " date '2026-05-01' as day, array(1, 2) as numbers, map('a', 1) as counts,"
+        " named_struct('x', 1, 'y', 'z') as point, binary('b') as raw,"
         " timestamp_ntz '2026-05-01 12:00:00' as wall, cast(null as string) as nothing, true as is_so, 1.5f as share"
     )
     fetch = headgate.spark.fetch(
@@ -126,6 +128,14 @@ def test_a_column_that_is_missing_is_told_before_a_worker_is_asked(spark: Any, s
         fetch.schema(spark.range(3))
 
 
-def test_a_schema_needs_no_session(tmp_path: Path) -> None:
-    del tmp_path
+@pytest.mark.usefixtures("spark")
+def test_the_program_of_the_page_runs(server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (program,) = programs_run_by("docs/clusters.md", "tests/integration/test_spark.py")
+    variables: dict[str, Any] = {}
+    exec(program.replace(ADDRESS, server), variables)  # noqa: S102 - our own
+    assert {200: 1000} == dict(variables["results"].groupBy("status").count().collect())
+    assert "|number|status|error|" in capsys.readouterr().out
+
+
+def test_a_schema_needs_no_session() -> None:
     assert ["row", "url", "method", "status", "error"] == headgate.spark.SCHEMA.names[:5]

@@ -1,6 +1,7 @@
 """Reads the documents of the checkout."""
 
 import re
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -65,6 +66,12 @@ def steps(name: str) -> list[Step]:
 def examples(name: str) -> list[Example]:
     """The Python programs, each with the text that follows it."""
     return [step for step in steps(name) if isinstance(step, Example)]
+
+
+def programs_run_by(name: str, test: str) -> list[str]:
+    """The Python programs that this test runs: each is set in below a comment that says so."""
+    found = re.findall(rf"^<!-- run by {re.escape(test)} -->\n\n((?:    .*\n|\n)+)", text(name), re.MULTILINE)
+    return [textwrap.dedent(program) for program in found]
 
 
 def anchors(name: str) -> set[str]:

@@ -17,6 +17,10 @@ def to_ray(**options: Any) -> Any:
     return headgate.ray.fetch(None, **options)
 
 
+def stage_of(fetch: headgate.spark.Fetch) -> Any:
+    return fetch._stage  # noqa: SLF001 - what is sent to workers
+
+
 FACES = pytest.mark.parametrize("face", [to_ray, headgate.ray.Fetch, headgate.spark.fetch])
 
 
@@ -24,7 +28,7 @@ FACES = pytest.mark.parametrize("face", [to_ray, headgate.ray.Fetch, headgate.sp
 def test_mistakes_are_told_where_they_are_made(face: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=r"etch\(\) got an unexpected keyword argument 'urll': did you mean url\?"):
         face(urll="http://127.0.0.1/")
-    with pytest.raises(headgate.UsageError, match="^concurrency must be at least 1, not 0; retries must be"):
+    with pytest.raises(headgate.UsageError, match=r"^concurrency must be at least 1, not 0; retries must be"):
         face(concurrency=0, retries=-1)
     with pytest.raises(headgate.UsageError, match="omit"):
         face(omit=["nonsense"])
@@ -36,13 +40,13 @@ def test_what_is_sent_to_workers_shows_no_secrets_and_survives() -> None:
     fetch = headgate.spark.fetch(headers={"Authorization": "my secret"}, bearer=None, select={"a": "$.a"})
     sent = pickle.loads(pickle.dumps(fetch))  # noqa: S301 - our own
     assert "headgate.spark.fetch(headers=…, bearer=…, select=…)" == repr(fetch) == repr(sent)
-    assert [("Authorization", "my secret")] == sent._stage.options.headers
+    assert [("Authorization", "my secret")] == stage_of(sent).options.headers
     assert "my secret" not in repr(vars(fetch))
 
 
 def test_a_process_has_one_worker_thread_unless_more_are_asked_for() -> None:
-    assert 1 == headgate.spark.fetch()._stage.options.threads
-    assert 3 == headgate.spark.fetch(threads=3)._stage.options.threads
+    assert 1 == stage_of(headgate.spark.fetch()).options.threads
+    assert 3 == stage_of(headgate.spark.fetch(threads=3)).options.threads
     assert "Defaults to `1`." in (headgate.ray.fetch.__doc__ or "").partition("threads: ")[2].partition("\n        ")[0]
 
 

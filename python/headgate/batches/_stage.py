@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from headgate._native import BatchFlow, RowSchema
 from headgate._option import OptionSet
 from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._batch_options import BatchOptions, asked_of
@@ -47,25 +46,6 @@ class Stage:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}=…' for name in self._given)})"
 
-    def begin(self) -> BatchFlow:
+    def begin(self, batches: object) -> BatchIterator:
         """Begins a call. All in a process share the engine, its connections and its limits."""
-        return begin(self.options)
-
-    def results(self, batches: object) -> BatchIterator:
-        """Results for batches: a table, or an iterable of these.
-
-        Raises:
-            TypeError: They are neither.
-        """
-        return BatchIterator(self.begin(), Tables(batches), progress=False)
-
-    def columns(self, table: object) -> RowSchema:
-        """The columns of the results for tables with the columns of this one.
-
-        Raises:
-            InputError: A column that is needed is missing, or has a type that can't be used.
-        """
-        flow = self.begin()
-        flow.take_from(table)
-        flow.close()
-        return flow.schema
+        return BatchIterator(begin(self.options), Tables(batches), progress=False)

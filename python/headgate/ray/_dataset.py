@@ -17,12 +17,13 @@ _TASKS_AT_ONCE: Final = 4
 
 
 @_OPTIONS.shown_by
-def fetch(
+def fetch(  # noqa: PLR0913 - those of Ray, by their names
     dataset: "Dataset",
     *,
     workers: int = 1,
     num_cpus: float = 0.25,
     batch_size: int = 1024,
+    task_rows: int = 16_384,
     ray_options: Mapping[str, Any] | None = None,
     **options: Unpack[StageKeywords],
 ) -> "Dataset":
@@ -31,8 +32,8 @@ def fetch(
         results = headgate.ray.fetch(dataset, url="https://api.example.com/items/{id}", concurrency=100)
 
     A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception. It is
-    `dataset.map_batches(headgate.ray.Fetch, ...)` with what such a stage needs: batches of Arrow that overlap, and
-    actors that ask for a part of a CPU, as those that ask for all of them keep readers from starting.
+    `dataset.map_batches(headgate.ray.Fetch, ...)` with what such a stage needs: tasks of a known size, batches of Arrow
+    that overlap, and actors that ask for a part of a CPU, as those that ask for all of them keep readers from starting.
 
     Args:
         dataset: Has the columns that the options name.
@@ -40,6 +41,9 @@ def fetch(
             is 200 in flight.
         num_cpus: What each reserves of the cluster. One worker thread can make tens of thousands of requests a second.
         batch_size: Rows that are asked and told together. Their results are in memory until the last one is done.
+        task_rows: Rows of one task of Ray. If a worker dies, Ray does its tasks again and takes what they have told as
+            it is: each row is there once as long as the results of a task fit into one block of Ray's, of 128 MiB
+            (`target_max_block_size`). That is 8 KiB for each row: ask for fewer rows where answers are larger.
         ray_options: Other arguments of `map_batches`, such as `{"resources": {"egress": 1}}`.
         **options: `help(headgate.ray.fetch)` describes each with its default.
 
@@ -55,7 +59,7 @@ def fetch(
     stage = Stage(_OPTIONS, options)
     from ray.data import ActorPoolStrategy  # noqa: PLC0415 - optional
 
-    return dataset.map_batches(
+    return dataset.repartition(target_num_rows_per_block=task_rows).map_batches(
         Fetch,
         fn_constructor_args=(stage,),
         batch_format="pyarrow",

@@ -1,8 +1,9 @@
 """`headgate.ray.Fetch`: what an actor of Ray Data does with each batch.
 
 Ray keeps the blocks that a task has told when its worker dies, does the task again, and takes of the second try what
-comes after as many blocks. So a task must tell the same rows in the same order each time: results of a batch are in
+comes after as many blocks. So a task should tell the same rows in the same order each time: results of a batch are in
 the order of its rows, and a batch is told at once. Batches overlap nevertheless, as Ray begins the next ones meanwhile.
+Ray cuts blocks by their bytes, which differ from try to try: a task whose results are one block has no such cuts.
 """
 
 import asyncio
@@ -70,8 +71,7 @@ class Fetch:
             InputError: A column that is needed is missing, or has a type that can't be used.
         """
         loop = asyncio.get_running_loop()
-        begun = await loop.run_in_executor(self._threads, self._stage.results, _table_of(batch))
-        with begun as results:
+        with await loop.run_in_executor(self._threads, self._stage.begin, _table_of(batch)) as results:
             return await loop.run_in_executor(self._threads, _in_order, results)
 
 

@@ -34,7 +34,7 @@ class Fetch:
         """
         import pyarrow as pa  # noqa: PLC0415 - optional
 
-        with self._stage.results(batches) as results:
+        with self._stage.begin(batches) as results:
             for batch in results:
                 yield pa.record_batch(batch)
 
@@ -49,7 +49,9 @@ class Fetch:
         from pyspark.sql.types import StructType  # noqa: PLC0415 - optional
 
         given = frame if isinstance(frame, StructType) else frame.schema
-        return from_arrow_schema(pa.schema(self._stage.columns(to_arrow_schema(given, timezone="UTC").empty_table())))
+        results = self._stage.begin(to_arrow_schema(given, timezone="UTC").empty_table())
+        results.table()
+        return from_arrow_schema(pa.schema(results.schema))
 
 
 @_OPTIONS.shown_by
