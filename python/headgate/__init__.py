@@ -81,8 +81,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _options                                 what can be asked
         _batch_options                           all of it, as the engine is told
         _runs                                    what the calls of this process share
-        _batch_iterator  _stage                  one call; the calls of a data engine's workers
-        _map_batches  _fetch_table               its faces
+        _batch_iterator                          one call
+        _map_batches  _fetch_table  _stage       its faces; what the workers of a data engine call
 
     ray/                                         a stage of Ray Data
         _niceness                                how workers are run
