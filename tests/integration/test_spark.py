@@ -18,7 +18,7 @@ if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: pip install -r requirements/clusters.txt")
 
 # Those that Spark and what it is made of cause among themselves.
-pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("default")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("default")]
 
 CORES = 2
 SETTINGS = {
@@ -53,7 +53,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             session.stop()
             gateway.shutdown()
             gateway.proc.stdin.close()
-            gateway.proc.wait(60)
+            gateway.proc.wait(200)
             pyspark.SparkContext._gateway = pyspark.SparkContext._jvm = None  # noqa: SLF001 - as above
 
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import headgate
+import headgate.ray
+import headgate.spark
 from support.docstrings import members, public, typed_in
 from support.virtual_clock import run_on_virtual_clock
 
