@@ -320,6 +320,11 @@ def test_a_name_that_is_none_is_answered_with_the_one_that_is_meant(message: str
         MockServer().get("/", **given)
 
 
+def test_what_is_no_handler_is_refused() -> None:
+    with pytest.raises(TypeError, match="must be a function of a request, not str; base_url= takes a URL"):
+        headgate.testing.mock(URL)  # type: ignore[arg-type]
+
+
 def test_a_coroutine_function_is_refused() -> None:
     async def answer(_: MockRequest) -> Answer:
         return Answer()

@@ -106,6 +106,10 @@ def test_what_no_url_can_be_is_refused(url: str) -> None:
         pattern(prefix=url)
 
 
+def test_what_a_name_stands_for_is_decoded() -> None:
+    assert {"name": "ü b"} == pattern("/users/{name}").match(sent("http://a.example/users/%C3%BC%20b"))
+
+
 def test_a_pattern_is_told_as_it_was_given() -> None:
     told = pattern("/users", method="post", base_url="https://a.example", params={"page": 1}, body=re.compile("x"))
     assert "POST https://a.example/users params={'page': 1}, body=re.compile('x')" == str(told)

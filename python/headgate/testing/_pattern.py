@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypedDict
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from headgate._checks import kind_of
 from headgate.testing._mock_request import MockRequest
@@ -126,7 +126,7 @@ def _path(path: Text) -> Check:
 
     def check(request: MockRequest) -> Mapping[str, str] | None:
         found = whole.fullmatch(request.path)
-        return found.groupdict() if found else None
+        return {name: unquote(value) for name, value in found.groupdict().items()} if found else None
 
     return check
 

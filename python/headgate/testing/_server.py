@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from headgate import _mocks
+from headgate._checks import kind_of
 from headgate._nearest import nearest
 from headgate.client._errors import RequestError
 from headgate.testing._answer import Answer, Answerable, Error, Failure, answer_of, failure_of
@@ -79,6 +80,8 @@ class MockServer:
         Raises:
             TypeError: `handler` can't be called, or is a coroutine function.
         """
+        if handler is not None and not callable(handler):
+            raise TypeError(f"handler must be a function of a request, not {kind_of(handler)}; base_url= takes a URL")
         self.calls = Calls()
         self.routes: tuple[Route, ...] = ()
         self._handler = Route(Pattern(None, None, "", {})).gives(handler) if handler is not None else None
@@ -109,16 +112,7 @@ class MockServer:
             TypeError: There is no such pattern, or something is of a wrong type.
             ValueError: Nothing can match it.
         """
-        for name in pattern:
-            if name not in _OF_PATTERNS:
-                meant = _MEANT.get(name) or nearest(name, (*_OF_PATTERNS, *_OF_ANSWERS))
-                raise TypeError(f"a route has no {name!r}" + (f": did you mean {meant}?" if meant else ""))
-        route = Route(Pattern(method, url, self._base_url, pattern))
-        with self._lock:
-            same = [other for other in self.routes if other.pattern.said == route.pattern.said]
-            kept = self.routes if same else (*self.routes, route)
-            self.routes = tuple(route if other in same else other for other in kept)
-        return route
+        return self._add(self._made(method, url, pattern))
 
     def request(self, method: str | None, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
         """Adds a route with its answer.
@@ -134,7 +128,8 @@ class MockServer:
             ValueError: Something in it can't be.
         """
         given = _answer_in(route)
-        return self.route(method, url, **route).gives(given)  # type: ignore[misc] # what is left is a pattern
+        # What is left is a pattern.
+        return self._add(self._made(method, url, route).gives(given))
 
     def get(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
         """Adds a route for GET. See `request`."""
@@ -244,6 +239,20 @@ class MockServer:
 
     def __repr__(self) -> str:
         return f"<headgate.testing.MockServer of {len(self.routes)} routes, {self.call_count} calls>"
+
+    def _made(self, method: str | None, url: Text | None, pattern: PatternKeywords) -> Route:
+        for name in pattern:
+            if name not in _OF_PATTERNS:
+                meant = _MEANT.get(name) or nearest(name, (*_OF_PATTERNS, *_OF_ANSWERS))
+                raise TypeError(f"a route has no {name!r}" + (f": did you mean {meant}?" if meant else ""))
+        return Route(Pattern(method, url, self._base_url, pattern))
+
+    def _add(self, route: Route) -> Route:
+        with self._lock:
+            same = [other for other in self.routes if other.pattern.said == route.pattern.said]
+            kept = self.routes if same else (*self.routes, route)
+            self.routes = tuple(route if other in same else other for other in kept)
+        return route
 
     def _decide(self, request: MockRequest) -> Decision | Callable[[], Decision]:
         try:
