@@ -14,6 +14,25 @@ from headgate.client._request import Request
 from headgate.client._response import Response, error_from
 
 
+class _Gone:
+    """What is left of a stream that was closed: how much of it had come."""
+
+    is_here = True
+    error = None
+
+    def __init__(self, received: int) -> None:
+        self.received = received
+
+    def wait(self) -> bytes | None:
+        return b""
+
+    def begin(self, raw: bool) -> None:  # noqa: FBT001 - as the engine's
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
 class Streamed(Response):
     """A response whose body has still to come."""
 
