@@ -24,6 +24,7 @@ class _Gone:
         self.received = received
 
     def wait(self) -> bytes | None:
+        """The end."""
         return b""
 
     def begin(self, raw: bool) -> None:  # noqa: FBT001 - as the engine's
@@ -38,7 +39,7 @@ class Streamed(Response):
 
     def __init__(self, request: Request, answer: Answer, native: AnswerStream) -> None:
         super().__init__(request, answer)
-        self._native = native
+        self._native: AnswerStream | _Gone = native
         self._head_at = time.monotonic()
         self._is_begun = False
         self._is_closed = False
@@ -111,7 +112,8 @@ class Streamed(Response):
 
     def _close(self) -> None:
         self._is_closed = True
-        self._native.close()
+        native, self._native = self._native, _Gone(self._native.received)
+        native.close()
 
     def _refuse_closed(self) -> NoReturn:
         raise RuntimeError("the response is closed: its body can be taken inside the block of stream() only")
