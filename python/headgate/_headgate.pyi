@@ -14,6 +14,7 @@ __all__ = [
     "BatchTable",
     "Client",
     "Mailbox",
+    "ResponseStream",
     "RowBatch",
     "RowBatches",
     "RowSchema",
