@@ -16,6 +16,7 @@ __all__ = [
     "Mailbox",
     "MockConnection",
     "MockNetwork",
+    "ResponseStream",
     "RowBatch",
     "RowBatches",
     "RowSchema",

@@ -18,20 +18,21 @@ class _News:
     """Tells a coroutine of what has come, by a descriptor that its loop watches."""
 
     def __init__(self, native: ResponseStream) -> None:
-        self.native = native
+        self._native: ResponseStream | None = native
         self._loop = asyncio.get_running_loop()
         self._has_come = asyncio.Event()
         self._loop.add_reader(native.fileno(), self._rung)
 
     def _rung(self) -> None:
-        self.native.quiet()
-        self._has_come.set()
+        if self._native is not None:
+            self._native.quiet()
+            self._has_come.set()
 
-    async def head(self) -> Answer:
+    async def head(self, native: ResponseStream) -> Answer:
         """What has come of the request: its answer, as far as the head."""
         while True:
             self._has_come.clear()
-            answer = self.native.take_head()
+            answer = native.take_head()
             if answer is not None:
                 return answer
             await self._has_come.wait()
@@ -40,21 +41,21 @@ class _News:
         """More of the body; empty: it has ended. `None`: this is a fork."""
         # Others of the loop have their turn, too, where pieces come faster than they are taken.
         await asyncio.sleep(0)
-        while True:
+        while self._native is not None:
             self._has_come.clear()
-            piece = self.native.take()
-            if piece is not None or not self.native.is_here:
+            piece = self._native.take()
+            if piece is not None or not self._native.is_here:
                 return piece
             await self._has_come.wait()
-
-    def wake(self) -> None:
-        """Has who waits look again."""
-        self._has_come.set()
+        return b""
 
     def close(self) -> None:
-        """Does not watch any more, and ends the exchange."""
-        self._loop.remove_reader(self.native.fileno())
-        self.native.close()
+        """Does not watch any more, and ends the exchange. Who waits is woken. Again: nothing."""
+        native, self._native = self._native, None
+        if native is not None and native.is_here:
+            self._loop.remove_reader(native.fileno())
+            native.close()
+        self._has_come.set()
 
 
 class AsyncStreamedResponse(Streamed):
@@ -62,12 +63,12 @@ class AsyncStreamedResponse(Streamed):
 
     It has what a `Response` has; `content`, `text` and `json()` are there after `aread`. The body comes
     once, and in the block of `stream` only. Iterating raises a `RequestError` where the body breaks off, behind all
-    that has come: it isn't asked for again. One coroutine
-    takes the body, in the loop that has opened the block. An iterator whose `await` was cancelled doesn't go on.
+    that has come: it isn't asked for again. One coroutine takes the body, in the loop that has opened the block. An
+    iterator whose `await` was cancelled doesn't go on.
     """
 
-    def __init__(self, request: Request, answer: Answer, news: _News) -> None:
-        super().__init__(request, answer, news.native)
+    def __init__(self, request: Request, answer: Answer, native: ResponseStream, news: _News) -> None:
+        super().__init__(request, answer, native)
         self._news = news
 
     def aiter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
@@ -116,7 +117,10 @@ class AsyncStreamedResponse(Streamed):
     async def aclose(self) -> None:
         """Ends the exchange where it is, as leaving the block does. Again: nothing."""
         self._close()
-        self._news.wake()
+
+    def _close(self) -> None:
+        super()._close()
+        self._news.close()
 
     async def _read(self) -> AsyncIterator[bytes]:
         yield self.content
@@ -150,11 +154,11 @@ async def opened(
             engine.refuse()
         news = _News(native)
         try:
-            answer = await news.head()
+            answer = await news.head(native)
             error = error_of(request, answer)
             if error is not None:
                 raise error
-            response = AsyncStreamedResponse(request, answer, news)
+            response = AsyncStreamedResponse(request, answer, native, news)
             try:
                 yield response
             finally:

@@ -14,12 +14,32 @@ from headgate.client._request import Request
 from headgate.client._response import Response, error_from
 
 
+class _Gone:
+    """What is left of a stream that was closed: how much of it had come."""
+
+    is_here = True
+    error = None
+
+    def __init__(self, received: int) -> None:
+        self.received = received
+
+    def wait(self) -> bytes | None:
+        """The end."""
+        return b""
+
+    def begin(self, raw: bool) -> None:  # noqa: FBT001 - as the engine's
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
 class Streamed(Response):
     """A response whose body has still to come."""
 
     def __init__(self, request: Request, answer: Answer, native: ResponseStream) -> None:
         super().__init__(request, answer)
-        self._native = native
+        self._native: ResponseStream | _Gone = native
         self._head_at = time.monotonic()
         self._is_begun = False
         self._is_closed = False
@@ -92,7 +112,8 @@ class Streamed(Response):
 
     def _close(self) -> None:
         self._is_closed = True
-        self._native.close()
+        native, self._native = self._native, _Gone(self._native.received)
+        native.close()
 
     def _refuse_closed(self) -> NoReturn:
         raise RuntimeError("the response is closed: its body can be taken inside the block of stream() only")

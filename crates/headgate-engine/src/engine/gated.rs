@@ -277,9 +277,13 @@ impl Share {
         matches!(fate, Fate::Again(_))
     }
 
-    /// Whether an attempt that has ended so is worth another, or says something against its host.
-    pub(super) fn says_something(&self, end: AttemptEnd) -> bool {
-        end.is_refusal() || end.is_worth_another(self.shared.gate.retries_on())
+    /// Whether an answer tells before its body has come how its attempt ends: it is worth another one, says something against
+    /// its host, or asks to wait.
+    pub(super) fn has_ended_with_head(&self, end: AttemptEnd, headers: HeadersRef<'_>) -> bool {
+        let asks = |status| asked_to_wait(status, headers, (self.shared.clock.unix_us(Instant::now()) / 1000) as u64);
+        end.is_refusal()
+            || end.is_worth_another(self.shared.gate.retries_on())
+            || end.status.is_some_and(|status| asks(status).is_some())
     }
 
     /// Has the row at `place` go on to where it was redirected to: there and then, or in its turn where something is held back.

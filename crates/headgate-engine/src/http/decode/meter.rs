@@ -38,8 +38,8 @@ pub(super) struct Meter<'a> {
     is_wanted: &'a dyn Fn() -> bool,
     memory: RefCell<Memory>,
     stopped: Cell<Option<Stop>>,
-    /// What may pass before it is another's turn; `None`: there are no turns.
-    turn: Cell<Option<u64>>,
+    /// What may be done before it is another's turn; `None`: there are no turns.
+    turn: Cell<Option<Bounds>>,
 }
 
 struct Memory {
@@ -67,9 +67,9 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// So many bytes may pass now. When they have, reading fails with `WouldBlock`, and goes on in the next turn.
-    pub(super) fn begin_turn(&self, bytes: u64) {
-        self.turn.set(Some(bytes));
+    /// So much may be done now. When it is, reading fails with `WouldBlock`, and goes on in the next turn.
+    pub(super) fn begin_turn(&self, bounds: Bounds) {
+        self.turn.set(Some(bounds));
     }
 
     pub(super) fn has_turns(&self) -> bool {
@@ -77,14 +77,17 @@ impl<'a> Meter<'a> {
     }
 
     pub(super) fn turn_is_over(&self) -> bool {
-        self.turn.get() == Some(0)
+        self.turn.get().is_some_and(|turn| turn.bytes == 0)
     }
 
     /// So many bytes have passed a layer.
     pub(super) fn pass(&self, bytes: u64) -> io::Result<()> {
         self.check()?;
-        self.turn.set(self.turn.get().map(|left| left.saturating_sub(bytes)));
         let now = Instant::now();
+        if let Some(turn) = self.turn.get() {
+            let left = if now < turn.until { turn.bytes.saturating_sub(bytes) } else { 0 };
+            self.turn.set(Some(Bounds { bytes: left, ..turn }));
+        }
         if self.by <= now || !(self.is_wanted)() {
             return Err(self.stop(Stop::TimedOut));
         }

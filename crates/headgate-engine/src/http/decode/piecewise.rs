@@ -21,6 +21,8 @@ use crate::model::memory::Reservation;
 const PIECE_BYTES: usize = 64 * 1024;
 /// What may pass the layers in one turn, all of them together.
 const TURN_BYTES: u64 = 512 * 1024;
+/// How long a turn may take: input can be made that takes long and lets few bytes pass.
+const TURN_TIME: Duration = Duration::from_millis(5);
 /// Longer than any body takes: what bounds it is who takes it.
 const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
 
@@ -65,7 +67,7 @@ impl Piecewise {
         let until = Instant::now() + WITHOUT_END;
         let bounds = Bounds { bytes: u64::MAX, until };
         let meter = Rc::new(Meter::new(bounds, until, &|| true, Reservation::default(), 0));
-        meter.begin_turn(TURN_BYTES);
+        meter.begin_turn(turn());
         let incoming = Rc::<RefCell<Incoming>>::default();
         let reader = layers(known, Box::new(Waiting(incoming.clone())), u64::MAX, &meter).map_err(broken)?;
         Ok(Some(Self { incoming, meter, reader: Box::new(reader), has_ended: false }))
@@ -96,7 +98,7 @@ impl Piecewise {
         if self.has_ended {
             return Ok(Turn::Ended);
         }
-        self.meter.begin_turn(TURN_BYTES);
+        self.meter.begin_turn(turn());
         let mut piece = vec![0; PIECE_BYTES];
         match self.reader.read(&mut piece) {
             Ok(0) => {
@@ -118,6 +120,10 @@ impl Piecewise {
             Err(error) => Err(broken(error)),
         }
     }
+}
+
+fn turn() -> Bounds {
+    Bounds { bytes: TURN_BYTES, until: Instant::now() + TURN_TIME }
 }
 
 fn broken(error: io::Error) -> Failure {
@@ -144,5 +150,139 @@ impl Read for Waiting {
 impl std::fmt::Debug for Piecewise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Piecewise").field("has_ended", &self.has_ended).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::error::ErrorKind;
+    use crate::model::headers::Headers;
+
+    fn piecewise(names: &str) -> Piecewise {
+        let headers: Headers = [("content-encoding", names.as_bytes())].into_iter().collect();
+        Piecewise::of(&Codings::of(&headers)).expect("few codings").expect("known ones")
+    }
+
+    fn gzip(plain: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(plain).expect("in memory");
+        encoder.finish().expect("in memory")
+    }
+
+    /// The same text in each coding.
+    fn encoded(plain: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::default());
+        let mut bare = DeflateEncoder::new(Vec::new(), Compression::default());
+        let mut brotli = brotli::CompressorWriter::new(Vec::new(), 4096, 5, 18);
+        zlib.write_all(plain).expect("in memory");
+        bare.write_all(plain).expect("in memory");
+        brotli.write_all(plain).expect("in memory");
+        let half = plain.len() / 2;
+        let members = [gzip(&plain[..half]), gzip(&plain[half..])].concat();
+        let zstd = zstd::encode_all(plain, 3).expect("in memory");
+        vec![
+            ("gzip", gzip(plain)),
+            ("gzip", members),
+            ("deflate", zlib.finish().expect("in memory")),
+            ("deflate", bare.finish().expect("in memory")),
+            ("br", brotli.into_inner()),
+            ("zstd", zstd.clone()),
+            ("zstd, gzip", gzip(&zstd)),
+        ]
+    }
+
+    /// All that comes out before it wants more, or fails.
+    fn drain(piecewise: &mut Piecewise, into: &mut Vec<u8>) -> Result<Turn, Failure> {
+        loop {
+            match piecewise.turn()? {
+                Turn::Piece(piece) => into.extend(piece),
+                Turn::Unfinished => {}
+                end => return Ok(end),
+            }
+        }
+    }
+
+    /// What becomes of a body that comes in pieces of these lengths, over and over.
+    fn undone(names: &str, encoded: &[u8], lengths: &[usize]) -> Result<Vec<u8>, Failure> {
+        let (mut piecewise, mut plain, mut rest) = (piecewise(names), Vec::new(), encoded);
+        for length in lengths.iter().cycle() {
+            let (piece, behind) = rest.split_at(rest.len().min(*length));
+            piecewise.feed(piece.to_vec());
+            drain(&mut piecewise, &mut plain)?;
+            rest = behind;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        piecewise.finish();
+        assert_eq!(Turn::Ended, drain(&mut piecewise, &mut plain)?);
+        Ok(plain)
+    }
+
+    fn text(length: usize) -> Vec<u8> {
+        let mut random = fastrand::Rng::with_seed(7);
+        (0..length).map(|_| random.alphabetic() as u8).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_is_the_same_however_it_is_cut(lengths in prop::collection::vec(1_usize..5000, 1..8), length in 0_usize..40_000) {
+            let plain = text(length);
+            for (names, encoded) in encoded(&plain) {
+                prop_assert!(Ok(&plain) == undone(names, &encoded, &lengths).as_ref(), "{}", names);
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_may_come_byte_by_byte_and_one_that_is_cut_off_fails() {
+        let plain = text(3000);
+        for (names, encoded) in encoded(&plain) {
+            assert!(Ok(&plain) == undone(names, &encoded, &[1]).as_ref(), "{names}");
+            let cut = undone(names, &encoded[..encoded.len() - 1], &[1000]);
+            assert_eq!(Some(ErrorKind::Decode), cut.err().map(|failure| failure.kind), "{names}");
+        }
+    }
+
+    #[test]
+    fn what_was_flushed_comes_out_before_there_is_more() {
+        // So long that it comes out in many pieces, and so much alike that what is left of it is in the decoder.
+        for length in [1, 1000, PIECE_BYTES, PIECE_BYTES + 1, 10 * PIECE_BYTES + 77] {
+            let message = vec![b'a'; length];
+            let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+            let mut brotli = brotli::CompressorWriter::new(Vec::new(), 4096, 5, 18);
+            let mut zstd = zstd::Encoder::new(Vec::new(), 3).expect("in memory");
+            for writer in [&mut gzip as &mut dyn io::Write, &mut brotli, &mut zstd] {
+                writer.write_all(&message).and_then(|()| writer.flush()).expect("in memory");
+            }
+            let flushed = [("gzip", gzip.get_ref()), ("br", brotli.get_ref()), ("zstd", zstd.get_ref())];
+            for (names, flushed) in flushed {
+                let (mut piecewise, mut plain) = (piecewise(names), Vec::new());
+                piecewise.feed(flushed.clone());
+                assert_eq!(Ok(Turn::Hungry), drain(&mut piecewise, &mut plain));
+                assert!(message == plain, "{names}: {} of {length} bytes", plain.len());
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_another_ones_turn_though_nothing_comes_out() {
+        let nothing = gzip(b"").repeat(100_000);
+        let mut piecewise = piecewise("gzip, gzip");
+        piecewise.feed(gzip(&nothing));
+        piecewise.finish();
+        let mut turns = 0;
+        while piecewise.turn().expect("it is gzip") == Turn::Unfinished {
+            turns += 1;
+        }
+        assert!(turns >= nothing.len() as u64 / TURN_BYTES, "{turns} turns");
+        assert_eq!(Ok(Turn::Ended), piecewise.turn());
     }
 }

@@ -220,10 +220,9 @@ impl Sending {
             saving: self.saving.take().filter(|saving| saving.takes(&head, means.limits)),
             cut: false,
         };
-        let has_body = !matches!(head.status, 204 | 304) && !means.redirects.lead_on(head.status, &head.headers);
-        if means.streams && has_body {
+        if means.streams && !means.redirects.lead_on(head.status, &head.headers) {
             deadline.expect(None);
-            let open = Some(OpenStream { sending: self, reader, stream });
+            let open = Some(OpenStream { sending: self, reader, stream, is_empty: matches!(head.status, 204 | 304) });
             return Ok(Replied { reply: Reply::headed(head, memory, first_byte), open });
         }
         let failure = match Wanted::of(means.limits) {
@@ -409,6 +408,8 @@ pub struct OpenStream {
     sending: Sending,
     reader: BodyReader,
     stream: Stream,
+    /// There is no body, whatever the length that the head speaks of.
+    is_empty: bool,
 }
 
 impl OpenStream {
@@ -419,7 +420,10 @@ impl OpenStream {
     ///
     /// Cancelling it may lose a piece.
     pub async fn next(&mut self, means: &Means<'_>, deadline: &mut Deadline) -> Result<Option<BodyPiece>, Failure> {
-        let Self { sending, reader, stream } = self;
+        let Self { sending, reader, stream, is_empty } = self;
+        if *is_empty {
+            return Ok(None);
+        }
         loop {
             let Some(piece) = poll_fn(|cx| reader.poll_piece(stream, sending, deadline, cx)).await? else {
                 return Ok(None);
