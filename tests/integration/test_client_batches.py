@@ -1,6 +1,8 @@
 """Results of a client in batches, and its tables: `fetch_many(...).batches()`, `map_batches`, `fetch_table`."""
 
+import resource
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -56,7 +58,7 @@ def test_the_columns_are_those_of_map_batches(client: headgate.Client, server: s
 
 
 def test_requests_of_each_kind_are_made(client: headgate.Client) -> None:
-    requests = [
+    requests: list[str | headgate.Request | dict[str, Any]] = [
         "/echo",
         headgate.Request("/echo", method="PUT", json={"a": 1}, headers={"X-A": "ü"}, tag="mine"),
         {"url": "/echo", "method": "POST", "data": {"b": 2}},
@@ -153,7 +155,9 @@ def test_leaving_early_or_dropping_it_cancels_what_is_in_flight(client: headgate
         assert next(batches).num_rows == 1
         wait_for(lambda: client.statistics().in_flight == 5)
         leave(batches)
+        held = weakref.ref(batches)
         del batches
+        assert held() is None
         wait_for(lambda: client.statistics().in_flight == 0)
     assert 200 == client.get("/hello").status_code
 
@@ -202,6 +206,10 @@ def test_what_a_call_selects_is_its_own_beside_what_the_client_does(server: str)
         assert [None, "unexpected_answer"] == both["error"].to_pylist()
         assert ["application/json"] == own["seen"].to_pylist()
         assert "path" not in own.schema.names
+        # Another thread looks into what is large.
+        large = headgate.Request("/echo", method="POST", content="x" * 2**20)
+        table = table_of(client.fetch_many([large]).batches(select={"path": "$.path"}, omit=["body"]))
+        assert [("POST", "/echo")] == [(row["verb"], row["path"]) for row in table.to_pylist()]
         with pytest.raises(headgate.UnexpectedAnswer):
             client.get("/hello")
 
@@ -308,3 +316,15 @@ def test_requests_cost_what_they_say(server: str) -> None:
 def test_a_cost_is_a_number_of_0_or_more(client: headgate.Client, cost: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="cost must be a number"):
         client.get("/hello", cost=cost)
+
+
+def test_memory_does_not_grow_with_the_requests(server: str) -> None:
+    def peak_after(requests: int) -> int:
+        with headgate.Client(base_url=server, concurrency=100) as client:
+            urls = (f"/{number}?{'x' * 1000}" for number in range(requests))
+            for _ in client.fetch_many(urls).batches():
+                pass
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    before = peak_after(5_000)
+    assert peak_after(50_000) - before < 20 * 2**20
