@@ -1,6 +1,8 @@
 """Results of a client in batches, and its tables: `fetch_many(...).batches()`, `map_batches`, `fetch_table`."""
 
+import os
 import resource
+import signal
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -328,3 +330,41 @@ def test_memory_does_not_grow_with_the_requests(server: str) -> None:
 
     before = peak_after(5_000)
     assert peak_after(50_000) - before < 20 * 2**20
+
+
+def interrupting() -> Iterator[str]:
+    """Once there is one that is never answered, Ctrl-C."""
+    yield HELD
+    os.kill(os.getpid(), signal.SIGINT)
+    yield HELD
+
+
+def test_ctrl_c_ends_the_wait_of_who_iterates_and_of_who_reads_the_stream(client: headgate.Client) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        list(client.fetch_many(interrupting()).batches())
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes after the other
+        with pytest.raises(pa.ArrowInvalid, match="KeyboardInterrupt"):
+            table_of(client.fetch_many(interrupting()).batches())
+        list(range(10))
+    wait_for(lambda: client.statistics().in_flight == 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork")
+def test_a_child_makes_batches_of_its_own(client: headgate.Client) -> None:
+    left = client.fetch_many(f"/{number}" for number in range(3000)).batches()
+    taken = next(left).num_rows
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            assert sum(batch.num_rows for batch in client.fetch_many(["/1"] * 300).batches()) == 300
+            assert client.fetch_table(pa.table({"id": [1, 2]}), url="/{id}").num_rows == 2
+            try:
+                next(left)
+            except headgate.UsageError as error:
+                assert "begun in another process" in str(error)  # noqa: PT017 - pytest is not to end the child
+                status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sum(batch.num_rows for batch in left) == 3000 - taken
