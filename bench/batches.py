@@ -1,4 +1,4 @@
-"""Measures tables in memory: `headgate.map_batches` beside `headgate fetch`, one after the other, in the same run.
+"""Measures tables in memory: `headgate.map_batches` and `fetch_many(...).batches()` beside `headgate fetch`, in turns.
 
 Prints rows a second of each, and their ratio to a fetch that keeps nothing, which is the engine's own rate. headgate
 has one core, and the server another one. Exit code 1: an answer was wrong.
@@ -58,11 +58,22 @@ def _compare(server: str, place: Path, rows: int, concurrency: int, rounds: int)
         if found != 200 * rows:
             sys.exit("an answer was wrong")
 
+    def from_a_generator() -> None:
+        urls = (f"{server}/{number}" for number in range(rows))
+        with headgate.Client(concurrency=concurrency, threads=1) as client:
+            if sum(batch.num_rows for batch in client.fetch_many(urls).batches()) != rows:
+                sys.exit("a result is missing")
+
     ways: dict[str, Callable[[], None]] = {
         "fetch, nothing kept": nothing_kept,
         "fetch, into Parquet": into_parquet,
         "map_batches": from_memory,
+        "batches()": from_a_generator,
     }
+    _measure(ways, rows, rounds, f"{concurrency:5} in flight")
+
+
+def _measure(ways: dict[str, Callable[[], None]], rows: int, rounds: int, where: str) -> None:
     rates: dict[str, list[float]] = {name: [] for name in ways}
     cpu: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
@@ -76,7 +87,7 @@ def _compare(server: str, place: Path, rows: int, concurrency: int, rounds: int)
         rate = statistics.median(rates[name])
         micros = statistics.median(cpu[name])
         told = f"{rate:9,.0f} rows/s  {rate / engine:.2f}  {micros:5.1f} µs CPU a row"
-        print(f"{concurrency:5} in flight  {name:20}  {told}", flush=True)
+        print(f"{where}  {name:20}  {told}", flush=True)
 
 
 def _batches(rows: int) -> Iterator[pa.RecordBatch]:

@@ -71,7 +71,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _batch_options                           all of it, as the engine is told
         _runs                                    what the calls of this process share
         _supply  _pulled                         what goes in: tables, and what comes asynchronously
-        _batch_iterator  _async_batches          one call, as a thread and a coroutine have it
+        _batch_iterator                          one call
+        _async_batches                           the same as a coroutine has it
         _stage                                   the calls of a data engine's workers
         _map_batches  _amap_batches              its faces
         _fetch_table

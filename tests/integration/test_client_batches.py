@@ -1,6 +1,10 @@
 """Results of a client in batches, and its tables: `fetch_many(...).batches()`, `map_batches`, `fetch_table`."""
 
+import os
+import resource
+import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -56,7 +60,7 @@ def test_the_columns_are_those_of_map_batches(client: headgate.Client, server: s
 
 
 def test_requests_of_each_kind_are_made(client: headgate.Client) -> None:
-    requests = [
+    requests: list[str | headgate.Request | dict[str, Any]] = [
         "/echo",
         headgate.Request("/echo", method="PUT", json={"a": 1}, headers={"X-A": "ü"}, tag="mine"),
         {"url": "/echo", "method": "POST", "data": {"b": 2}},
@@ -153,7 +157,9 @@ def test_leaving_early_or_dropping_it_cancels_what_is_in_flight(client: headgate
         assert next(batches).num_rows == 1
         wait_for(lambda: client.statistics().in_flight == 5)
         leave(batches)
+        held = weakref.ref(batches)
         del batches
+        assert held() is None
         wait_for(lambda: client.statistics().in_flight == 0)
     assert 200 == client.get("/hello").status_code
 
@@ -202,6 +208,10 @@ def test_what_a_call_selects_is_its_own_beside_what_the_client_does(server: str)
         assert [None, "unexpected_answer"] == both["error"].to_pylist()
         assert ["application/json"] == own["seen"].to_pylist()
         assert "path" not in own.schema.names
+        # Another thread looks into what is large.
+        large = headgate.Request("/echo", method="POST", content="x" * 2**20)
+        table = table_of(client.fetch_many([large]).batches(select={"path": "$.path"}, omit=["body"]))
+        assert [("POST", "/echo")] == [(row["verb"], row["path"]) for row in table.to_pylist()]
         with pytest.raises(headgate.UnexpectedAnswer):
             client.get("/hello")
 
@@ -308,3 +318,53 @@ def test_requests_cost_what_they_say(server: str) -> None:
 def test_a_cost_is_a_number_of_0_or_more(client: headgate.Client, cost: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="cost must be a number"):
         client.get("/hello", cost=cost)
+
+
+def test_memory_does_not_grow_with_the_requests(server: str) -> None:
+    def peak_after(requests: int) -> int:
+        with headgate.Client(base_url=server, concurrency=100) as client:
+            urls = (f"/{number}?{'x' * 1000}" for number in range(requests))
+            for _ in client.fetch_many(urls).batches():
+                pass
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    before = peak_after(5_000)
+    assert peak_after(50_000) - before < 20 * 2**20
+
+
+def interrupting() -> Iterator[str]:
+    """Once there is one that is never answered, Ctrl-C."""
+    yield HELD
+    os.kill(os.getpid(), signal.SIGINT)
+    yield HELD
+
+
+def test_ctrl_c_ends_the_wait_of_who_iterates_and_of_who_reads_the_stream(client: headgate.Client) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        list(client.fetch_many(interrupting()).batches())
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes after the other
+        with pytest.raises(pa.ArrowInvalid, match="KeyboardInterrupt"):
+            table_of(client.fetch_many(interrupting()).batches())
+        list(range(10))
+    wait_for(lambda: client.statistics().in_flight == 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork")
+def test_a_child_makes_batches_of_its_own(client: headgate.Client) -> None:
+    left = client.fetch_many(f"/{number}" for number in range(3000)).batches()
+    taken = next(left).num_rows
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            assert sum(batch.num_rows for batch in client.fetch_many(["/1"] * 300).batches()) == 300
+            assert client.fetch_table(pa.table({"id": [1, 2]}), url="/{id}").num_rows == 2
+            try:
+                next(left)
+            except headgate.UsageError as error:
+                assert "begun in another process" in str(error)  # noqa: PT017 - pytest is not to end the child
+                status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert sum(batch.num_rows for batch in left) == 3000 - taken

@@ -14,7 +14,7 @@ use headgate_engine::run::Run;
 use headgate_engine::run::batches;
 use headgate_engine::run::batches::Step;
 use headgate_engine::run::fed_runs::FedRuns;
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -237,7 +237,21 @@ impl Iterator for Iterated {
             let Some(batch) = self.batches.bind(py).try_iter()?.next() else { return Ok(None) };
             Ok(Some(batch?.cast::<RowBatch>()?.get().records().clone()))
         });
-        next.map_err(|error: PyErr| ArrowError::ExternalError(Box::new(error))).transpose()
+        next.map_err(|error: PyErr| {
+            // Its text comes first: nothing of Python's is to run after an interrupt.
+            let told = error.to_string();
+            Python::attach(|py| interrupt_again(py, &error));
+            ArrowError::ExternalError(told.into())
+        })
+        .transpose()
+    }
+}
+
+/// Who reads a stream makes an error of its own of Ctrl-C, which is to end the program all the same.
+fn interrupt_again(py: Python<'_>, error: &PyErr) {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        // Where that is not possible, there is the error.
+        let _ = py.import("_thread").and_then(|thread| thread.call_method0("interrupt_main"));
     }
 }
 

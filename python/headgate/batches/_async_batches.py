@@ -3,11 +3,13 @@
 import asyncio
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
 from headgate._native import BatchFlow, BatchTable, RowBatch
 from headgate._summary import Snapshot
+from headgate.batches._batch_iterator import statistics_of
 from headgate.batches._pulled import Pulled, in_threads
 from headgate.batches._supply import async_tables_of
 from headgate.jobs._progress import Progress, Told
@@ -72,7 +74,8 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
         self._news = asyncio.Event()
         self._flow = flow
         self._supply = supply(self._news.set)
-        self._progress = Progress(progress, self.statistics)
+        # Not its own method: who drops this drops all of it.
+        self._progress = Progress(progress, partial(statistics_of, flow))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
 
@@ -93,7 +96,7 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
 
     def statistics(self) -> Snapshot:
         """How far it is, together with all that shares its limits."""
-        return Snapshot.from_json(self._flow.snapshot())
+        return statistics_of(self._flow)
 
     async def table(self) -> BatchTable:
         """All batches that were not taken yet, as one table."""

@@ -1,6 +1,7 @@
 """One call: an iterator over batches of results."""
 
 from collections.abc import Iterator
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
@@ -32,7 +33,8 @@ class BatchIterator(Iterator[RowBatch]):
         self._supply = supply
         self._flow = flow
         self._knows_columns = not supply.decides_columns
-        self._progress = Progress(progress, self.statistics)
+        # Not its own method: who drops this drops all of it.
+        self._progress = Progress(progress, partial(statistics_of, flow))
 
     def __iter__(self) -> Self:
         return self
@@ -67,7 +69,7 @@ class BatchIterator(Iterator[RowBatch]):
 
     def statistics(self) -> Snapshot:
         """How far it is, together with all that shares its limits."""
-        return Snapshot.from_json(self._flow.snapshot())
+        return statistics_of(self._flow)
 
     def table(self) -> BatchTable:
         """All batches that were not taken yet, as one table. Raises as `next`."""
@@ -118,3 +120,8 @@ class BatchIterator(Iterator[RowBatch]):
     def _give(self) -> None:
         self._knows_columns = True
         self._supply.give(self._flow)
+
+
+def statistics_of(flow: BatchFlow) -> Snapshot:
+    """How far a call is, together with all that shares its limits."""
+    return Snapshot.from_json(flow.snapshot())
