@@ -15,17 +15,19 @@ from harness import command, environment
 from harness.answers import Answer
 from harness.servers import ServerError, raise_open_files
 from rivals import Rival
-from rivals.aiohttp_workers import AiohttpWorkers
 from rivals.floor import Floor
 from rivals.headgate import FORMATS, Headgate
 from rivals.oha import Oha
+from rivals.python_programs import AIOHTTP
 from rivals.wrk import Wrk
-from scenarios import Bench, Scenario, cells, memory, original, requests, throughput
+from scenarios import Bench, Scenario, cells, client, memory, original, requests, throughput
 
-SCENARIOS: Final[dict[str, Scenario]] = {module.NAME: module for module in (throughput, memory, original, requests)}
+SCENARIOS: Final[dict[str, Scenario]] = {
+    module.NAME: module for module in (throughput, client, memory, original, requests)
+}
 _OHA: Final = command.ROOT / "target" / "bench-tools" / "bin" / "oha"
 _FLOOR: Final = command.ROOT / "target" / "release" / "examples" / "floor"
-_QUICK: Final = {"rounds": 1, "seconds": 0.5, "memory_rows": [20_000, 200_000]}
+_QUICK: Final = {"rounds": 1, "seconds": 0.5, "memory_rows": [20_000, 200_000], "client_rows": [20_000]}
 _CAVEATS: Final = (
     command.TRUST_RATIOS,
     "- Loopback, small answers, TLS only where it is said: what is measured is the client's own work for a request.",
@@ -75,6 +77,7 @@ def _bench(arguments: argparse.Namespace, rivals: list[Rival]) -> Bench:
         rounds=arguments.rounds,
         seconds=arguments.seconds,
         memory_rows=tuple(arguments.memory_rows),
+        client_rows=tuple(arguments.client_rows),
     )
 
 
@@ -92,8 +95,7 @@ def _rivals(arguments: argparse.Namespace) -> tuple[list[Rival], dict[str, str]]
         Floor(_FLOOR),
         Wrk(),
         Oha(arguments.oha),
-        AiohttpWorkers(uvloop=False),
-        AiohttpWorkers(uvloop=True),
+        *AIOHTTP,
     ]
     if arguments.scenario == [requests.NAME]:
         peers = [peer for peer in peers if peer.name in requests.PEERS]
@@ -122,6 +124,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--concurrency", type=int, nargs="+", default=[64, 1_000, 10_000], help="of these two, too")
     parser.add_argument("--cells", nargs="+", choices=cells.NAMES, default=[], metavar="CELL", help=_cells_told())
     parser.add_argument("--memory-rows", type=int, nargs=2, default=[300_000, 3_000_000], metavar=("SMALL", "LARGE"))
+    parser.add_argument(
+        "--client-rows", type=int, nargs="*", default=[100_000, 10_000_000], help="of client, for its memory"
+    )
     parser.add_argument("--quick", action="store_true", help="one round of half a second each: to see that it works")
     parser.add_argument("--oha", type=Path, default=os.environ.get("OHA", _OHA), help="the command (default: $OHA)")
     parser.add_argument("--require-peers", action="store_true", help="refuse to run without one of the others")

@@ -18,11 +18,12 @@ class Bench:
         rivals: Every client that is there.
         headgate: The command.
         before: The command to compare it with in `requests`.
-        concurrencies: Of `throughput` and `requests`.
+        concurrencies: Of `throughput`, `client` and `requests`.
         cells: Of `requests`.
         rounds: At the most; the slow scenarios make fewer.
-        seconds: How long a trial of `throughput` or `requests` is to take.
+        seconds: How long a trial of one of these is to take.
         memory_rows: The small and the large job of `memory`.
+        client_rows: Of `client`, for its memory.
     """
 
     cores: Cores
@@ -34,6 +35,7 @@ class Bench:
     rounds: int
     seconds: float
     memory_rows: tuple[int, int]
+    client_rows: tuple[int, ...]
 
 
 class Scenario(Protocol):

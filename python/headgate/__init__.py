@@ -5,8 +5,9 @@
     summary = headgate.fetch("urls.parquet", "results/", concurrency=1000)
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
-Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli`,
-`client` and `batches` may use `jobs`, and no other room any; nothing imports `cli`.
+Who may import whom: a file those on the lines above its own. Of other rooms `tasks` may use `limits`, `cli` and
+`batches` may use `jobs`, `client` may use `jobs` and `batches`, `ray` and `spark` may use `batches`, `testing` may use
+`client`, and no other room any; nothing imports `cli`.
 
     _version  _format  _nearest  _message        the version, words for people, and with options in them
     _url_user                                    what of a URL is shown to nobody
@@ -14,6 +15,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
     _html                                        and in a notebook
     _summary  _checks                           what a job says of itself, what an argument must be
     _errors  _option                             what can go wrong; an option is one entry
+    _mocks                                       who answers in place of the network
     _headgate                                    the engine
     _native                                      the one module that imports it
 
@@ -56,6 +58,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _block                                   lines of a terminal that are drawn again
         _display  _proxies                       what a running job shows, what it says of proxies
         _watch                                   who looks at it
+        _progress                                how far a call is, for who iterates over its results
         _report  _report_status                  what is said of a finished one, and of one that was looked at
         _run                                     one run of a job
         _background                              one that nobody waits for
@@ -63,25 +66,51 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _report_plan                             what is said of that
         _fetch  _job  _plan  _server             the faces of the engine
 
+    batches/                                     tables through the engine, without a job
+        _options                                 what can be asked
+        _batch_options                           all of it, as the engine is told
+        _runs                                    what the calls of this process share
+        _supply  _pulled                         what goes in: tables, and what comes asynchronously
+        _batch_iterator  _async_batches          one call, as a thread and a coroutine have it
+        _stage                                   the calls of a data engine's workers
+        _map_batches  _amap_batches              its faces
+        _fetch_table
+
     client/                                      requests one by one, of threads and of loops
-        _headers  _body                          what answers have, what is sent
+        _headers  _body  _encoding               what answers have, what is sent, how text is encoded
+        _pieces                                  a body in pieces, as bytes, text and lines
         _request  _request_keywords              a request, and what a call takes of one
         _errors                                  a class for each kind of error
         _response                                what came of one, as its caller sees it
         _outcome                                 what became of one of many requests
         _client_options                          what a client is told
         _engine                                  one in each process
+        _table_options                           what is told of tables
+        _calls                                   tables and batches on the engine of a client
+        _submitted                               what waits for its turn in many requests
         _flow  _loops                            many requests and their outcomes; those that a loop waits for
         _many  _async_many                       many requests, as a thread and a coroutine have them
+        _streamed  _open_streams                 a response whose body is taken while it comes, and how many there are
+        _stream  _async_stream                   the same, as a thread and a coroutine have it
         _methods                                 what calls are named
         _client  _async_client                   the faces
 
-    batches/                                     tables through the engine, without a job
-        _options                                 what can be asked
-        _batch_options                           all of it, as the engine is told
-        _runs                                    what the calls of this process share
-        _batch_iterator                          one call
-        _map_batches  _fetch_table               its faces
+    ray/                                         a stage of Ray Data
+        _niceness                                how workers are run
+        _fetch                                   what an actor does
+        _dataset                                 the face
+
+    spark/                                       a stage of Spark
+        _fetch                                   what a partition goes through
+
+    testing/                                     in place of the network
+        _answer  _mock_request                   what is answered, and to what
+        _calls  _pattern                         what came, and which of it is meant
+        _route                                   which requests have which answers
+        _wire  _workers                          both as bytes; threads that may wait
+        _serving                                 the other end of connections
+        _server                                  the face
+        plugin                                   and that for pytest
 
     cli/                                         one file for each verb
         _verbs  _wrapping  _exit_codes
@@ -115,11 +144,14 @@ if TYPE_CHECKING:
     )
     from headgate._summary import JobFigures, Snapshot, Summary
     from headgate._version import __version__
+    from headgate.batches._amap_batches import amap_batches
+    from headgate.batches._async_batches import AsyncBatchIterator
     from headgate.batches._batch_iterator import BatchIterator
     from headgate.batches._fetch_table import BatchTable, fetch_table
     from headgate.batches._map_batches import map_batches
     from headgate.client._async_client import AsyncClient
     from headgate.client._async_many import AsyncFetchMany
+    from headgate.client._async_stream import AsyncStreamedResponse
     from headgate.client._client import Client
     from headgate.client._errors import (
         BlockedByRobots,
@@ -147,6 +179,8 @@ if TYPE_CHECKING:
     from headgate.client._outcome import Outcome
     from headgate.client._request import Request
     from headgate.client._response import Redirect, Response, StatusError
+    from headgate.client._stream import StreamedResponse
+    from headgate.client._submitted import QueueFull
     from headgate.jobs._background import Run
     from headgate.jobs._fetch import fetch, start
     from headgate.jobs._job import Job, RowStream
@@ -166,8 +200,10 @@ if TYPE_CHECKING:
     from headgate.tasks._outcome import TaskOutcome, TaskStatistics
 
 __all__ = [
+    "AsyncBatchIterator",
     "AsyncClient",
     "AsyncFetchMany",
+    "AsyncStreamedResponse",
     "BatchIterator",
     "BatchTable",
     "BlockedByRobots",
@@ -203,6 +239,7 @@ __all__ = [
     "PortalCall",
     "ProtocolError",
     "ProxyError",
+    "QueueFull",
     "Rate",
     "RateStatistics",
     "Redirect",
@@ -219,6 +256,7 @@ __all__ = [
     "Snapshot",
     "StatusError",
     "StrayCancellation",
+    "StreamedResponse",
     "Summary",
     "TaskOutcome",
     "TaskResults",
@@ -231,6 +269,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "amap",
+    "amap_batches",
     "as_completed",
     "fetch",
     "fetch_table",
@@ -247,10 +286,12 @@ __all__ = [
 _HOME_OF = {
     "AsyncClient": "client._async_client",
     "AsyncFetchMany": "client._async_many",
+    "AsyncStreamedResponse": "client._async_stream",
     "BlockedByRobots": "client._errors",
     "BodyTooLarge": "client._errors",
     "ChecksumMismatch": "client._errors",
     "Client": "client._client",
+    "AsyncBatchIterator": "batches._async_batches",
     "BatchIterator": "batches._batch_iterator",
     "BatchTable": "batches._fetch_table",
     "ClosedEarly": "_errors",
@@ -282,6 +323,7 @@ _HOME_OF = {
     "PortalCall": "portal._portal_call",
     "ProtocolError": "client._errors",
     "ProxyError": "client._errors",
+    "QueueFull": "client._submitted",
     "Rate": "limits._rate",
     "RateStatistics": "limits._rate",
     "Redirect": "client._response",
@@ -298,6 +340,7 @@ _HOME_OF = {
     "Snapshot": "_summary",
     "StatusError": "client._response",
     "StrayCancellation": "_errors",
+    "StreamedResponse": "client._stream",
     "Summary": "_summary",
     "TaskOutcome": "tasks._outcome",
     "TaskResults": "tasks._amap",
@@ -317,6 +360,7 @@ _HOME_OF = {
     "gather": "tasks._gather",
     "limited_as_completed": "tasks._as_completed",
     "map": "tasks._map",
+    "amap_batches": "batches._amap_batches",
     "map_batches": "batches._map_batches",
     "plan": "jobs._plan",
     "start": "jobs._fetch",

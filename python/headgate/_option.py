@@ -10,7 +10,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from headgate._checks import Check, check, one_of
@@ -99,10 +99,12 @@ class OptionSet(Generic[K]):
         entries: Each by its name, in their order.
     """
 
-    def __init__(self, kind: type[K], *, of: str) -> None:
-        """Reads the entries of a `TypedDict`; `of` is the function, as messages name it."""
+    def __init__(self, kind: type[K], *, of: str, options: Mapping[str, Option] | None = None) -> None:
+        """Reads the entries of a `TypedDict`; `of` is the function, as messages name it, and `options` differ there."""
         hints = get_type_hints(get_origin(kind) or kind, include_extras=True)
         self.entries: dict[str, Entry] = {name: _entry(name, hint) for name, hint in hints.items()}
+        for name, option in (options or {}).items():
+            self.entries[name] = replace(self.entries[name], option=option)
         self._of = of
         self._defaults = {
             name: entry.option.default for name, entry in self.entries.items() if entry.option.default is not REQUIRED

@@ -389,3 +389,21 @@ def test_statistics_are_those_of_the_command_line(client: headgate.Client, serve
     assert isinstance(client.statistics(), headgate.Snapshot)
     assert 1 == client.statistics().answered
     wait_for_requests(server, before + 1)
+
+
+def test_a_request_within_a_loop_over_others_gets_the_memory_that_their_bodies_have(server: str) -> None:
+    with headgate.Client(concurrency=4, max_memory_bytes=2_000_000) as client:
+        lengths = [
+            (len(outcome.unwrap().content), len(client.get(f"{server}/bytes/1500000").content))
+            for outcome in client.fetch_many([f"{server}/bytes/1000000"] * 40)
+        ]
+    assert [(1_000_000, 1_500_000)] * 40 == lengths
+
+
+def test_many_requests_within_a_loop_over_others_get_it_too(server: str) -> None:
+    with headgate.Client(concurrency=2, max_memory_bytes=2_000_000) as client:
+        inner = [
+            sum(len(each.unwrap().content) for each in client.fetch_many([f"{server}/bytes/1500000"] * 3))
+            for _ in client.fetch_many([f"{server}/bytes/1000000"] * 10)
+        ]
+    assert [4_500_000] * 10 == inner

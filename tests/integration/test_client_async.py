@@ -267,3 +267,17 @@ asyncio.run(main())
 print("well")
 """
     assert "well\n" == printed_by(program, tmp_path)
+
+
+def test_requests_within_a_loop_over_others_get_the_memory_that_their_bodies_have(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(concurrency=4, max_memory_bytes=4_000_000) as client:
+            lengths = list[tuple[int, int]]()
+            async for outcome in client.fetch_many([f"{server}/bytes/1000000"] * 60):
+                inner = await client.get(f"{server}/bytes/1500000") if not lengths else outcome.unwrap()
+                if len(lengths) == 1:
+                    inner = [each.unwrap() async for each in client.fetch_many([f"{server}/bytes/1500000"] * 9)][-1]
+                lengths.append((len(outcome.unwrap().content), len(inner.content)))
+            assert [(1_000_000, 1_500_000)] * 2 + [(1_000_000, 1_000_000)] * 58 == lengths
+
+    run(main())

@@ -30,7 +30,18 @@ def test_every_step_of_the_page_prints_what_it_shows(page: str, server: str, tmp
 def test_the_pages_with_steps_are_known() -> None:
     pages = {
         f"docs/{name}.md"
-        for name in ("fetch", "python", "results", "durability", "servers", "tables", "portal", "client", "batches")
+        for name in (
+            "fetch",
+            "python",
+            "results",
+            "durability",
+            "servers",
+            "tables",
+            "portal",
+            "client",
+            "batches",
+            "testing",
+        )
     }
     assert {"README.md", GUIDE, *WITH_SERVERS} | pages == {page for page in PAGES if steps(page)}
 

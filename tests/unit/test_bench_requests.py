@@ -25,6 +25,7 @@ BENCH = Bench(
     rounds=1,
     seconds=1.0,
     memory_rows=(1, 2),
+    client_rows=(1, 2),
 )
 
 

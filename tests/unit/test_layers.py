@@ -17,18 +17,26 @@ ROOMS_USED_BY = {
     "": set[str](),
     "limits": set[str](),
     "tasks": {"limits"},
-    "client": {"jobs"},
+    "client": {"jobs", "batches"},
     "portal": set[str](),
     "jobs": set[str](),
     "batches": {"jobs"},
+    "ray": {"batches"},
+    "spark": {"batches"},
     "cli": {"jobs"},
+    "testing": {"client"},
 }
 COMMAND = "__main__"
 """What starts the command line, and nothing else."""
 FACES = {
     "batches/_runs",
     "batches/_batch_iterator",
+    "batches/_async_batches",
     "batches/_fetch_table",
+    "batches/_supply",
+    "client/_async_client",
+    "client/_calls",
+    "client/_client",
     "client/_engine",
     "client/_flow",
     "client/_loops",
@@ -39,6 +47,7 @@ FACES = {
     "jobs/_plan",
     "jobs/_server",
     "jobs/_option_rules",
+    "testing/_serving",
 }
 """Who knows the engine: also what has it read the texts of options, and what holds its answers."""
 

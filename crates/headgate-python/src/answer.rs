@@ -1,8 +1,11 @@
 //! `Answer`: what became of one request. Its fields become Python's when they are looked at.
 
+use std::sync::{Mutex, PoisonError};
+
 use headgate_engine::engine::inbox::Arrived;
-use headgate_engine::model::outcome::Outcome;
+use headgate_engine::model::outcome::{Body, Outcome};
 use pyo3::prelude::*;
+use pyo3::sync::{MutexExt as _, PyOnceLock};
 use pyo3::types::PyBytes;
 
 /// A kind of error, its message, and what of it varies.
@@ -13,20 +16,20 @@ type Failure = (&'static str, String, Option<String>);
 pub struct Answer {
     /// `None`: the run has ended before.
     outcome: Option<Outcome>,
-    #[pyo3(get)]
-    failed: bool,
+    /// Until it is looked at.
+    received: Mutex<Option<Body>>,
+    body: PyOnceLock<Py<PyBytes>>,
 }
 
 impl Answer {
     pub fn of(arrived: Arrived) -> Self {
-        let Arrived { mut outcome, failed, .. } = arrived;
-        if let Some(answer) = outcome.as_mut().and_then(|outcome| outcome.answer.as_mut()) {
-            drop(std::mem::take(&mut answer.memory));
-            if let Some(body) = &mut answer.body {
-                drop(std::mem::take(&mut body.reservation));
-            }
+        let mut outcome = arrived.outcome;
+        if let Some(outcome) = &mut outcome {
+            outcome.give_memory_back();
         }
-        Self { outcome, failed }
+        let answer = outcome.as_mut().and_then(|outcome| outcome.answer.as_mut());
+        let received = answer.and_then(|answer| answer.body.take());
+        Self { outcome, received: Mutex::new(received), body: PyOnceLock::new() }
     }
 
     fn answer(&self) -> Option<&headgate_engine::model::outcome::Answer> {
@@ -52,32 +55,28 @@ impl Answer {
         answer.headers.iter().map(|(name, value)| (name.to_owned(), text(value))).collect()
     }
 
+    /// The same object each time: it is not there twice.
     #[getter]
-    fn body<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let body = self.answer().and_then(|answer| answer.body.as_ref());
-        PyBytes::new(py, body.map_or(&[], |body| &body.bytes))
+    fn body(&self, py: Python<'_>) -> &Py<PyBytes> {
+        self.body.get_or_init(py, || {
+            let received = self.received.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).take();
+            PyBytes::new(py, received.as_ref().map_or(&[], |body| &body.bytes)).unbind()
+        })
     }
 
-    /// Bytes of the body, without making it Python's.
+    /// Bytes of the body, which this does not make Python's.
     #[getter]
-    fn body_len(&self) -> usize {
-        self.answer().and_then(|answer| answer.body.as_ref()).map_or(0, |body| body.bytes.len())
-    }
-
-    /// The content codings that the body still has.
-    #[getter]
-    fn body_encoding(&self) -> Option<&str> {
-        self.answer()?.body_encoding.as_deref()
+    fn body_len(&self, py: Python<'_>) -> usize {
+        if let Some(body) = self.body.get(py) {
+            return body.as_bytes(py).len();
+        }
+        let received = self.received.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner);
+        received.as_ref().map_or(0, |body| body.bytes.len())
     }
 
     #[getter]
     fn body_truncated(&self) -> bool {
         self.answer().is_some_and(|answer| answer.body_truncated)
-    }
-
-    #[getter]
-    fn method(&self) -> Option<&str> {
-        Some(&self.outcome.as_ref()?.method)
     }
 
     #[getter]
@@ -96,11 +95,6 @@ impl Answer {
     fn redirects(&self) -> Vec<(u16, &str)> {
         let hops = self.outcome.as_ref().map_or(&[][..], |outcome| outcome.row.hops());
         hops.iter().map(|hop| (hop.status, &*hop.location)).collect()
-    }
-
-    #[getter]
-    fn started_at_us(&self) -> i64 {
-        self.outcome.as_ref().map_or(0, |outcome| outcome.started_at_us)
     }
 
     #[getter]

@@ -5,18 +5,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchIterator};
-use arrow_schema::SchemaRef;
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_schema::{ArrowError, SchemaRef};
+use headgate_engine::engine::inbox::Bell;
+use headgate_engine::model::error::JobError;
+use headgate_engine::model::options::JobOptions;
+use headgate_engine::run::Run;
 use headgate_engine::run::batches;
 use headgate_engine::run::batches::Step;
 use headgate_engine::run::fed_runs::FedRuns;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_in::record_batches;
 use crate::error::to_python;
+use crate::json::to_json;
+use crate::mailbox::Request;
 use crate::options::fetch_options;
 use crate::rows::{RowBatch, RowSchema};
+use crate::waker::{Descriptor, Ring, Waker};
 
 /// What the input is called in messages.
 const INPUT: &str = "batches";
@@ -31,6 +39,15 @@ pub struct BatchRuns {
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchFlow {
     inner: Mutex<batches::BatchFlow>,
+    /// What a loop watches in place of waiting.
+    waker: Option<Arc<Waker>>,
+}
+
+/// What a call on the run of a client is about.
+pub enum Asks {
+    /// Rows of tables, with this that URLs are relative to.
+    Tables(String),
+    Requests,
 }
 
 /// Batches of one schema. Each who asks gets all of them.
@@ -47,12 +64,11 @@ impl BatchRuns {
         Self { inner: Arc::default() }
     }
 
-    /// Begins a call with these options.
-    fn begin(&self, options: &Bound<'_, PyAny>) -> PyResult<BatchFlow> {
+    /// Begins a call with these options. `watched`: a loop watches its descriptor.
+    fn begin(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<BatchFlow> {
         let (py, mut options) = (options.py(), fetch_options(options)?);
         options.source.input = INPUT.into();
-        let begun = py.detach(|| batches::BatchFlow::new(self.inner.clone(), options));
-        begun.map(|inner| BatchFlow { inner: Mutex::new(inner) }).map_err(|error| to_python(py, &error))
+        BatchFlow::begin(py, watched, |bell| batches::BatchFlow::new(self.inner.clone(), options, bell))
     }
 }
 
@@ -64,7 +80,13 @@ impl BatchFlow {
         py.detach(|| self.inner().take_from(reader)).map_err(|error| to_python(py, &error))
     }
 
-    /// There are no more batches.
+    /// Makes these requests.
+    fn feed(&self, py: Python<'_>, requests: Vec<Request>) -> PyResult<()> {
+        let feed = || self.inner().feed_requests(requests.into_iter().map(Request::into_row).collect());
+        py.detach(feed).map_err(|error| to_python(py, &error))
+    }
+
+    /// There are no more batches, or requests.
     fn end(&self, py: Python<'_>) {
         py.detach(|| self.inner().end());
     }
@@ -78,6 +100,41 @@ impl BatchFlow {
             Step::WantsBatch => Ok((None, false, true)),
             Step::Waits => Ok((None, false, false)),
         }
+    }
+
+    /// In how many seconds there will be a batch, if nothing more arrives before.
+    fn ready_in_s(&self, py: Python<'_>) -> Option<f64> {
+        let ready_at = py.detach(|| self.inner().ready_at())?;
+        Some(ready_at.saturating_duration_since(Instant::now()).as_secs_f64())
+    }
+
+    /// What a loop watches, if it was asked for: readable when something has come after there was nothing.
+    fn fileno(&self) -> i32 {
+        self.descriptor().map_or(-1, Descriptor::number)
+    }
+
+    /// Its descriptor is not readable any more until something comes.
+    fn quiet(&self) {
+        if let Some(descriptor) = self.descriptor() {
+            descriptor.quiet();
+        }
+    }
+
+    /// As that of a run.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<String> {
+        to_json(py, &py.detach(|| self.inner().snapshot()))
+    }
+
+    /// A stream of the batches that this iterator has.
+    fn stream<'py>(&self, py: Python<'py>, batches: Py<PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = py.detach(|| self.inner().schema()).map_err(|error| to_python(py, &error))?;
+        let stream = FFI_ArrowArrayStream::new(Box::new(Iterated { batches, schema }));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+
+    /// Lets go of the memory of results that nobody has taken, of all calls that share its limits.
+    fn give_memory_back(&self) {
+        self.inner().give_memory_back();
     }
 
     /// Cancels what is in flight.
@@ -99,6 +156,32 @@ impl BatchFlow {
 }
 
 impl BatchFlow {
+    /// Begins a call on the run of a client. `watched`: a loop watches its descriptor.
+    pub fn on(py: Python<'_>, run: Arc<Run>, mut options: JobOptions, asks: Asks, watched: bool) -> PyResult<Self> {
+        options.source.input = INPUT.into();
+        Self::begin(py, watched, |bell| match asks {
+            Asks::Tables(base_url) => batches::BatchFlow::on(run, options, base_url, bell),
+            Asks::Requests => batches::BatchFlow::of_requests(run, options, bell),
+        })
+    }
+
+    fn begin(
+        py: Python<'_>,
+        watched: bool,
+        begin: impl FnOnce(Option<Box<dyn Bell>>) -> Result<batches::BatchFlow, JobError> + Send,
+    ) -> PyResult<Self> {
+        let descriptor = watched.then(Descriptor::new).transpose();
+        let descriptor = descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let waker = descriptor.map(|descriptor| Waker::new(Some(descriptor)));
+        let bell = waker.clone().map(|waker| Box::new(Ring(waker)) as Box<dyn Bell>);
+        let inner = py.detach(|| begin(bell)).map_err(|error| to_python(py, &error))?;
+        Ok(Self { inner: Mutex::new(inner), waker })
+    }
+
+    fn descriptor(&self) -> Option<&Descriptor> {
+        self.waker.as_ref()?.descriptor()
+    }
+
     fn inner(&self) -> MutexGuard<'_, batches::BatchFlow> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,5 +220,29 @@ impl BatchTable {
         let batches = self.batches.clone().into_iter().map(Ok);
         let stream = FFI_ArrowArrayStream::new(Box::new(RecordBatchIterator::new(batches, self.schema.clone())));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+}
+
+/// What a consumer in C calls. The iterator is Python's, and runs what is Python's of the input.
+struct Iterated {
+    batches: Py<PyAny>,
+    schema: SchemaRef,
+}
+
+impl Iterator for Iterated {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = Python::attach(|py| {
+            let Some(batch) = self.batches.bind(py).try_iter()?.next() else { return Ok(None) };
+            Ok(Some(batch?.cast::<RowBatch>()?.get().records().clone()))
+        });
+        next.map_err(|error: PyErr| ArrowError::ExternalError(Box::new(error))).transpose()
+    }
+}
+
+impl RecordBatchReader for Iterated {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
     }
 }

@@ -3,22 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow_schema::Fields;
+use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::engine::{Engine, machine};
 use headgate_engine::model::options::EngineOptions;
 use headgate_engine::run::Run;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::answer::Answer;
+use crate::batches::{Asks, BatchFlow};
 use crate::error::to_python;
 use crate::json::to_json;
 use crate::kept::Kept;
-use crate::mailbox::{Asking, Mailbox, Request};
+use crate::mailbox::{Asking, Mailbox, Request, WITHOUT_END};
 use crate::options::fetch_options;
+use crate::stream::ResponseStream;
+use crate::waker::Descriptor;
 
 /// How long closing waits for what was in flight.
 const LONGEST_CLOSE: Duration = Duration::from_secs(1);
-/// Longer than any request: its own times end it.
-const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
 
 /// May be used from any thread. In a fork of its process it does nothing.
 #[pyclass(frozen, module = "headgate._headgate")]
@@ -45,7 +49,12 @@ impl Client {
         options.request.keep_redirects = true;
         let threads = options.engine.threads.unwrap_or_else(machine::cores).min(options.run.concurrency);
         let engine = EngineOptions { threads: Some(threads), ..options.engine.clone() };
-        let run = py.detach(|| Run::fed(&Engine::start(&engine)?, options.request, options.run));
+        let run = py.detach(|| {
+            // Bodies are for who asks, whatever tables go without.
+            options.answer.omit.clear();
+            let columns = ResultColumns::new(&options.source, &options.answer, Fields::empty())?;
+            Run::fed_for(&Engine::start(&engine)?, columns, options.request, options.run)
+        });
         let run = Arc::new(run.map_err(|error| to_python(py, &error))?);
         Ok(Self(Kept::new(Open { run })))
     }
@@ -53,19 +62,41 @@ impl Client {
     /// Asks, and waits for the answer. What raises meanwhile, such as Ctrl-C, cancels it. `None`: it is closed.
     fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<Answer>> {
         let Some(open) = self.0.here() else { return Ok(None) };
-        let asking = Asking::new(open.run.clone(), None);
+        let asking = Asking::of_one(open.run.clone());
         let row = request.for_reply(asking.inbox.reply_to(0));
         let Some(ordinal) = open.run.feed(vec![row]) else { return Ok(None) };
-        let arrived = asking.wait(py, 1, WITHOUT_END).inspect_err(|_| {
-            asking.inbox.close();
-            open.run.cancel(ordinal);
-        })?;
-        Ok(arrived.into_iter().next().map(Answer::of))
+        loop {
+            let (arrived, _) = asking.wait(py, 1, WITHOUT_END).inspect_err(|_| {
+                asking.inbox.close();
+                open.run.cancel(ordinal);
+            })?;
+            if let Some(answer) = arrived.into_iter().next() {
+                return Ok(Some(Answer::of(answer)));
+            }
+        }
+    }
+
+    /// Asks for a response whose body is taken while it comes. `watched`: a loop watches its descriptor. `None`: it is closed.
+    fn stream(&self, py: Python<'_>, request: Request, watched: bool) -> PyResult<Option<ResponseStream>> {
+        let Some(open) = self.0.here() else { return Ok(None) };
+        let descriptor = watched.then(Descriptor::new).transpose();
+        let descriptor = descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(py.detach(|| ResponseStream::ask(open.run.clone(), request, descriptor)))
     }
 
     /// `watched`: a loop watches its descriptor. `None`: this is a fork.
     fn mailbox(&self, watched: bool) -> PyResult<Option<Mailbox>> {
         self.0.here().map(|open| Mailbox::new(open.run.clone(), watched)).transpose()
+    }
+
+    /// Begins a call with tables: `options` are those of this client and of rows and columns. `None`: this is a fork.
+    fn tables(&self, options: &Bound<'_, PyAny>, base_url: String, watched: bool) -> PyResult<Option<BatchFlow>> {
+        self.flow(options, Asks::Tables(base_url), watched)
+    }
+
+    /// As `tables`, with requests.
+    fn requests(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<Option<BatchFlow>> {
+        self.flow(options, Asks::Requests, watched)
     }
 
     /// Ends what is in flight. Nothing is asked any more.
@@ -82,5 +113,12 @@ impl Client {
     /// As that of a run; `None`: this is a fork.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.0.here().map(|open| to_json(py, &py.detach(|| open.run.snapshot()))).transpose()
+    }
+}
+
+impl Client {
+    fn flow(&self, options: &Bound<'_, PyAny>, asks: Asks, watched: bool) -> PyResult<Option<BatchFlow>> {
+        let Some(open) = self.0.here() else { return Ok(None) };
+        BatchFlow::on(options.py(), open.run.clone(), fetch_options(options)?, asks, watched).map(Some)
     }
 }

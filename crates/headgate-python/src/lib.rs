@@ -10,12 +10,14 @@ mod json;
 mod kept;
 mod limits;
 mod mailbox;
+mod mock;
 mod options;
 mod plan;
 mod preview;
 mod rows;
 mod run;
 mod server;
+mod stream;
 mod waker;
 
 use pyo3::prelude::*;
@@ -41,6 +43,8 @@ mod _headgate {
     #[pymodule_export]
     use super::mailbox::Mailbox;
     #[pymodule_export]
+    use super::mock::{MockConnection, MockNetwork};
+    #[pymodule_export]
     use super::options::{give_back_large_blocks, options_as_read};
     #[pymodule_export]
     use super::plan::plan;
@@ -52,6 +56,8 @@ mod _headgate {
     use super::run::Run;
     #[pymodule_export]
     use super::server::Server;
+    #[pymodule_export]
+    use super::stream::ResponseStream;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::inbox::{Arrived, Inbox};
+use headgate_engine::engine::inbox::{Arrived, Inbox, Taken};
+use headgate_engine::model::body_stream::BodyStream;
 use headgate_engine::model::reply_to::ReplyTo;
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
 use headgate_engine::run::Run;
@@ -16,11 +17,21 @@ use crate::kept::Kept;
 use crate::waker::{Descriptor, Ring, Waker};
 
 /// How often who waits looks whether Ctrl-C was pressed.
-const SLICE: Duration = Duration::from_millis(100);
+pub const SLICE: Duration = Duration::from_millis(100);
+/// Longer than any request: its own times end it.
+pub const WITHOUT_END: Duration = Duration::from_hours(24 * 365);
 
-/// URL, method, headers, body, the type of the body, seconds, redirects.
-type Whole =
-    (String, Option<String>, Vec<(String, Vec<u8>)>, Option<Vec<u8>>, Option<String>, Option<f64>, Option<u32>);
+/// URL, method, headers, body, the type of the body, seconds, redirects, cost.
+type Whole = (
+    String,
+    Option<String>,
+    Vec<(String, Vec<u8>)>,
+    Option<Vec<u8>>,
+    Option<String>,
+    Option<f64>,
+    Option<u32>,
+    Option<u64>,
+);
 
 /// A request as Python gives it: a URL, or all of it.
 pub struct Request(Row);
@@ -32,15 +43,16 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         if given.is_instance_of::<PyString>() {
             return Ok(Self(Row::new(0, given.extract::<String>()?)));
         }
-        let (url, method, headers, body, body_type, timeout_s, max_redirects): Whole = given.extract()?;
+        let (url, method, headers, body, body_type, timeout_s, max_redirects, cost): Whole = given.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let own =
-            (timeout.is_some() || max_redirects.is_some()).then(|| Box::new(OwnOptions { timeout, max_redirects }));
+        let own = (timeout.is_some() || max_redirects.is_some())
+            .then(|| Box::new(OwnOptions { timeout, max_redirects, stream: None }));
         let extra = RowExtra {
             method: method.map(Into::into),
             headers: headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             body: body.map(Into::into),
             body_type: body_type.map(Into::into),
+            cost,
             own,
             ..RowExtra::default()
         };
@@ -49,9 +61,20 @@ impl<'py> FromPyObject<'_, 'py> for Request {
 }
 
 impl Request {
+    pub fn into_row(self) -> Row {
+        self.0
+    }
+
     pub fn for_reply(self, reply_to: Option<Arc<ReplyTo>>) -> Row {
         let Self(mut row) = self;
         row.extra.get_or_insert_default().reply_to = reply_to;
+        row
+    }
+
+    /// As [`Request::for_reply`]; its body goes there while it comes.
+    pub fn for_stream(self, reply_to: Option<Arc<ReplyTo>>, body: Arc<BodyStream>) -> Row {
+        let mut row = self.for_reply(reply_to);
+        row.extra.get_or_insert_default().own.get_or_insert_default().stream = Some(body);
         row
     }
 }
@@ -64,27 +87,39 @@ pub struct Asking {
 }
 
 impl Asking {
-    pub fn new(run: Arc<Run>, descriptor: Option<Descriptor>) -> Self {
-        let waker = Waker::new(descriptor);
+    /// For one row.
+    pub fn of_one(run: Arc<Run>) -> Self {
+        let waker = Waker::new(None);
         Self { run, inbox: Inbox::new(Box::new(Ring(waker.clone()))), waker }
     }
 
-    /// Waits until something has come, for `timeout` at the most, and takes up to so many.
-    pub fn wait(&self, py: Python<'_>, max: usize, timeout: Duration) -> PyResult<Vec<Arrived>> {
+    /// For many. `descriptor`: what a loop watches.
+    pub fn of_many(run: Arc<Run>, descriptor: Option<Descriptor>) -> Self {
+        let waker = Waker::new(descriptor);
+        let inbox = run.inbox(Box::new(Ring(waker.clone())), None);
+        Self { run, inbox, waker }
+    }
+
+    /// Waits until something has come or somebody rings, for `timeout` at the most, and takes up to so many.
+    pub fn wait(&self, py: Python<'_>, max: usize, timeout: Duration) -> PyResult<(Vec<Arrived>, usize)> {
         let by = Instant::now() + timeout;
         let mut arrived = Vec::new();
         loop {
-            let left = py.detach(|| {
-                self.inbox.take(max, &mut arrived);
+            let is_over = py.detach(|| {
+                let Taken { bytes, .. } = self.inbox.take(max, &mut arrived);
                 let left = by.saturating_duration_since(Instant::now());
-                if arrived.is_empty() && !left.is_zero() {
-                    self.waker.wait(SLICE.min(left));
-                    self.inbox.take(max, &mut arrived);
+                if !arrived.is_empty() || left.is_zero() {
+                    return Some(bytes);
                 }
-                left
+                let was_rung = self.waker.wait(SLICE.min(left));
+                let Taken { bytes, .. } = self.inbox.take(max, &mut arrived);
+                if !was_rung {
+                    self.run.give_memory_back();
+                }
+                (was_rung || !arrived.is_empty()).then_some(bytes)
             });
-            if !arrived.is_empty() || left.is_zero() {
-                return Ok(arrived);
+            if let Some(bytes) = is_over {
+                return Ok((arrived, bytes));
             }
             py.check_signals()?;
         }
@@ -99,7 +134,7 @@ impl Mailbox {
     pub fn new(run: Arc<Run>, watched: bool) -> PyResult<Self> {
         let descriptor = watched.then(Descriptor::new).transpose();
         let descriptor = descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?;
-        Ok(Self(Kept::new(Asking::new(run, descriptor))))
+        Ok(Self(Kept::new(Asking::of_many(run, descriptor))))
     }
 }
 
@@ -115,33 +150,34 @@ impl Mailbox {
         })
     }
 
-    /// Waits until something has come, for so long at the most. Ctrl-C ends it.
-    fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<Vec<(u64, Answer)>> {
-        let Some(asking) = self.0.here() else { return Ok(Vec::new()) };
+    /// Waits until something has come or somebody rings, for so long at the most. Ctrl-C ends it. Bytes of bodies, too.
+    fn wait(&self, py: Python<'_>, at_most: usize, timeout_s: f64) -> PyResult<(Vec<(u64, Answer)>, usize)> {
+        let Some(asking) = self.0.here() else { return Ok((Vec::new(), 0)) };
         let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
-        Ok(asking.wait(py, at_most, timeout)?.into_iter().map(numbered).collect())
+        let (arrived, bytes) = asking.wait(py, at_most, timeout)?;
+        Ok((arrived.into_iter().map(numbered).collect(), bytes))
     }
 
-    /// What has come. Where that is less than `at_most`, the descriptor becomes readable when more has.
-    fn take(&self, at_most: usize) -> Vec<(u64, Answer)> {
-        let Some(asking) = self.0.here() else { return Vec::new() };
+    /// What has come, and bytes of bodies. The descriptor becomes readable when there is more; not before the next call that
+    /// takes something where this one takes nothing.
+    fn take(&self, at_most: usize) -> (Vec<(u64, Answer)>, usize) {
+        let Some(asking) = self.0.here() else { return (Vec::new(), 0) };
         if let Some(descriptor) = asking.waker.descriptor() {
             descriptor.quiet();
         }
         let mut arrived = Vec::new();
-        loop {
-            let before = arrived.len();
-            asking.inbox.take(at_most - before, &mut arrived);
-            if arrived.len() == at_most {
-                // There may be more, and nobody would ring for it.
-                asking.waker.ring();
-                break;
-            }
-            if arrived.len() == before {
-                break;
-            }
+        let Taken { bytes, is_all } = asking.inbox.take(at_most, &mut arrived);
+        if !is_all && at_most > 0 {
+            asking.waker.ring();
         }
-        arrived.into_iter().map(numbered).collect()
+        (arrived.into_iter().map(numbered).collect(), bytes)
+    }
+
+    /// Lets go of the memory of outcomes that nobody has taken, of all mailboxes of the client.
+    fn give_memory_back(&self) {
+        if let Some(asking) = self.0.here() {
+            asking.run.give_memory_back();
+        }
     }
 
     /// What a loop watches, if it was asked for.
@@ -169,6 +205,7 @@ impl Mailbox {
             py.detach(|| {
                 asking.inbox.close();
                 asking.run.cancel_unwanted();
+                asking.waker.ring();
             });
         }
     }

@@ -15,6 +15,7 @@ use headgate_engine::model::options::{
 use pyo3::prelude::*;
 
 use crate::error::to_python;
+use crate::mock::MockNetwork;
 
 /// A year is the longest time that any option makes sense with, and far from what a clock can hold.
 const MAX_SECONDS: f64 = 365.0 * 86_400.0;
@@ -119,6 +120,7 @@ impl Asked<'_, '_> {
             name.map(|name| body_coding(&name)).transpose()
         })?;
         self.read_connections(request)?;
+        self.read_mock(request)?;
         self.read(OptionName::PartBytes, &mut sink.part_bytes)
     }
 
@@ -141,6 +143,15 @@ impl Asked<'_, '_> {
             texts.iter().map(|text| address(text)).collect()
         })?;
         self.read(OptionName::Interface, &mut request.interface)
+    }
+
+    /// Who answers in place of the network, where `headgate.testing` has somebody do so.
+    fn read_mock(&self, request: &mut RequestOptions) -> PyResult<()> {
+        let mock = self.0.getattr_opt("mock")?.filter(|mock| !mock.is_none());
+        if let Some(mock) = mock {
+            request.answered_by(mock.extract::<PyRef<'_, MockNetwork>>()?.stand_in());
+        }
+        Ok(())
     }
 
     pub fn read<T>(&self, option: OptionName, place: &mut T) -> PyResult<()>

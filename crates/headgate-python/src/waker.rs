@@ -1,5 +1,6 @@
 //! Wakes a thread that waits, or a loop that watches a file descriptor.
 
+use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,11 +28,11 @@ impl Waker {
         self.descriptor.as_ref()
     }
 
-    /// Waits for a ring that nobody has waited for yet, for `timeout` at the most.
-    pub fn wait(&self, timeout: Duration) {
+    /// Waits for a ring that nobody has waited for yet, for `timeout` at the most. Whether there was one.
+    pub fn wait(&self, timeout: Duration) -> bool {
         let rung = self.changed.wait_timeout_while(self.rung(), timeout, |is_rung| !*is_rung);
         let (mut is_rung, _) = rung.unwrap_or_else(PoisonError::into_inner);
-        *is_rung = false;
+        mem::take(&mut *is_rung)
     }
 
     pub fn ring(&self) {

@@ -1,22 +1,26 @@
 """One call: an iterator over batches of results."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from headgate._native import BatchFlow, RowBatch
+from headgate._native import BatchFlow, BatchTable, RowBatch, RowSchema
+from headgate._summary import Snapshot
+from headgate.batches._supply import Supply
+from headgate.jobs._progress import Progress, Told
 
 _SLICE_S: Final = 0.1
 """How long to wait at a time: then signals are looked at."""
-
-_ARROW: Final = ("__arrow_c_array__", "__arrow_c_stream__")
 
 
 class BatchIterator(Iterator[RowBatch]):
     """Batches of results, as `headgate.map_batches` returns them.
 
     Each batch has `num_rows` and `__arrow_c_array__`: `pyarrow.record_batch(batch)` and `polars.DataFrame(batch)`
-    accept it. It can be used as a context manager, which ends it. One thread at a time can take batches from it.
+    accept it. All of them together are a stream of record batches (`__arrow_c_stream__`), which can be read once:
+    `pyarrow.RecordBatchReader.from_stream(batches)` and `polars.DataFrame(batches)` accept that.
+
+    It can be used as a context manager, which ends it. One thread at a time can take batches from it.
 
     >>> table = pyarrow.table({"id": range(100)})
     >>> with headgate.map_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
@@ -24,9 +28,11 @@ class BatchIterator(Iterator[RowBatch]):
     True
     """
 
-    def __init__(self, flow: BatchFlow, batches: object) -> None:
-        self._source = _source_of(batches)
+    def __init__(self, flow: BatchFlow, supply: Supply, progress: Told) -> None:
+        self._supply = supply
         self._flow = flow
+        self._knows_columns = not supply.decides_columns
+        self._progress = Progress(progress, self.statistics)
 
     def __iter__(self) -> Self:
         return self
@@ -48,6 +54,25 @@ class BatchIterator(Iterator[RowBatch]):
             raise StopIteration
         return batch
 
+    @property
+    def schema(self) -> RowSchema:
+        """The columns of all batches (`__arrow_c_schema__`). The first batch of the input is taken for that.
+
+        Raises:
+            InputError: As `next`.
+        """
+        if not self._knows_columns:
+            self._give()
+        return self._flow.schema
+
+    def statistics(self) -> Snapshot:
+        """How far it is, together with all that shares its limits."""
+        return Snapshot.from_json(self._flow.snapshot())
+
+    def table(self) -> BatchTable:
+        """All batches that were not taken yet, as one table. Raises as `next`."""
+        return self._flow.table(list(self))
+
     def close(self) -> None:
         """Ends it: what is in flight is cancelled, and there are no more batches. Connections are kept.
 
@@ -56,8 +81,19 @@ class BatchIterator(Iterator[RowBatch]):
         >>> list(batches)
         []
         """
-        self._source = iter(())
+        self._supply.close()
         self._flow.close()
+        self._progress.leave()
+
+    def __arrow_c_schema__(self) -> object:
+        """See `schema`."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """A stream of those batches that were not taken yet; it has its own schema whatever is requested."""
+        del requested_schema
+        self.__arrow_c_schema__()
+        return self._flow.stream(self)
 
     def __enter__(self) -> Self:
         return self
@@ -69,26 +105,16 @@ class BatchIterator(Iterator[RowBatch]):
 
     def _next(self) -> RowBatch | None:
         while True:
-            batch, has_ended, wants_batch = self._flow.step(_SLICE_S)
-            if batch is not None or has_ended:
+            batch, has_ended, wants_more = self._flow.step(_SLICE_S)
+            if has_ended:
+                self._progress.end()
+                return None
+            self._progress.look()
+            if batch is not None:
                 return batch
-            if wants_batch:
-                self._supply()
+            if wants_more:
+                self._give()
 
-    def _supply(self) -> None:
-        try:
-            batch = next(self._source)
-        except StopIteration:
-            self._flow.end()
-        else:
-            self._flow.take_from(batch)
-
-
-def _source_of(batches: object) -> Iterator[object]:
-    if any(hasattr(batches, name) for name in _ARROW):
-        return iter((batches,))
-    if isinstance(batches, Iterable) and not isinstance(batches, str | bytes):
-        return iter(batches)
-    raise TypeError(
-        f"batches must be a table, a stream of record batches, or an iterable of these, not {type(batches).__name__}"
-    )
+    def _give(self) -> None:
+        self._knows_columns = True
+        self._supply.give(self._flow)

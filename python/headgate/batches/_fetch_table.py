@@ -7,6 +7,7 @@ from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._batch_options import asked_of
 from headgate.batches._options import FETCH_TABLE, BatchKeywords
 from headgate.batches._runs import begin
+from headgate.batches._supply import Tables
 from headgate.jobs._blocking import refuse_to_block_a_loop
 
 __all__ = ["BatchTable", "fetch_table"]
@@ -39,6 +40,6 @@ def fetch_table(table: Any, **options: Unpack[BatchKeywords]) -> BatchTable:  # 
         RuntimeError: This thread runs an event loop, which it would block: use `asyncio.to_thread`.
     """
     refuse_to_block_a_loop("fetch_table", "give the call to asyncio.to_thread")
-    flow = begin(asked_of(FETCH_TABLE, options))
-    with BatchIterator(flow, table) as batches:
-        return flow.table(list(batches))
+    supply, asked = Tables(table), asked_of(FETCH_TABLE, options)
+    with BatchIterator(begin(asked), supply, asked.progress) as batches:
+        return batches.table()

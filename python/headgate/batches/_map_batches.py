@@ -6,6 +6,7 @@ from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._batch_options import asked_of
 from headgate.batches._options import MAP_BATCHES, BatchKeywords
 from headgate.batches._runs import begin
+from headgate.batches._supply import Tables
 from headgate.jobs._blocking import refuse_to_block_a_loop
 
 
@@ -33,9 +34,9 @@ def map_batches(batches: Any, **options: Unpack[BatchKeywords]) -> BatchIterator
 
     Returns:
         An iterator over batches. Each has the columns of the results of `headgate.fetch` and those of the input, and
-        the Arrow PyCapsule interface (`__arrow_c_array__`). It has up to 1,024 rows or 1 MiB, and is returned at the
-        latest 100 ms after its first row was done. To end early, leave its `with` block, or call `close()`: what is in
-        flight is cancelled.
+        the Arrow PyCapsule interface (`__arrow_c_array__`); the iterator has that of a stream. A batch has up to 1,024
+        rows or 1 MiB, and is returned at the latest 100 ms after its first row was done. To end early, leave its `with`
+        block, or call `close()`: what is in flight is cancelled.
 
     Raises:
         UsageError: An argument is wrong; all mistakes are named.
@@ -44,4 +45,5 @@ def map_batches(batches: Any, **options: Unpack[BatchKeywords]) -> BatchIterator
         RuntimeError: This thread runs an event loop, which iterating would block.
     """
     refuse_to_block_a_loop("map_batches", "use it in another thread, as with asyncio.to_thread")
-    return BatchIterator(begin(asked_of(MAP_BATCHES, options)), batches)
+    supply, asked = Tables(batches), asked_of(MAP_BATCHES, options)
+    return BatchIterator(begin(asked), supply, asked.progress)

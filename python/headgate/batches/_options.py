@@ -9,8 +9,9 @@ from headgate.jobs._connection_options import ConnectionOptions
 from headgate.jobs._input_options import RowOptions
 from headgate.jobs._limit_options import RequestLimitOptions
 from headgate.jobs._option_entry import ALL_COLUMNS, JobOption
-from headgate.jobs._rate_options import RateOptions
-from headgate.jobs._request_options import AskOptions, SendOptions
+from headgate.jobs._progress import ProgressOption
+from headgate.jobs._rate_options import CostColumnOption, RateOptions
+from headgate.jobs._request_options import AskOptions, BodyOptions, MethodOption, SendOptions
 from headgate.jobs._response_options import AnswerOptions, SelectOptions
 from headgate.jobs._retry_options import RepeatableOptions, SettableRepeatOptions
 
@@ -30,7 +31,20 @@ class KeepOption(TypedDict, total=False):
     ]
 
 
-class BatchKeywords(
+class TableKeywords(
+    RowOptions,
+    KeepOption,
+    MethodOption,
+    BodyOptions,
+    SelectOptions,
+    CostColumnOption,
+    ProgressOption,
+    total=False,
+):
+    """What of them is about rows and columns, and not about how requests are made."""
+
+
+class StageKeywords(
     RowOptions,
     KeepOption,
     AskOptions,
@@ -44,8 +58,13 @@ class BatchKeywords(
     RepeatableOptions,
     total=False,
 ):
+    """The options of a stage of a data engine, which has a progress of its own."""
+
+
+class BatchKeywords(StageKeywords, ProgressOption, total=False):
     """The options of `headgate.map_batches` and `headgate.fetch_table`."""
 
 
 MAP_BATCHES: Final = OptionSet(BatchKeywords, of="map_batches")
+AMAP_BATCHES: Final = OptionSet(BatchKeywords, of="amap_batches")
 FETCH_TABLE: Final = OptionSet(BatchKeywords, of="fetch_table")

@@ -3,18 +3,27 @@
 import asyncio
 import weakref
 from collections.abc import AsyncIterable, Iterable
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import NoReturn, Self, Unpack
+from typing import Any, NoReturn, Self, Unpack
 
+from headgate._native import BatchTable
 from headgate._summary import Snapshot
+from headgate.batches._async_batches import AsyncBatchIterator
+from headgate.batches._options import TableKeywords
 from headgate.client._async_many import AsyncFetchMany
+from headgate.client._async_stream import AsyncStreamedResponse, opened
+from headgate.client._calls import async_tables
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
 from headgate.client._loops import LoopAnswers
 from headgate.client._methods import request_of
+from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Asked, Request
 from headgate.client._request_keywords import RequestKeywords
 from headgate.client._response import Response, response_of
+from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
+from headgate.jobs._progress import Told
 
 
 class AsyncClient:
@@ -44,7 +53,8 @@ class AsyncClient:
         """
         self._base_url = base_url_of(base_url)
         self._engine = Engine(options_of(dict(options), "AsyncClient"), "client")
-        self._process = self._engine.process
+        self._streams = OpenStreams(self._engine)
+        self._process, self._changes = self._engine.process, self._engine.changes
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopAnswers] = weakref.WeakKeyDictionary()
 
     async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
@@ -117,8 +127,43 @@ class AsyncClient:
         """
         return await self.send(request_of("DELETE", url, dict(options), "delete"))
 
+    def stream(
+        self, method: str, url: str, **options: Unpack[RequestKeywords]
+    ) -> AbstractAsyncContextManager[AsyncStreamedResponse]:
+        """Sends a request, and gives its response out when its head has come: the body is taken while it comes.
+
+            async with client.stream("GET", "/events") as response:
+                async for line in response.raise_for_status().aiter_lines():
+                    print(line)
+
+        In memory there are never more than about 256 KiB of the body, over HTTP/2 with a window of up to 1 MiB before
+        it: where it isn't taken, the server waits. So `max_body_bytes` is not for it. Redirects are followed, and what
+        may pass is asked again, until the head of an answer is given out; after that, what goes wrong is raised by
+        iterating. `timeout_s` is the time for the head, and then that between two pieces of the body, which does not
+        run while nothing is taken.
+
+        An open stream takes one of the `concurrency` places of the client, and of those of its host. Reading to the end
+        gives the connection to the next request; leaving the block before closes it.
+
+        Args:
+            method: `GET`, or what it is to be.
+            url: Absolute, or relative to the `base_url`. The rest is as for `request`.
+
+        Returns:
+            A context manager for an `AsyncStreamedResponse`.
+
+        Raises:
+            RequestError: There is no usable answer; when the block is entered.
+            RuntimeError: The client is closed, or this task has as many streams open as there may be.
+        """
+        return opened(self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream"))
+
     def fetch_many(
-        self, requests: Iterable[Asked] | AsyncIterable[Asked] | None = None, *, ordered: bool = False
+        self,
+        requests: Iterable[Asked] | AsyncIterable[Asked] | None = None,
+        *,
+        ordered: bool = False,
+        progress: Told = False,
     ) -> AsyncFetchMany:
         """Outcomes of many requests, in the order in which they are answered.
 
@@ -129,14 +174,61 @@ class AsyncClient:
         Args:
             requests: As for `Client.fetch_many`, or asynchronously.
             ordered: Gives outcomes in the order of the requests.
+            progress: As for `Client.fetch_many`; a function is called in the loop.
 
         Returns:
-            An asynchronous iterator. Leaving its `async with` block cancels what is in flight.
+            An asynchronous iterator. Leaving its `async with` block cancels what is in flight. `batches` on it gives
+            results as record batches in place of outcomes.
         """
-        return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered)
+        return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
+
+    @MAP_BATCHES.shown_by
+    def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> AsyncBatchIterator:  # noqa: ANN401 - whatever speaks Arrow
+        """Makes one request for each row of a table, and yields the results in batches.
+
+            async for batch in client.map_batches(table, url="/items/{id}"):
+                print(pyarrow.record_batch(batch))
+
+        It is `Client.map_batches` in an event loop, which goes on meanwhile.
+
+        Args:
+            batches: As for `headgate.amap_batches`.
+            **options: `help(headgate.AsyncClient.map_batches)` describes each with its default.
+
+        Returns:
+            An asynchronous iterator over batches. Leaving its `async with` block cancels what is in flight.
+
+        Raises:
+            UsageError: An option can't be.
+            InputError: While iterating: the input lacks a column that is needed, or its batches have different columns.
+            TypeError: `batches`, or what it yields, is no table; or an option is one of the client.
+            RuntimeError: The client is closed.
+        """
+        return async_tables(self._engine, self._base_url, batches, MAP_BATCHES, dict(options))
+
+    @FETCH_TABLE.shown_by
+    async def fetch_table(self, table: Any, **options: Unpack[TableKeywords]) -> BatchTable:  # noqa: ANN401 - as above
+        """Makes one request for each row of a table, and returns the results as a table.
+
+            results = await client.fetch_table(table, url="/items/{id}")
+            print(polars.DataFrame(results))
+
+        Cancelling it cancels what is in flight.
+
+        Args:
+            table: As for `map_batches`.
+            **options: `help(headgate.AsyncClient.fetch_table)` describes each with its default.
+
+        Returns:
+            The results, as those of `headgate.fetch_table`.
+
+        Raises:
+            Exception: As `map_batches` and what it returns.
+        """
+        return await async_tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)).table()
 
     def statistics(self) -> Snapshot:
-        """What it has done, and does now.
+        """What it has done, and does now: see `Client.statistics`.
 
         >>> response = await client.get("/hello")
         >>> client.statistics().answered
@@ -179,13 +271,21 @@ class AsyncClient:
         loop = asyncio.get_running_loop()
         if self._engine.is_closed:
             self._engine.refuse()
-        if self._process != self._engine.process:
-            self._loops = weakref.WeakKeyDictionary()
-            self._process = self._engine.process
+        if self._changes != self._engine.changes:
+            self._begin_anew()
         answers = self._loops.get(loop)
         if answers is None:
             answers = self._loops[loop] = LoopAnswers(self._engine, loop)
         return answers
+
+    def _begin_anew(self) -> None:
+        """In a fork, or where a mock has begun or ended: what was asked before is still waited for."""
+        left = self._loops if self._process == self._engine.process else {}
+        self._loops = weakref.WeakKeyDictionary()
+        self._process, self._changes = self._engine.process, self._engine.changes
+        for loop, answers in list(left.items()):
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(answers.leave, loop)
 
     def __repr__(self) -> str:
         return self._engine.shown("AsyncClient", self._base_url)

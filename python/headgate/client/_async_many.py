@@ -1,17 +1,22 @@
 """Many requests of a coroutine."""
 
 import asyncio
+import time
 import weakref
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, Unpack
 
-from headgate.client._engine import Engine
+from headgate.batches._async_batches import AsyncBatchIterator
+from headgate.client._calls import Bulk
+from headgate.client._engine import LOOK_S, Engine
 from headgate.client._flow import BATCH, Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
+from headgate.client._table_options import BATCHES, ResultKeywords
 from headgate.jobs._notebook import in_turns
+from headgate.jobs._progress import Progress, Told
 
 MOST: Final = 1024
 """Outcomes that are taken in one turn of the loop."""
@@ -34,7 +39,9 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         requests: Iterable[Asked] | AsyncIterable[Asked] | None,
         *,
         ordered: bool,
+        progress: Told = False,
     ) -> None:
+        self._progress = Progress(progress, engine.statistics)
         self._flow = Flow(engine, base_url, watched=True, ordered=ordered)
         self._news = asyncio.Event()
         self._source: Iterator[Asked] | None = None
@@ -44,10 +51,16 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         elif requests is not None:
             self._source = iter(requests)
         self._stays_open = requests is None
+        self._leaves_some = False
+        self._requests = requests
+        self._bulk = Bulk(engine, base_url, progress)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def submit(self, request: Asked) -> None:
-        """Asks for one more.
+        """Asks for one more, when its turn comes.
+
+        It never waits: up to 1,000,000 may wait for their turn, and `room` says how many more. Who has more gives
+        `fetch_many` an asynchronous iterable, which is pulled as there is room.
 
         >>> async with client.fetch_many(["/first"]) as outcomes:
         ...     async for outcome in outcomes:
@@ -59,11 +72,15 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
 
         Raises:
             RuntimeError: It was closed.
+            QueueFull: There is no room for more. The request was not taken: none is lost in silence.
         """
-        if self._flow.is_closed:
-            raise RuntimeError("these requests are closed: no more can be submitted")
-        self._flow.submitted.append(request)
+        self._flow.submitted.put(request, waits=False)
         self._news.set()
+
+    @property
+    def room(self) -> int:
+        """How many more may be submitted now."""
+        return self._flow.submitted.room
 
     def finish(self) -> None:
         """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests.
@@ -76,6 +93,29 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         """
         self._stays_open = False
         self._news.set()
+
+    @BATCHES.shown_by
+    def batches(self, **options: Unpack[ResultKeywords]) -> AsyncBatchIterator:
+        """The results as record batches, in place of outcomes: nothing of them becomes Python's.
+
+            async for batch in client.fetch_many(urls).batches(omit=["headers"]):
+                print(pyarrow.record_batch(batch))
+
+        Args:
+            **options: `help(headgate.AsyncFetchMany.batches)` describes each with its default.
+
+        Returns:
+            An asynchronous iterator over batches, as those of `FetchMany.batches`.
+
+        Raises:
+            UsageError: An option can't be.
+            RuntimeError: As `FetchMany.batches`.
+        """
+        flow = self._flow
+        has_begun = flow.is_closed or flow.has_begun or self._loop is not None
+        batches = self._bulk.async_batches(self._requests, dict(options), has_begun=has_begun)
+        self._close()
+        return batches
 
     async def aclose(self) -> None:
         """Cancels what is in flight. Again: nothing.
@@ -109,6 +149,9 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
                 return outcome
             if pulling is not None and pulling.failure is not None:
                 raise pulling.failure
+            if self._leaves_some:
+                self._take_in()
+                continue
             self._news.clear()
             if flow.room > 0 and flow.pull(self._source):
                 self._source = None
@@ -121,7 +164,10 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
             if goes_on and flow.room > 0:
                 await asyncio.sleep(0)
             else:
-                await in_turns(self._news.wait())
+                await in_turns(self._wait())
+            self._progress.look()
+        self._bulk.refuse_outcomes()
+        self._progress.end()
         raise StopAsyncIteration
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -140,13 +186,23 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
             self._pulling.task = loop.create_task(self._pulling.run())
 
     def _take_in(self) -> None:
-        self._flow.take_in(self._flow.mailbox.take(MOST))
+        flow = self._flow
+        self._leaves_some = flow.is_full
+        flow.take_in(*flow.mailbox.take(0 if self._leaves_some else MOST))
         self._news.set()
+
+    async def _wait(self) -> None:
+        """Waits for news. What comes next may wait for memory that outcomes of other requests of the client have."""
+        began = time.monotonic()
+        await self._progress.wait(self._news, LOOK_S)
+        if time.monotonic() - began >= LOOK_S:
+            self._flow.mailbox.give_memory_back()
 
     def _close(self) -> None:
         if self._flow.is_closed:
             return
         self._flow.close()
+        self._progress.leave()
         if self._loop is not None and not self._loop.is_closed():
             self._end(self._loop, self._flow, self._pulling)
         self._news.set()

@@ -1,17 +1,27 @@
 """The client for threads."""
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import NoReturn, Self, Unpack
+from typing import Any, NoReturn, Self, Unpack
 
+from headgate._native import BatchTable
 from headgate._summary import Snapshot
+from headgate.batches._batch_iterator import BatchIterator
+from headgate.batches._options import TableKeywords
+from headgate.client._calls import tables
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
 from headgate.client._many import FetchMany
 from headgate.client._methods import request_of
+from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Asked, Request
 from headgate.client._request_keywords import RequestKeywords
 from headgate.client._response import Response, response_of
+from headgate.client._stream import StreamedResponse, opened
+from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
+from headgate.jobs._blocking import refuse_to_block_a_loop
+from headgate.jobs._progress import Told
 
 
 class Client:
@@ -41,6 +51,7 @@ class Client:
         """
         self._base_url = base_url_of(base_url)
         self._engine = Engine(options_of(dict(options), "Client"), "client")
+        self._streams = OpenStreams(self._engine)
 
     def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a request, and waits for its answer.
@@ -111,7 +122,40 @@ class Client:
         """
         return self.send(request_of("DELETE", url, dict(options), "delete"))
 
-    def fetch_many(self, requests: Iterable[Asked] | None = None, *, ordered: bool = False) -> FetchMany:
+    def stream(
+        self, method: str, url: str, **options: Unpack[RequestKeywords]
+    ) -> AbstractContextManager[StreamedResponse]:
+        """Sends a request, and gives its response out when its head has come: the body is taken while it comes.
+
+            with client.stream("GET", "/large.csv") as response:
+                for piece in response.raise_for_status().iter_bytes():
+                    file.write(piece)
+
+        In memory there are never more than about 256 KiB of the body, over HTTP/2 with a window of up to 1 MiB before
+        it: where it isn't taken, the server waits. So `max_body_bytes` is not for it. Redirects are followed, and what
+        may pass is asked again, until the head of an answer is given out; after that, what goes wrong is raised by
+        iterating. `timeout_s` is the time for the head, and then that between two pieces of the body, which does not
+        run while nothing is taken.
+
+        An open stream takes one of the `concurrency` places of the client, and of those of its host. Reading to the end
+        gives the connection to the next request; leaving the block before closes it.
+
+        Args:
+            method: `GET`, or what it is to be.
+            url: Absolute, or relative to the `base_url`. The rest is as for `request`.
+
+        Returns:
+            A context manager for a `StreamedResponse`.
+
+        Raises:
+            RequestError: There is no usable answer; when the block is entered.
+            RuntimeError: The client is closed, or this thread has as many streams open as there may be.
+        """
+        return opened(self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream"))
+
+    def fetch_many(
+        self, requests: Iterable[Asked] | None = None, *, ordered: bool = False, progress: Told = False
+    ) -> FetchMany:
         """Outcomes of many requests, in the order in which they are answered.
 
         >>> sum(outcome.unwrap().is_success for outcome in client.fetch_many(f"/{n}" for n in range(100)))
@@ -121,14 +165,69 @@ class Client:
             requests: URLs, `headgate.Request`s or mapping of what these have; read in this thread, and only as far as
                 there is room. Without them, it goes on until `finish` is called on what is returned.
             ordered: Gives outcomes in the order of the requests.
+            progress: Shows progress on standard error while outcomes are taken; or a function, which is called with a
+                `Snapshot` (see `statistics`) about ten times a second, in this thread. What it
+                raises ends the iteration.
 
         Returns:
-            An iterator. Leaving its `with` block cancels what is in flight. `submit` on it asks for more.
+            An iterator. Leaving its `with` block cancels what is in flight. `submit` on it asks for more; `batches` on
+            it gives results as record batches in place of outcomes.
         """
-        return FetchMany(self._engine, self._base_url, requests, ordered=ordered)
+        return FetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
+
+    @MAP_BATCHES.shown_by
+    def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> BatchIterator:  # noqa: ANN401 - whatever speaks Arrow
+        """Makes one request for each row of a table, and yields the results in batches.
+
+            for batch in client.map_batches(table, url="/items/{id}"):
+                print(pyarrow.record_batch(batch))
+
+        It is `headgate.map_batches` with the connections and the limits of the client, and URLs may be relative to its
+        `base_url`. What is selected of answers is what the client has in `select`, and what is given here.
+
+        Args:
+            batches: As for `headgate.map_batches`.
+            **options: `help(headgate.Client.map_batches)` describes each with its default.
+
+        Returns:
+            An iterator over batches. Leaving its `with` block cancels what is in flight.
+
+        Raises:
+            UsageError: An option can't be.
+            InputError: While iterating: the input lacks a column that is needed, or its batches have different columns.
+            TypeError: `batches`, or what it yields, is no table; or an option is one of the client.
+            RuntimeError: The client is closed, or this thread runs an event loop, which iterating would block.
+        """
+        refuse_to_block_a_loop("map_batches", "use an AsyncClient")
+        return tables(self._engine, self._base_url, batches, MAP_BATCHES, dict(options))
+
+    @FETCH_TABLE.shown_by
+    def fetch_table(self, table: Any, **options: Unpack[TableKeywords]) -> BatchTable:  # noqa: ANN401 - as above
+        """Makes one request for each row of a table, and returns the results as a table.
+
+            results = client.fetch_table(table, url="/items/{id}")
+            print(polars.DataFrame(results))
+
+        It is `map_batches` with all batches at once: the results have to fit in memory.
+
+        Args:
+            table: As for `headgate.fetch_table`.
+            **options: `help(headgate.Client.fetch_table)` describes each with its default.
+
+        Returns:
+            The results, as those of `headgate.fetch_table`.
+
+        Raises:
+            Exception: As `map_batches` and what it returns.
+        """
+        refuse_to_block_a_loop("fetch_table", "use an AsyncClient")
+        with tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)) as batches:
+            return batches.table()
 
     def statistics(self) -> Snapshot:
-        """What it has done, and does now.
+        """What it has done since it was made, and does now: the snapshot that the command line shows of a job.
+
+        All that goes through the client is in it. A row is a request here.
 
         >>> response = client.get("/hello")
         >>> client.statistics().answered

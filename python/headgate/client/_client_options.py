@@ -8,9 +8,9 @@ from headgate.jobs._arguments import Arguments
 from headgate.jobs._connection_options import ConnectionOptions
 from headgate.jobs._job_options import WorkOptions
 from headgate.jobs._limit_options import RequestLimitOptions
-from headgate.jobs._rate_options import LimitByOption, SettablePaceOptions
+from headgate.jobs._rate_options import CostRuleOptions, LimitByOption, SettableRateOptions
 from headgate.jobs._request_options import CompressOption, HeaderOptions, WhoAsksOptions
-from headgate.jobs._response_options import FollowOption, ReadOptions
+from headgate.jobs._response_options import FollowOption, ReadOptions, TakeOptions
 from headgate.jobs._retry_options import RepeatableOptions, SettableRepeatOptions
 
 
@@ -20,10 +20,12 @@ class ClientKeywords(
     CompressOption,
     FollowOption,
     ReadOptions,
+    TakeOptions,
     ConnectionOptions,
     RequestLimitOptions,
-    SettablePaceOptions,
+    SettableRateOptions,
     LimitByOption,
+    CostRuleOptions,
     SettableRepeatOptions,
     RepeatableOptions,
     total=False,
@@ -63,8 +65,9 @@ class ClientOptions(WorkOptions):
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - what the entries say
         super().__init__(given)
-        # Rows have no costs here: nothing says what one would be. And who asks hears of each failure.
-        vars(self).update(rate_cost=None, cost_column=None, cost_of=None, cost_from=None, stop_when_failed="never")
+        # Each request may say what it costs. And who asks hears of each failure.
+        has_costs = self.rate_cost is not None and self.cost_of is None
+        vars(self).update(cost_column="cost" if has_costs else None, stop_when_failed="never")
 
 
 def options_of(given: dict[str, Any], of: str) -> ClientOptions:

@@ -1,14 +1,17 @@
-"""The engine of a client: one in each process that uses it."""
+"""The engine of a client: one in each process that uses it, and one for each mock in force there."""
 
 import os
 import threading
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from headgate import _native
+from headgate import _mocks, _native
 from headgate._html import table
 from headgate._summary import Snapshot, how_far
 from headgate._url_user import without_user
 from headgate.client._client_options import ClientOptions
+
+LOOK_S: Final = 0.1
+"""Whoever has waited so long has others let go of memory that the engine may wait for."""
 
 _lock = threading.Lock()
 _process = 0
@@ -30,8 +33,11 @@ class Engine:
     def __init__(self, options: ClientOptions, of: str) -> None:
         self.options = options
         self.of = of
-        self._native = _native.Client(options)
         self._process = _process
+        self._changes = -1
+        self._unmocked: _native.Client | None = None
+        self._mocked: tuple[object, _native.Client] | None = None
+        self._native = self._keep_up()
         self.is_closed: bool = False
 
     @property
@@ -48,13 +54,31 @@ class Engine:
         """
         if self.is_closed:
             self.refuse()
-        if self._process != _process:
-            with _lock:
-                if self._process != _process:
-                    # What is dropped here was the parent's: it is leaked, not ended.
-                    self._native = _native.Client(self.options)
-                    self._process = _process
+        if self._changes != _mocks.changes:
+            self._native = self._keep_up()
         return self._native
+
+    @property
+    def changes(self) -> int:
+        """While it is the same, `native` is, too."""
+        return _mocks.changes
+
+    def _keep_up(self) -> _native.Client:
+        """The engine's own for this process, and for the mock that is in force."""
+        with _lock:
+            changes, mock = _mocks.changes, _mocks.active()
+            if self._process != _process:
+                # What is dropped here was the parent's: it is leaked, not ended.
+                self._process, self._unmocked, self._mocked = _process, None, None
+            if mock is None:
+                self._mocked = None
+                native = self._unmocked = self._unmocked or _native.Client(self.options)
+            else:
+                if self._mocked is None or self._mocked[0] is not mock:
+                    self._mocked = mock, _native.Client(self.options)
+                native = self._mocked[1]
+            self._changes = changes
+            return native
 
     def refuse(self) -> NoReturn:
         """Raises what who uses a closed client is told."""
@@ -65,6 +89,8 @@ class Engine:
         if not self.is_closed:
             self.is_closed = True
             self._native.close()
+            if self._unmocked is not None:
+                self._unmocked.close()
 
     def statistics(self) -> Snapshot:
         """How much it has done."""

@@ -2,20 +2,27 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from headgate._native import Answer
 from headgate.client._engine import Engine
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked, Native, Request
+from headgate.client._submitted import Submitted
 
 BATCH: Final = 256
 """Requests that are handed over at once."""
 LONGEST_PULL_S: Final = 0.005
 """After that long what has been pulled is handed over, however few."""
 EXTRA: Final = 1024
-"""How many may be outstanding beyond twice as many as can be in flight."""
+"""How many may be outstanding beyond twice as many as can be in flight, where bodies are small."""
+AHEAD_BYTES: Final = 16 << 20
+"""Bodies of what is outstanding beyond as many as can be in flight, going by those before."""
+LEAST_AHEAD: Final = 16
+"""So many may be outstanding beyond that, whatever their size."""
+READY_BYTES: Final = 16 << 20
+"""Bodies of outcomes that wait to be given out: with more, no more are taken until these are gone."""
 
 
 class Flow:
@@ -24,11 +31,14 @@ class Flow:
     def __init__(self, engine: Engine, base_url: str, *, watched: bool, ordered: bool) -> None:
         mailbox = engine.native.mailbox(watched=watched)
         self.mailbox = mailbox if mailbox is not None else engine.refuse()
-        self.submitted: deque[Asked] = deque()
+        self.submitted = Submitted()
         self._engine = engine
         self._process = engine.process
         self._base_url = base_url
-        self._room: int = 2 * engine.options.concurrency + EXTRA
+        self._concurrency: int = engine.options.concurrency
+        self._most: int = 2 * self._concurrency + EXTRA
+        self._bytes_each = 0.0
+        self._ready_bytes = 0
         self._ordered = ordered
         self._asked: dict[int, Asked] = {}
         self._number = 0
@@ -52,7 +62,17 @@ class Flow:
     @property
     def room(self) -> int:
         """How many more may be asked for now."""
-        return self._room - self.outstanding - len(self._ready)
+        return self._most - self.outstanding - len(self._ready)
+
+    @property
+    def is_full(self) -> bool:
+        """No more is to be taken before outcomes are given out."""
+        return self._ready_bytes >= READY_BYTES and bool(self._ready)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was asked for, or is to be."""
+        return self._number > 0 or bool(self.submitted)
 
     def feed(self, asked: list[Asked]) -> None:
         """Asks for these.
@@ -75,8 +95,14 @@ class Flow:
         if self.mailbox.feed(number, native) is None:
             self._engine.refuse()
 
-    def take_in(self, arrived: Iterable[tuple[int, Answer]]) -> None:
-        """Takes what has come."""
+    def take_in(self, arrived: Sequence[tuple[int, Answer]], body_bytes: int) -> None:
+        """Takes what has come, with so many bytes of bodies."""
+        if not arrived:
+            return
+        self._ready_bytes = body_bytes + (self._ready_bytes if self._ready else 0)
+        self._bytes_each = (self._bytes_each + body_bytes / len(arrived)) / 2
+        ahead = max(LEAST_AHEAD, int(AHEAD_BYTES / (self._bytes_each + 1)))
+        self._most = self._concurrency + min(self._concurrency + EXTRA, ahead)
         for number, answer in arrived:
             asked = self._asked.pop(number, None)
             if asked is None:
@@ -111,15 +137,16 @@ class Flow:
         while self.submitted and len(batch) < most:
             batch.append(self.submitted.popleft())
         ended = source is None
-        by = time.monotonic() + LONGEST_PULL_S
-        while source is not None and len(batch) < most:
-            try:
-                batch.append(next(source))
-            except StopIteration:
+        if source is not None and len(batch) < most:
+            now = time.monotonic
+            by = now() + LONGEST_PULL_S
+            # Asked of every one: where one takes long, those before it do not wait for it.
+            for asked in source:
+                batch.append(asked)
+                if len(batch) >= most or now() > by:
+                    break
+            else:
                 ended = True
-                break
-            if time.monotonic() > by:
-                break
         self.feed(batch)
         return ended
 
@@ -127,6 +154,7 @@ class Flow:
         """Cancels what is outstanding."""
         if not self.is_closed:
             self.is_closed = True
+            self.submitted.close()
             self._ready.clear()
             self._early.clear()
             self._asked.clear()

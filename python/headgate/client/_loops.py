@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from headgate._native import Answer
-from headgate.client._engine import Engine
+from headgate.client._engine import LOOK_S, Engine
 from headgate.client._request import Native
 from headgate.jobs._notebook import in_turns
 
@@ -22,6 +22,8 @@ class LoopAnswers:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         self._is_watched = True
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_left = False
         loop.add_reader(self.mailbox.fileno(), self.take_in)
         self.take_in()
 
@@ -32,8 +34,11 @@ class LoopAnswers:
         ordinal = self.mailbox.feed(number, [request])
         if ordinal is None:
             self._engine.refuse()
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
         self._waiting[number] = future
+        if self._timer is None:
+            self._timer = loop.call_later(LOOK_S, self._look)
         try:
             return await in_turns(future)
         except asyncio.CancelledError:
@@ -43,10 +48,25 @@ class LoopAnswers:
 
     def take_in(self) -> None:
         """Takes what has come to who waits for it."""
-        for number, answer in self.mailbox.take(MOST):
+        for number, answer in self.mailbox.take(MOST)[0]:
             future = self._waiting.pop(number)
             if not future.done():
                 future.set_result(answer)
+        if self._is_left and not self._waiting:
+            self.retire(asyncio.get_running_loop())
+
+    def leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Does not watch any more once what is waited for has come: nothing more is asked here."""
+        self._is_left = True
+        if not self._waiting:
+            self.retire(loop)
+
+    def _look(self) -> None:
+        """What is awaited may wait for memory that outcomes of `fetch_many` have, which nobody takes meanwhile."""
+        self._timer = None
+        if self._waiting and self._is_watched:
+            self.mailbox.give_memory_back()
+            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def retire(self, loop: asyncio.AbstractEventLoop) -> None:
         """Takes what has come, and does not watch any more. Again: nothing."""

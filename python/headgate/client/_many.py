@@ -1,16 +1,21 @@
 """Many requests of a thread."""
 
 from collections.abc import Iterable, Iterator
+from threading import get_ident
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, Unpack
 
+from headgate.batches._batch_iterator import BatchIterator
+from headgate.client._calls import Bulk
 from headgate.client._engine import Engine
 from headgate.client._flow import Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
+from headgate.client._table_options import BATCHES, ResultKeywords
+from headgate.jobs._progress import Progress, Told
 
-LOOK_S: Final = 0.05
-"""How soon what another thread has submitted is seen."""
+LONGEST_WAIT_S: Final = 3600.0
+"""Whatever happens rings before."""
 MOST: Final = 1024
 """Outcomes that are taken at once."""
 
@@ -23,13 +28,27 @@ class FetchMany(Iterator[Outcome]):
     [200, 404]
     """
 
-    def __init__(self, engine: Engine, base_url: str, requests: Iterable[Asked] | None, *, ordered: bool) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        base_url: str,
+        requests: Iterable[Asked] | None,
+        *,
+        ordered: bool,
+        progress: Told = False,
+    ) -> None:
+        self._progress = Progress(progress, engine.statistics)
         self._flow = Flow(engine, base_url, watched=False, ordered=ordered)
         self._source: Iterator[Asked] | None = None if requests is None else iter(requests)
         self._stays_open = requests is None
+        self._taken_by: int | None = None
+        self._bulk = Bulk(engine, base_url, progress)
 
     def submit(self, request: Asked) -> None:
-        """Asks for one more.
+        """Asks for one more, when its turn comes.
+
+        The thread that takes outcomes, as a crawler does, never waits here: 1,000,000 may wait for their turn, and
+        `room` says how many more. Another thread waits here while 10,000 do.
 
         >>> with client.fetch_many(["/redirect/1"]) as outcomes:
         ...     for outcome in outcomes:
@@ -41,10 +60,15 @@ class FetchMany(Iterator[Outcome]):
 
         Raises:
             RuntimeError: It was closed.
+            QueueFull: There is no room for more without waiting. The request was not taken: none is lost in silence.
         """
-        if self._flow.is_closed:
-            raise RuntimeError("these requests are closed: no more can be submitted")
-        self._flow.submitted.append(request)
+        self._flow.submitted.put(request, waits=self._taken_by not in (None, get_ident()))
+        self._flow.mailbox.ring()
+
+    @property
+    def room(self) -> int:
+        """How many more may be submitted in the thread that takes outcomes."""
+        return self._flow.submitted.room
 
     def finish(self) -> None:
         """No more is submitted: it ends when all is done. Needed where `fetch_many` was called without requests.
@@ -56,6 +80,31 @@ class FetchMany(Iterator[Outcome]):
         1
         """
         self._stays_open = False
+        self._flow.mailbox.ring()
+
+    @BATCHES.shown_by
+    def batches(self, **options: Unpack[ResultKeywords]) -> BatchIterator:
+        """The results as record batches, in place of outcomes: nothing of them becomes Python's.
+
+            results = polars.DataFrame(client.fetch_many(urls).batches(omit=["headers"]))
+
+        Args:
+            **options: `help(headgate.FetchMany.batches)` describes each with its default.
+
+        Returns:
+            An iterator over batches, which is a stream of them, too (`__arrow_c_stream__`). They have the columns of
+            the results of `headgate.fetch`; `row` is the position of the request. Leaving its `with` block cancels
+            what is in flight.
+
+        Raises:
+            UsageError: An option can't be.
+            RuntimeError: Outcomes were taken, or requests submitted; it is closed; or it was made without requests.
+        """
+        flow = self._flow
+        has_begun = flow.is_closed or flow.has_begun
+        batches = self._bulk.batches(self._source, dict(options), has_begun=has_begun)
+        self._flow.close()
+        return batches
 
     def close(self) -> None:
         """Cancels what is in flight. Again: nothing.
@@ -68,11 +117,13 @@ class FetchMany(Iterator[Outcome]):
         []
         """
         self._flow.close()
+        self._progress.leave()
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Outcome:
+        self._taken_by = get_ident()
         try:
             return self._next()
         except BaseException:
@@ -90,8 +141,11 @@ class FetchMany(Iterator[Outcome]):
             goes_on = self._source is not None or bool(flow.submitted)
             if not (flow.outstanding or goes_on or self._stays_open):
                 break
-            wait_s = 0.0 if goes_on and flow.room > 0 else LOOK_S
-            flow.take_in(flow.mailbox.wait(MOST, wait_s))
+            wait_s = 0.0 if goes_on and flow.room > 0 else min(LONGEST_WAIT_S, self._progress.due_in_s)
+            flow.take_in(*flow.mailbox.wait(MOST, wait_s))
+            self._progress.look()
+        self._bulk.refuse_outcomes()
+        self._progress.end()
         raise StopIteration
 
     def __repr__(self) -> str:

@@ -1,6 +1,5 @@
 """What became of one of many requests."""
 
-from functools import cached_property
 from typing import Any
 
 from headgate._html import table
@@ -21,29 +20,36 @@ class Outcome:
     2 ftp://host/ None ftp://host/: only URLs of http and https are supported (not ftp)
     """
 
+    __slots__ = ("_answer", "_asked", "_result")
+
     def __init__(self, asked: Asked, answer: Answer) -> None:
         self._asked = asked
         self._answer = answer
+        # Made when it is looked at, once.
+        self._result: Response | RequestError | None = None
 
-    @cached_property
+    @property
     def request(self) -> Request:
         """What was asked for."""
-        return Request.of(self._asked)
+        self._asked = request = Request.of(self._asked)
+        return request
 
     @property
     def tag(self) -> Any:  # noqa: ANN401 - the caller's
         """What the caller knows the request by."""
         return None if isinstance(self._asked, str) else self.request.tag
 
-    @cached_property
+    @property
     def error(self) -> RequestError | None:
         """Why there is no usable answer, if there is none."""
-        return error_of(self.request, self._answer)
+        result = self._concluded()
+        return result if isinstance(result, RequestError) else None
 
-    @cached_property
+    @property
     def response(self) -> Response | None:
         """The answer, whatever its status; `None`: see `error`."""
-        return None if self._answer.error is not None else Response(self.request, self._answer)
+        result = self._concluded()
+        return result if isinstance(result, Response) else None
 
     def unwrap(self) -> Response:
         """The response.
@@ -54,9 +60,17 @@ class Outcome:
         Raises:
             RequestError: There is none.
         """
-        if self.response is not None:
-            return self.response
-        raise self.error or RequestError("there is no answer", url=self.request.url)
+        result = self._concluded()
+        if isinstance(result, RequestError):
+            raise result
+        return result
+
+    def _concluded(self) -> Response | RequestError:
+        result = self._result
+        if result is None:
+            result = error_of(self._asked, self._answer) or Response(self._asked, self._answer)
+            self._result = result
+        return result
 
     def __repr__(self) -> str:
         return f"<Outcome of {without_user(self.request.url)}: {self.error or self.response!r}>"

@@ -1,6 +1,7 @@
 """A request, before it is sent."""
 
 import base64
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NoReturn, TypeAlias
@@ -13,8 +14,12 @@ from headgate.client._body import Files, Pairs, body_of, pairs_of
 
 Asked: TypeAlias = "str | Request | Mapping[str, Any]"
 """What can be asked for: a URL, a request, or a mapping of what a request has."""
-Native: TypeAlias = "str | tuple[str, str, list[tuple[str, bytes]], bytes | None, str | None, float | None, int | None]"
+Native: TypeAlias = (
+    "str | tuple[str, str, list[tuple[str, bytes]], bytes | None, str | None, float | None, int | None, int | None]"
+)
 """The same, as the engine reads it."""
+
+_MOST_COST: Final = 2**63
 
 MAX_REDIRECTS: Final = 10
 """How many are followed where a request asks for that and its client follows none."""
@@ -26,7 +31,7 @@ _OURS: Final = {
     "cert": "cert and key of the client",
     "proxies": "proxy of the client",
     "proxy": "proxy of the client",
-    "stream": "max_body_bytes of the client: answers come whole",
+    "stream": "client.stream(method, url) in place of the method, as a context manager",
     "cookies": "headers={'Cookie': ...}",
     "extensions": "the options of the client",
     "hooks": "nothing: look at the response",
@@ -54,6 +59,8 @@ class Request:
         timeout_s: Seconds for each attempt, in place of the client's.
         auth: A user and a password.
         follow_redirects: Whether redirects are followed; `None`: as the client does.
+        cost: What it takes of the `rate_cost` of the client, a number of 0 or more, rounded up; `None`: 1, or what the
+            client has in `cost_of`.
         tag: Whatever the caller knows it by.
     """
 
@@ -68,6 +75,7 @@ class Request:
     timeout_s: float | None = None
     auth: tuple[str, str] | None = None
     follow_redirects: bool | None = None
+    cost: float | None = None
     tag: Any = None
 
     @classmethod
@@ -118,7 +126,8 @@ class Request:
         if self.timeout_s is not None and not 0 < self.timeout_s <= 365 * 86_400:
             raise ValueError(f"timeout_s must be seconds above 0, not {self.timeout_s!r}")
         follows = {None: None, True: MAX_REDIRECTS, False: 0}[self.follow_redirects]
-        return url, self.method.upper(), headers, body, kind, self.timeout_s, follows
+        cost = None if self.cost is None else _cost(self.cost)
+        return url, self.method.upper(), headers, body, kind, self.timeout_s, follows, cost
 
 
 NAMES: Final = tuple(each.name for each in fields(Request))
@@ -154,6 +163,14 @@ def _headers(given: Mapping[str, str] | Iterable[tuple[str, str]]) -> Iterable[t
         if not isinstance(name, str) or not isinstance(value, str | bytes):
             raise TypeError(f"headers must be names and values in text: that of {name!r} is {kind_of(value)}")
         yield name, value if isinstance(value, bytes) else value.encode()
+
+
+def _cost(cost: object) -> int:
+    if isinstance(cost, bool) or not isinstance(cost, int | float):
+        raise TypeError(f"cost must be a number, not {kind_of(cost)}")
+    if not 0 <= cost <= _MOST_COST:
+        raise ValueError(f"cost must be a number from 0 to 2**63, not {cost!r}")
+    return math.ceil(cost)
 
 
 def _basic(auth: object) -> bytes:

@@ -18,3 +18,4 @@ class RequestKeywords(TypedDict, total=False):
     timeout_s: float | None
     auth: tuple[str, str] | None
     follow_redirects: bool | None
+    cost: float | None

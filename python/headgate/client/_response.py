@@ -1,11 +1,9 @@
 """An answer, as its caller sees it."""
 
-import codecs
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from email.message import Message as MediaType
 from functools import cached_property
 from http import HTTPStatus
 from typing import Any, Self
@@ -16,17 +14,10 @@ from headgate._facts import Fact
 from headgate._html import table
 from headgate._native import Answer
 from headgate._url_user import without_user
+from headgate.client._encoding import marked_encoding, told_encoding
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
-from headgate.client._request import Request
-
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
+from headgate.client._request import Asked, Request
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,16 +57,19 @@ class Response:
     (True, False, False)
     >>> response.is_error, response.is_client_error, response.is_server_error
     (False, False, False)
-
-    Attributes:
-        request: What was asked for.
     """
 
-    def __init__(self, request: Request, answer: Answer) -> None:
-        self.request = request
+    def __init__(self, asked: Asked, answer: Answer) -> None:
+        self._asked = asked
         self._answer = answer
 
-    @cached_property
+    @property
+    def request(self) -> Request:
+        """What was asked for."""
+        self._asked = request = Request.of(self._asked)
+        return request
+
+    @property
     def status_code(self) -> int:
         """Its status."""
         return self._answer.status or 0
@@ -93,7 +87,7 @@ class Response:
         """Its headers, by their names in whatever case."""
         return Headers(self._answer.headers)
 
-    @cached_property
+    @property
     def content(self) -> bytes:
         """Its body, with its content codings undone."""
         return self._answer.body
@@ -106,15 +100,7 @@ class Response:
     @cached_property
     def encoding(self) -> str:
         """How its text is encoded: as its content-type says, or a byte order mark, or else UTF-8."""
-        media_type = MediaType()
-        media_type["content-type"] = self.headers.get("content-type", "")
-        told = media_type.get_param("charset")
-        if isinstance(told, str):
-            try:
-                return codecs.lookup(told.strip("'\" ")).name
-            except LookupError:
-                pass
-        return next((name for mark, name in _BOMS if self.content.startswith(mark)), "utf-8")
+        return told_encoding(self.headers) or marked_encoding(self.content)
 
     @cached_property
     def text(self) -> str:
@@ -217,9 +203,12 @@ class Response:
         """What a notebook shows."""
         return table(f"{self.request.method} {without_user(self.url)}", self._facts())
 
-    def _facts(self) -> Iterator[Fact]:
+    def _head_facts(self) -> Iterator[Fact]:
         yield "status", f"{self.status_code} {self.reason_phrase}".rstrip()
         yield "type", self.headers.get("content-type", "")
+
+    def _facts(self) -> Iterator[Fact]:
+        yield from self._head_facts()
         yield "body", _format.size(self._answer.body_len)
         yield "took", f"{self._answer.elapsed_us / 1000:.1f} ms"
         for hop in self.history:
@@ -244,16 +233,20 @@ class StatusError(HeadgateError, RuntimeError):
         self.response = response
 
 
-def error_of(request: Request, answer: Answer) -> RequestError | None:
+def error_of(asked: Asked, answer: Answer) -> RequestError | None:
     """Why there is no usable answer, if there is none."""
     told = answer.error
     if told is None:
         return None
+    url = answer.final_url or Request.of(asked).url
+    return error_from(told, url=url, attempts=answer.attempts, elapsed_s=answer.elapsed_us / 1e6)
+
+
+def error_from(told: tuple[str, str, str | None], *, url: str, attempts: int, elapsed_s: float) -> RequestError:
+    """What the engine tells of an error, as it is raised."""
     kind, message, detail = told
-    url = answer.final_url or request.url
     text = f"{without_user(url)}: {message}" + (f" ({detail})" if detail else "")
-    of_kind = CLASS_OF.get(kind, RequestError)
-    return of_kind(text, url=url, attempts=answer.attempts, elapsed_s=answer.elapsed_us / 1e6)
+    return CLASS_OF.get(kind, RequestError)(text, url=url, attempts=attempts, elapsed_s=elapsed_s)
 
 
 def response_of(request: Request, answer: Answer) -> Response:

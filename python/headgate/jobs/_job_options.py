@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
+from headgate import _mocks
 from headgate._checks import Check, text
 from headgate._message import Mention, Message, as_keyword, spelled
 from headgate._option import OptionSet
@@ -46,6 +47,11 @@ class JobOptions:
 
     def __init__(self, given: Mapping[str, Any], **places: str | tuple[str, ...] | None) -> None:
         vars(self).update(places, **self.options.complete(given), given=tuple(filter(given.__contains__, SET.entries)))
+
+    @property
+    def mock(self) -> object | None:
+        """Who answers in place of the network, if anybody does now."""
+        return _mocks.active()
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise FrozenInstanceError(f"can't assign to {name!r}")

@@ -110,8 +110,8 @@ class LimitByOption(TypedDict, total=False):
     ]
 
 
-class CostOptions(TypedDict, total=False):
-    """What a row costs."""
+class CostColumnOption(TypedDict, total=False):
+    """What says what a row costs."""
 
     cost_column: Annotated[
         str | None,
@@ -123,6 +123,11 @@ class CostOptions(TypedDict, total=False):
             metavar="NAME",
         ),
     ]
+
+
+class CostRuleOptions(TypedDict, total=False):
+    """What any row costs."""
+
     cost_from: Annotated[
         str | None,
         JobOption(
@@ -149,6 +154,10 @@ class CostOptions(TypedDict, total=False):
             typed="what a row costs: body-bytes, the size of its request body",
         ),
     ]
+
+
+class CostOptions(CostColumnOption, CostRuleOptions, total=False):
+    """What a row costs."""
 
 
 class RateOptions(SettableRateOptions, LimitByOption, CostOptions, total=False):

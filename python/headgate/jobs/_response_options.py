@@ -92,8 +92,8 @@ class AnswerOptions(FollowOption, HistoryOption, ReadOptions, total=False):
     """What of an answer makes the result; they belong to a job."""
 
 
-class SelectOptions(TypedDict, total=False):
-    """What of an answer becomes a column; they belong to a job."""
+class TakeOptions(TypedDict, total=False):
+    """What of an answer becomes a column."""
 
     select: Annotated[
         Selection,
@@ -125,6 +125,11 @@ class SelectOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+
+
+class OmitOption(TypedDict, total=False):
+    """What of an answer does not."""
+
     omit: Annotated[
         str | Iterable[str],
         JobOption(
@@ -138,6 +143,10 @@ class SelectOptions(TypedDict, total=False):
             of_job=True,
         ),
     ]
+
+
+class SelectOptions(TakeOptions, OmitOption, total=False):
+    """Which columns results have; they belong to a job."""
 
 
 class ColumnOptions(SelectOptions, total=False):

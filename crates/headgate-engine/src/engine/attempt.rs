@@ -277,17 +277,20 @@ impl Share {
         let wanted = Wanted::of(&self.shared.limits.response);
         let answer = whole(data, &mut room, self.asks_for_head(place), wanted);
         let room_needed = length + self.lanes.look(place, Row::bytes);
+        let selection = self.selection_at(place);
         // Where a batch waits for the sink, an outcome waits in its lane for the next one.
         let is_plain = |answer: &WholeAnswer<'_>| {
             self.shared.limits.response.saver.is_none()
-                && self.shared.selection.as_ref().is_none_or(|selection| selection.takes_little(length))
+                && selection.as_ref().is_none_or(|selection| selection.takes_little(length))
                 && self.gathered.has_room(room_needed)
                 && state.deadline.excused().is_zero()
                 && !state.is_refused_by_proxy(answer.head.status)
                 && !self.redirects(place).may_lead_on(answer.head.status)
+                && !self.is_streamed(place)
         };
         let selected = |answer: &WholeAnswer<'_>| {
-            self.select(HeadersRef::Parsed(answer.head.headers), answer.body.ok_or(NO_BODY), length).ok()
+            let body = answer.body.ok_or(NO_BODY);
+            self.select(selection.as_deref(), HeadersRef::Parsed(answer.head.headers), body, length).ok()
         };
         let answer = answer.filter(is_plain).and_then(|answer| Some((selected(&answer)?, answer)));
         let Some((selected, answer)) = answer else {
@@ -298,7 +301,7 @@ impl Share {
         };
         let head = &answer.head;
         let (mut selected, selected_bytes) = selected.unzip();
-        if let (Some(selected), Some(selection)) = (&mut selected, &self.shared.selection) {
+        if let (Some(selected), Some(selection)) = (&mut selected, &selection) {
             self.apply(selection, place, head.status, selected, ended);
         }
         let end = match selected.as_ref().and_then(|selected| selected.failure.as_ref()) {
@@ -424,7 +427,8 @@ impl Share {
     }
 
     pub(super) fn means(&self, place: PlaceIndex) -> Means<'_> {
-        Means { redirects: self.redirects(place), ..self.client.means(&self.shared.limits, &self.allowance) }
+        let streams = self.is_streamed(place);
+        Means { redirects: self.redirects(place), streams, ..self.client.means(&self.shared.limits, &self.allowance) }
     }
 
     /// Why its row is not asked at all, if it isn't.
@@ -439,6 +443,11 @@ impl Share {
     /// As they are followed for this row.
     pub(super) fn redirects(&self, place: PlaceIndex) -> Redirects {
         self.lanes.look(place, |row| self.shared.limits.response.redirects.of(row))
+    }
+
+    /// Whether its body is handed out as it comes.
+    fn is_streamed(&self, place: PlaceIndex) -> bool {
+        self.lanes.look(place, |row| row.stream().is_some())
     }
 
     fn asks_for_head(&self, place: PlaceIndex) -> bool {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::engine::inbox;
 use crate::engine::lanes::{PlaceIndex, Span};
 use crate::engine::share::Share;
-use crate::http::client::{LaneState, Translated};
+use crate::http::client::{Answered, LaneState, Translated};
 use crate::http::deadline::OwnWait;
 use crate::http::h1::exchange::Exchange;
 use crate::http::reply::{NoReply, Reply};
@@ -91,18 +91,18 @@ impl Share {
         place: PlaceIndex,
         started: Instant,
         state: &mut LaneState,
-        finished: Result<(Reply, Arc<str>), NoReply>,
+        finished: Result<Answered, NoReply>,
         used: Used,
     ) -> Finished {
         let is_full = match finished {
-            Ok((Reply { saved: Some(Err(error)), .. }, _)) => {
+            Ok(Answered { reply: Reply { saved: Some(Err(error)), .. }, .. }) => {
                 self.give_up_saving(place, error);
                 return Finished::Later;
             }
-            Ok((mut reply, remote_addr)) => {
+            Ok(Answered { mut reply, remote_addr, open }) => {
                 let status = Some(reply.head.status);
                 let trail = self.led_on(place, &mut reply);
-                let selects = trail.is_none() && self.shared.selection.is_some();
+                let selects = trail.is_none() && open.is_none() && self.selection_at(place).is_some();
                 let selected = if selects { Box::pin(self.select_from(place, &mut reply, state)).await } else { None };
                 let end = match &reply.failure {
                     None => AttemptEnd { status, error: None, is_lasting: false },
@@ -110,12 +110,24 @@ impl Share {
                 };
                 let headers = HeadersRef::Kept(&reply.head.headers);
                 self.count_skipped(reply.head.skipped);
-                if self.is_asked_again(place, started, end, Some(headers), Instant::now()) {
+                // What is handed out goes on: the gate hears of it when it has ended, unless it may be asked again.
+                let goes_on = open.is_some() && !self.says_something(end);
+                if !goes_on && self.is_asked_again(place, started, end, Some(headers), Instant::now()) {
+                    if let Some(open) = open {
+                        open.end(state);
+                    }
                     return Finished::Later;
                 }
                 let span = self.span(started, state);
                 if let Some(trail) = trail {
                     return if self.goes_on_here(place, trail, span) { Finished::Elsewhere } else { Finished::Later };
+                }
+                if let Some(open) = open
+                    && reply.failure.is_none()
+                {
+                    let begun = (started, span, !goes_on);
+                    Box::pin(self.hand_out(place, begun, state, (reply, remote_addr), open)).await;
+                    return Finished::Recorded { is_full: false };
                 }
                 let outcome = self.answered(self.lanes.take(place), span, reply, selected, remote_addr);
                 self.record_in_turn(outcome).await
@@ -232,7 +244,7 @@ impl Share {
     }
 
     /// What of a response arrived, and why its body did not.
-    fn answered(
+    pub(super) fn answered(
         &self,
         row: Row,
         span: Span,

@@ -277,6 +277,11 @@ impl Share {
         matches!(fate, Fate::Again(_))
     }
 
+    /// Whether an attempt that has ended so is worth another, or says something against its host.
+    pub(super) fn says_something(&self, end: AttemptEnd) -> bool {
+        end.is_refusal() || end.is_worth_another(self.shared.gate.retries_on())
+    }
+
     /// Has the row at `place` go on to where it was redirected to: there and then, or in its turn where something is held back.
     /// Whether it is still at `place`.
     pub(super) fn goes_on_here(&self, place: PlaceIndex, mut trail: Box<Trail>, took: Span) -> bool {

@@ -9,12 +9,15 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::columns::select::Selection;
 use crate::model::outcome::Outcome;
 use crate::model::reply_to::{ReplyTo, Waits};
 use crate::model::row::Row;
 
 /// After so many a worker rings, whatever else it has to do.
 const MANY: usize = 64;
+/// Of bodies, no more is taken at once, but for the last one.
+const MOST_TAKEN_BYTES: usize = 16 << 20;
 
 thread_local! {
     /// Inboxes to ring for when the thread has nothing to do.
@@ -37,12 +40,24 @@ pub struct Arrived {
     pub failed: bool,
 }
 
-/// Bounded by who asks: there are never more than rows were asked for.
+/// What was taken at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Taken {
+    /// Of bodies.
+    pub bytes: usize,
+    /// Nothing more was there: the bell rings when something is.
+    pub is_all: bool,
+}
+
+/// Bounded by who asks: there are never more than rows were asked for. The memory of their bodies stays set aside until they are
+/// taken, so that what is in flight waits where nobody takes them; see [`Inbox::give_memory_back`].
 pub struct Inbox {
     me: Weak<Self>,
     state: Mutex<State>,
     is_closed: AtomicBool,
     bell: Box<dyn Bell>,
+    /// What is taken from the answers to its rows; `None`: what the run takes of all.
+    selection: Option<Arc<Selection>>,
 }
 
 #[derive(Default)]
@@ -54,7 +69,18 @@ struct State {
 
 impl Inbox {
     pub fn new(bell: Box<dyn Bell>) -> Arc<Self> {
-        Arc::new_cyclic(|me| Self { me: me.clone(), state: Mutex::default(), is_closed: AtomicBool::new(false), bell })
+        Self::selecting(bell, None)
+    }
+
+    /// One whose rows have a selection of their own.
+    pub fn selecting(bell: Box<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            state: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+            bell,
+            selection,
+        })
     }
 
     /// What sends the outcome of a row here.
@@ -63,12 +89,29 @@ impl Inbox {
         Some(ReplyTo::new(me, number))
     }
 
-    /// Takes up to so many of what has come. Where nothing has, the bell rings when something does.
-    pub fn take(&self, max: usize, into: &mut Vec<Arrived>) {
+    /// Takes up to so many of what has come, and no more than 16 MiB of bodies.
+    pub fn take(&self, max: usize, into: &mut Vec<Arrived>) -> Taken {
         let mut state = self.state();
-        let count = max.min(state.arrived.len());
+        let (mut count, mut bytes) = (0, 0);
+        for arrived in state.arrived.iter().take(max) {
+            count += 1;
+            bytes += arrived.outcome.as_ref().map_or(0, Outcome::body_len);
+            if bytes >= MOST_TAKEN_BYTES {
+                break;
+            }
+        }
         into.extend(state.arrived.drain(..count));
-        state.is_awaited = count == 0;
+        let is_all = state.arrived.is_empty();
+        state.is_awaited = is_all;
+        Taken { bytes, is_all }
+    }
+
+    /// The memory of what has come is not set aside any more, though nobody has taken it: whoever would may wait for another row
+    /// of the same run, and that one for memory.
+    pub fn give_memory_back(&self) {
+        let mut state = self.state();
+        let outcomes = state.arrived.iter_mut().filter_map(|arrived| arrived.outcome.as_mut());
+        outcomes.for_each(Outcome::give_memory_back);
     }
 
     /// Nobody waits any more. What has come is dropped.
@@ -144,6 +187,11 @@ pub(super) fn reply(mut outcome: Outcome, failed: bool) -> Option<Outcome> {
         inbox.push(Arrived { number, outcome: Some(outcome), failed }, true);
     }
     None
+}
+
+/// What is taken from the answer to this row, if who waits for it has said so.
+pub(super) fn selection_for(row: &Row) -> Option<&Arc<Selection>> {
+    row.reply_to()?.who().downcast_ref::<Inbox>()?.selection.as_ref()
 }
 
 fn take_reply_to(row: &mut Row) -> Option<Arc<ReplyTo>> {

@@ -8,6 +8,7 @@ pub mod failure;
 mod gated;
 mod gathered;
 mod giving_up;
+mod hand_out;
 mod house;
 pub mod inbox;
 mod lanes;

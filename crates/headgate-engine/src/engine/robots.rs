@@ -129,7 +129,7 @@ impl Share {
             let finished = self.client.ask(&site, &wire, limits, &means, state).await?;
             sent += 1;
             match finished {
-                Ok((reply, _)) => return Ok(reply),
+                Ok(answered) => return Ok(answered.reply),
                 Err(NoReply { failure, unsent, silent }) if sent == MAX_SENT || !(unsent || silent) => {
                     return Err(failure);
                 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::columns::select::{NO_BODY, Room, Selection, Short};
+use crate::engine::inbox::selection_for;
 use crate::engine::lanes::PlaceIndex;
 use crate::engine::share::Share;
 use crate::http::client::LaneState;
@@ -18,18 +19,25 @@ use crate::schedule::Verdict;
 use crate::schedule::retry::AttemptEnd;
 
 impl Share {
-    /// What is taken from an answer of the row at `place`, if anything is, and how much memory that has of the allowance, beside
+    /// What is to be taken from an answer of the row at `place`, if anything is.
+    pub(super) fn selection_at(&self, place: PlaceIndex) -> Option<Arc<Selection>> {
+        let own = self.lanes.look(place, |row| selection_for(row).cloned());
+        own.or_else(|| self.shared.selection.clone())
+    }
+
+    /// What is taken from an answer, if anything is, and how much memory that has of the allowance, beside
     /// the `read` bytes that were read. `body`: whole and decoded, or why there is none.
     ///
     /// # Errors
     /// There is no memory for it now.
     pub(super) fn select(
         &self,
+        selection: Option<&Selection>,
         headers: HeadersRef<'_>,
         body: Result<&[u8], &'static str>,
         read: usize,
     ) -> Result<Option<(Selected, usize)>, Short> {
-        let Some(selection) = &self.shared.selection else { return Ok(None) };
+        let Some(selection) = selection else { return Ok(None) };
         let mut bytes = 0;
         let mut set_aside = |more| {
             bytes += more;
@@ -47,7 +55,7 @@ impl Share {
         reply: &mut Reply,
         state: &mut LaneState,
     ) -> Option<Box<Selected>> {
-        let selection = self.shared.selection.as_ref()?;
+        let selection = &self.selection_at(place)?;
         let before = memory_of(reply).bytes();
         let mut selected = loop {
             let in_hand = memory_of(reply).bytes() - before;

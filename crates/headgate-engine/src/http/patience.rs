@@ -72,6 +72,11 @@ pub fn timed_out(option: OptionName, is_sending: bool, has_head: bool) -> Failur
     Failure::new(ErrorKind::Timeout, message).with_option(option)
 }
 
+/// Why a body ended that was taken while it came, at the time that `option` sets for its next piece.
+pub fn came_no_more(option: OptionName) -> Failure {
+    Failure::new(ErrorKind::Timeout, "the body was not complete, and nothing came for too long").with_option(option)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

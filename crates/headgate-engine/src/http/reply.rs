@@ -73,6 +73,31 @@ pub struct Reply {
     pub reusable: bool,
 }
 
+/// A response, and what of its exchange is still to come where its body is handed out as it comes.
+#[derive(Debug)]
+pub struct Replied<T> {
+    pub reply: Reply,
+    pub open: Option<T>,
+}
+
+impl Reply {
+    /// Of a body that is handed out as it comes: none of it is here.
+    pub fn headed(head: Head, memory: Reservation, first_byte: Instant) -> Self {
+        Self {
+            head,
+            memory,
+            first_byte,
+            body: None,
+            body_encoding: None,
+            truncated: false,
+            body_bytes: 0,
+            saved: None,
+            failure: None,
+            reusable: false,
+        }
+    }
+}
+
 /// There was no response.
 #[derive(Debug)]
 pub struct NoReply {

@@ -2,6 +2,7 @@
 //! the names. Two things do more than say what is so, because they go wherever the data goes: [`memory`], the budget that
 //! bodies draw on and wait for, and [`clock`], which is read once for a run.
 
+pub mod body_stream;
 pub mod boundary_salt;
 pub mod clock;
 pub mod credentials;
@@ -25,6 +26,7 @@ pub mod row;
 pub mod saved;
 pub mod selected;
 pub mod source_size;
+pub mod stand_in;
 pub mod status_set;
 pub mod trail;
 pub mod url_user;

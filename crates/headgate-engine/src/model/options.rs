@@ -11,6 +11,7 @@ use crate::model::boundary_salt::BoundarySalt;
 pub use crate::model::engine_options::{DEFAULT_MAX_MEMORY_BYTES, Dns, EngineOptions};
 use crate::model::limits::{Limits, Retrying, StopWhenFailed};
 use crate::model::message::OptionName;
+use crate::model::stand_in::StandIn;
 use crate::model::status_set::StatusSet;
 
 pub const DEFAULT_CONCURRENCY: usize = 256;
@@ -266,6 +267,8 @@ pub struct RequestOptions {
     pub local_addresses: Vec<IpAddr>,
     /// The network interface that connections go through.
     pub interface: Option<String>,
+    /// Who answers in place of the network; `None`: nobody, as ever but in tests.
+    pub stand_in: Option<StandIn>,
 }
 
 /// What is made of answers.
@@ -308,6 +311,13 @@ pub enum TlsMin {
 }
 
 impl RequestOptions {
+    /// The same, answered in place of the network: without proxies and without HTTP/2.
+    pub fn answered_by(&mut self, stand_in: StandIn) {
+        self.proxies = Vec::new();
+        (self.http1_1, self.http2_prior_knowledge) = (true, false);
+        self.stand_in = Some(stand_in);
+    }
+
     /// Of the body of rows that bring none.
     pub fn body_bytes(&self) -> u64 {
         self.body.as_ref().map_or(0, |body| body.len() as u64)
@@ -354,6 +364,7 @@ impl Default for RequestOptions {
             ipv6: false,
             local_addresses: Vec::new(),
             interface: None,
+            stand_in: None,
         }
     }
 }

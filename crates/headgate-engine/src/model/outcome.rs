@@ -1,5 +1,6 @@
 //! What became of one row.
 
+use std::mem;
 use std::sync::Arc;
 
 use http::Version;
@@ -120,6 +121,20 @@ impl Outcome {
             answer: self.answer.as_ref().map(Answer::as_ref),
             selected: self.selected.as_deref(),
             failure: self.failure.as_ref(),
+        }
+    }
+
+    /// Bytes of the body, if there is one.
+    pub fn body_len(&self) -> usize {
+        self.answer.as_ref().and_then(|answer| answer.body.as_ref()).map_or(0, |body| body.bytes.len())
+    }
+
+    /// What it takes of the memory for responses is not set aside any more.
+    pub fn give_memory_back(&mut self) {
+        let Some(answer) = &mut self.answer else { return };
+        drop(mem::take(&mut answer.memory));
+        if let Some(body) = &mut answer.body {
+            drop(mem::take(&mut body.reservation));
         }
     }
 }

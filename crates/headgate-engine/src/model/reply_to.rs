@@ -33,6 +33,11 @@ impl ReplyTo {
         (!was_told).then_some((self.waits.as_ref() as &dyn Any, self.number))
     }
 
+    /// Who waits.
+    pub fn who(&self) -> &dyn Any {
+        self.waits.as_ref()
+    }
+
     pub fn is_waited_for(&self) -> bool {
         self.waits.waits()
     }

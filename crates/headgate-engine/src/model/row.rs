@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use crate::model::body_stream::BodyStream;
 use crate::model::reason::Reason;
 use crate::model::reply_to::ReplyTo;
 use crate::model::saved::SaveAs;
@@ -77,6 +78,8 @@ pub struct OwnOptions {
     pub timeout: Option<Duration>,
     /// Redirects that are followed; 0: none.
     pub max_redirects: Option<u32>,
+    /// Where its body goes while it comes, in place of its outcome.
+    pub stream: Option<Arc<BodyStream>>,
 }
 
 /// The body of a row's request.
@@ -189,6 +192,11 @@ impl Row {
     /// What is its own of what the run has for all.
     pub fn own(&self) -> Option<&OwnOptions> {
         self.extra.as_ref().and_then(|extra| extra.own.as_deref())
+    }
+
+    /// Where its body goes while it comes; `None`: it is kept.
+    pub fn stream(&self) -> Option<&Arc<BodyStream>> {
+        self.own().and_then(|own| own.stream.as_ref())
     }
 
     /// Who waits for its outcome.

@@ -1,4 +1,4 @@
-//! Record batches in, record batches of results out: one call, on a run that it shares with others (see [`FedRuns`]).
+//! Record batches or requests in, record batches of results out: one call, on a run that it shares with others.
 //!
 //! Whoever has the call does all of its work, in one thread: its rows are made of the input when there is room for them, and its
 //! outcomes become columns when they are asked for. So no thread and no queue is in between, and nothing happens while nobody
@@ -14,24 +14,27 @@ use std::time::{Duration, Instant};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Fields, SchemaRef};
 
+use super::batch_input::{BatchInput, join_template};
+use super::checks::check;
 use super::fed_runs::FedRuns;
 use super::handle::Run;
 use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
-use crate::columns::result::ResultColumns;
 use crate::engine::inbox::{Arrived, Bell, Inbox};
 use crate::model::error::JobError;
 use crate::model::memory::MemoryBudget;
-use crate::model::options::JobOptions;
-use crate::model::row::MAX_BATCH_ROWS;
-use crate::source::record_batches::{self, BatchRows};
+use crate::model::options::{AnswerOptions, JobOptions};
+use crate::model::row::{MAX_BATCH_ROWS, Row};
+use crate::stats::report::Snapshot;
 
 /// A row that has come waits no longer than this for others to make a batch with.
 const LONGEST_GATHERING: Duration = Duration::from_millis(100);
 
 /// Record batches on their way through the engine.
 pub struct BatchFlow {
-    options: JobOptions,
-    runs: Arc<FedRuns>,
+    input: BatchInput,
+    answer: AnswerOptions,
+    /// Whose run it is; `None`: it is one of a client, which goes on whatever becomes of calls.
+    runs: Option<Arc<FedRuns>>,
     run: Arc<Run>,
     inbox: Arc<Inbox>,
     bell: Arc<Waiting>,
@@ -39,10 +42,6 @@ pub struct BatchFlow {
     process: u32,
     /// `None`: no batch has come that says which columns there are.
     begun: Option<Begun>,
-    /// What batches come from, and the one that they are taken of, from this row on.
-    reader: Option<Box<dyn RecordBatchReader + Send>>,
-    batch: Option<(RecordBatch, usize)>,
-    is_at_end: bool,
     is_closed: bool,
     next_row: u64,
     /// Fed, and not in a batch yet.
@@ -56,7 +55,6 @@ pub struct BatchFlow {
 
 /// What follows from the columns of the input.
 struct Begun {
-    rows: BatchRows,
     builder: OutcomeBuilder,
     schema: SchemaRef,
 }
@@ -76,35 +74,75 @@ pub enum Step {
 
 impl BatchFlow {
     /// Begins a call. `options.source.input` is what the batches are called in messages; nothing is read of it, and of what
-    /// `options` say of an output nothing is done.
+    /// `options` say of an output nothing is done. `bell`: rung, too, when something has come after there was nothing.
     ///
     /// # Errors
     /// `Usage`: an option that can't be, or more in flight than this process may have files open.
-    pub fn new(runs: Arc<FedRuns>, options: JobOptions) -> Result<Self, JobError> {
-        record_batches::check(&options.source)?;
-        let columns = ResultColumns::new(&options.source, &options.answer, Fields::empty())?;
+    pub fn new(runs: Arc<FedRuns>, options: JobOptions, bell: Option<Box<dyn Bell>>) -> Result<Self, JobError> {
+        let input = BatchInput::new(options.source)?;
+        let columns = input.columns(&options.answer, Fields::empty())?;
+        let options = JobOptions { source: input.options().clone(), ..options };
         let run = runs.run_for(&options, &columns)?;
-        let bell = Arc::<Waiting>::default();
-        let max_outstanding = options.run.concurrency.saturating_mul(2).saturating_add(MAX_BATCH_ROWS);
-        Ok(Self {
-            options,
+        let bell = Arc::new(Waiting { also: bell, ..Waiting::default() });
+        let inbox = run.inbox(Box::new(bell.clone()), None);
+        Ok(Self::begin_with(input, options, (Some(runs), run), (inbox, bell)))
+    }
+
+    /// Begins a call on a run that others use for other requests; `options` are those that the run was begun with, but for what is
+    /// about rows and columns. `base_url`: what URLs are relative to. `bell`: as above.
+    ///
+    /// # Errors
+    /// `Usage`: an option that can't be.
+    pub fn on(
+        run: Arc<Run>,
+        mut options: JobOptions,
+        base_url: String,
+        bell: Option<Box<dyn Bell>>,
+    ) -> Result<Self, JobError> {
+        if let Some(template) = &mut options.source.url {
+            join_template(&base_url, template);
+        }
+        check(&options)?;
+        let input = BatchInput::new(options.source.clone())?.of_all(base_url, &options.request);
+        let columns = input.columns(&options.answer, Fields::empty())?;
+        let bell = Arc::new(Waiting { also: bell, ..Waiting::default() });
+        let inbox = run.inbox(Box::new(bell.clone()), columns.selection);
+        Ok(Self::begin_with(input, options, (None, run), (inbox, bell)))
+    }
+
+    /// As [`BatchFlow::on`], for requests that are fed to it (see [`BatchFlow::feed_requests`]) in place of batches.
+    ///
+    /// # Errors
+    /// `Usage`: an option that can't be.
+    pub fn of_requests(run: Arc<Run>, options: JobOptions, bell: Option<Box<dyn Bell>>) -> Result<Self, JobError> {
+        let mut flow = Self::on(run, options, String::new(), bell)?;
+        flow.begin(Fields::empty())?;
+        Ok(flow)
+    }
+
+    fn begin_with(
+        input: BatchInput,
+        options: JobOptions,
+        (runs, run): (Option<Arc<FedRuns>>, Arc<Run>),
+        (inbox, bell): (Arc<Inbox>, Arc<Waiting>),
+    ) -> Self {
+        Self {
+            input,
+            max_outstanding: options.run.concurrency.saturating_mul(2).saturating_add(MAX_BATCH_ROWS),
+            answer: options.answer,
             runs,
             run,
-            inbox: Inbox::new(Box::new(bell.clone())),
+            inbox,
             bell,
             process: process::id(),
             begun: None,
-            reader: None,
-            batch: None,
-            is_at_end: false,
             is_closed: false,
             next_row: 0,
             outstanding: 0,
-            max_outstanding,
             arrived: VecDeque::new(),
             gathered_since: None,
             is_full: false,
-        })
+        }
     }
 
     /// Takes rows of these batches next. To be called when it wants some.
@@ -112,14 +150,33 @@ impl BatchFlow {
     /// # Errors
     /// `Input`: columns that are missing or can't be used, naming them, or others than before.
     pub fn take_from(&mut self, reader: Box<dyn RecordBatchReader + Send>) -> Result<(), JobError> {
-        self.begin(&reader.schema())?;
-        self.reader = Some(reader);
+        let kept = self.input.know(&reader.schema())?;
+        self.begin(kept)?;
+        self.input.take_from(reader);
         Ok(())
     }
 
-    /// There are no more batches.
+    /// Makes these requests, which are no more than [`MAX_BATCH_ROWS`]. To be called when it wants some.
+    ///
+    /// # Errors
+    /// `Internal`: the run has ended.
+    pub fn feed_requests(&mut self, rows: Vec<Row>) -> Result<(), JobError> {
+        if self.is_closed { Ok(()) } else { self.send(rows) }
+    }
+
+    /// There are no more batches, or requests.
     pub fn end(&mut self) {
-        self.is_at_end = true;
+        self.input.end();
+    }
+
+    /// How the run stands that it is part of.
+    pub fn snapshot(&self) -> Snapshot {
+        self.run.snapshot()
+    }
+
+    /// When there will be a batch, if nothing more arrives before: who waits for a bell waits no longer than that.
+    pub fn ready_at(&self) -> Option<Instant> {
+        self.gathered_since.map(|since| since + LONGEST_GATHERING)
     }
 
     /// The columns of results, as far as they are known: without those of the input before there was some.
@@ -129,7 +186,7 @@ impl BatchFlow {
     pub fn schema(&self) -> Result<SchemaRef, JobError> {
         match &self.begun {
             Some(begun) => Ok(begun.schema.clone()),
-            None => self.columns(Fields::empty()).map(|columns| columns.schema()),
+            None => self.input.columns(&self.answer, Fields::empty()).map(|columns| columns.schema()),
         }
     }
 
@@ -144,29 +201,37 @@ impl BatchFlow {
         if self.is_closed {
             return Ok(Step::Ended);
         }
+        let mut has_waited = false;
         loop {
             self.gather()?;
             // What comes next of a reader may take a while. What is to be handed on now does not wait for it.
-            let was_fed = (self.batch.is_some() || !self.is_due(Instant::now())) && self.feed()?;
+            let was_fed = (self.input.has_batch() || !self.is_due(Instant::now())) && self.feed()?;
             let now = Instant::now();
             if let Some(batch) = self.ready(now)? {
                 return Ok(Step::Batch(batch));
             }
-            let has_input = self.batch.is_some() || self.reader.is_some();
-            if !has_input && self.is_at_end && self.outstanding == 0 {
+            if self.input.has_ended() && self.outstanding == 0 {
                 return Ok(Step::Ended);
             }
-            if !has_input && !self.is_at_end && self.has_room() {
+            if self.input.wants() && self.has_room() {
                 return Ok(Step::WantsBatch);
             }
             if now >= until {
+                if has_waited {
+                    self.give_memory_back();
+                }
                 return Ok(Step::Waits);
             }
             if !was_fed {
-                let ready_at = self.gathered_since.map(|since| since + LONGEST_GATHERING);
-                self.bell.wait(ready_at.map_or(until, |at| at.min(until)).saturating_duration_since(now));
+                has_waited = true;
+                self.bell.wait(self.ready_at().map_or(until, |at| at.min(until)).saturating_duration_since(now));
             }
         }
+    }
+
+    /// See [`Run::give_memory_back`]. To be called by who waits for it without [`BatchFlow::step`].
+    pub fn give_memory_back(&self) {
+        self.run.give_memory_back();
     }
 
     /// Cancels what is in flight.
@@ -174,30 +239,27 @@ impl BatchFlow {
         if mem::replace(&mut self.is_closed, true) || self.process != process::id() {
             return;
         }
-        (self.reader, self.batch) = (None, None);
+        self.input.close();
         if self.outstanding > 0 {
             self.inbox.close();
             self.run.cancel_unwanted();
-            self.runs.gave_up(&self.run);
+            if let Some(runs) = &self.runs {
+                runs.gave_up(&self.run);
+            }
         }
         self.arrived.clear();
     }
 
-    fn columns(&self, kept: Fields) -> Result<ResultColumns, JobError> {
-        ResultColumns::new(&self.options.source, &self.options.answer, kept)
-    }
-
-    /// Knows the columns of the input from here on.
-    fn begin(&mut self, schema: &SchemaRef) -> Result<(), JobError> {
-        if let Some(begun) = &self.begun {
-            return begun.rows.check_schema(schema);
+    /// Knows the columns of the results from here on: those of the input among them.
+    fn begin(&mut self, kept: Fields) -> Result<(), JobError> {
+        if self.begun.is_some() {
+            return Ok(());
         }
-        let rows = BatchRows::new(&self.options.source, schema.clone())?;
-        let columns = self.columns(rows.kept_fields().clone())?;
+        let columns = self.input.columns(&self.answer, kept)?;
         // What is set aside for bodies comes with them.
         let builder = OutcomeBuilder::new(&columns, MemoryBudget::new(0))
             .map_err(|error| JobError::internal(format!("columns of results: {error}")))?;
-        self.begun = Some(Begun { rows, builder, schema: columns.schema() });
+        self.begun = Some(Begun { builder, schema: columns.schema() });
         Ok(())
     }
 
@@ -210,40 +272,22 @@ impl BatchFlow {
         if !self.has_room() {
             return Ok(false);
         }
-        let Some((batch, at)) = self.next_batch()? else { return Ok(false) };
-        let Some(begun) = &self.begun else { return Ok(false) };
-        let count = BatchRows::rows_at_a_time(&batch).min(batch.num_rows() - at);
-        let mut rows = begun.rows.rows(self.next_row, &batch.slice(at, count))?;
+        let Some(rows) = self.input.rows(self.next_row)? else { return Ok(false) };
+        self.send(rows)?;
+        Ok(true)
+    }
+
+    fn send(&mut self, mut rows: Vec<Row>) -> Result<(), JobError> {
+        let count = rows.len();
         for (row, number) in rows.iter_mut().zip(self.next_row..) {
             row.extra.get_or_insert_default().reply_to = self.inbox.reply_to(number);
         }
         self.next_row += count as u64;
         self.outstanding += count;
-        if at + count < batch.num_rows() {
-            self.batch = Some((batch, at + count));
-        }
         if self.run.feed(rows).is_none() {
             return Err(self.run_has_ended());
         }
-        Ok(count > 0)
-    }
-
-    fn next_batch(&mut self) -> Result<Option<(RecordBatch, usize)>, JobError> {
-        if let Some(batch) = self.batch.take() {
-            return Ok(Some(batch));
-        }
-        while let Some(reader) = &mut self.reader {
-            match reader.next() {
-                None => self.reader = None,
-                Some(Ok(batch)) if batch.num_rows() == 0 => {}
-                Some(Ok(batch)) => return Ok(Some((batch, 0))),
-                Some(Err(error)) => {
-                    let name = &self.options.source.input;
-                    return Err(JobError::input(format!("{name}: can't be read further: {error}")));
-                }
-            }
-        }
-        Ok(None)
+        Ok(())
     }
 
     /// Makes columns of what has come, until a batch is full.
@@ -293,6 +337,9 @@ impl BatchFlow {
     }
 
     fn run_has_ended(&self) -> JobError {
+        if self.runs.is_none() {
+            return JobError::usage("the client is closed: it makes no more requests");
+        }
         let why = self.run.summary().failure.map(|failure| failure.message.to_string());
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
         JobError::internal(format!("the run that makes the requests has ended{why}"))
@@ -315,6 +362,7 @@ impl Drop for BatchFlow {
 struct Waiting {
     has_rung: Mutex<bool>,
     changed: Condvar,
+    also: Option<Box<dyn Bell>>,
 }
 
 impl Waiting {
@@ -334,5 +382,8 @@ impl Bell for Arc<Waiting> {
     fn ring(&self) {
         *self.has_rung() = true;
         self.changed.notify_one();
+        if let Some(also) = &self.also {
+            also.ring();
+        }
     }
 }

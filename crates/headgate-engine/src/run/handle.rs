@@ -1,15 +1,17 @@
 //! A run as whoever started it sees it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::job_state::JobState;
 use super::live::LiveRun;
 use super::sink_thread::Done;
 use super::stop::Stop;
+use crate::columns::select::Selection;
 use crate::engine::Assigned;
 use crate::engine::failure::FirstFailure;
+use crate::engine::inbox::{Bell, Inbox};
 use crate::job::control::Change;
 use crate::model::error::JobError;
 use crate::model::live::Settings;
@@ -52,6 +54,8 @@ pub struct Run {
     pub(super) feeder: Mutex<Option<RowFeeder>>,
     /// Of the next row that is fed.
     pub(super) next_number: AtomicU64,
+    /// Where outcomes of rows that are fed wait to be taken. Those that are gone leave with the next that comes.
+    pub(super) inboxes: Mutex<Vec<Weak<Inbox>>>,
 }
 
 impl Run {
@@ -65,6 +69,23 @@ impl Run {
         }
         let feeder = self.feeder.lock().unwrap_or_else(PoisonError::into_inner);
         feeder.as_ref().is_some_and(|feeder| feeder.feed(rows)).then_some(first)
+    }
+
+    /// An inbox for outcomes of rows that are fed, whose memory is given back where somebody needs it (see
+    /// [`Run::give_memory_back`]). `selection`: as for [`Inbox::selecting`].
+    pub fn inbox(&self, bell: Box<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Inbox> {
+        let inbox = Inbox::selecting(bell, selection);
+        let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        inboxes.retain(|inbox| inbox.strong_count() > 0);
+        inboxes.push(Arc::downgrade(&inbox));
+        inbox
+    }
+
+    /// Lets go of the memory of outcomes that nobody has taken yet. To be called from time to time by whoever waits for a row
+    /// of this run: all lanes may wait for that memory, and who should take these outcomes may be the one that waits.
+    pub fn give_memory_back(&self) {
+        let inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        inboxes.iter().filter_map(Weak::upgrade).for_each(|inbox| inbox.give_memory_back());
     }
 
     /// No rows are fed any more: the run ends when those that were have their outcomes.

@@ -238,6 +238,7 @@ impl Launch {
             live,
             feeder: Mutex::new(feeder),
             next_number: AtomicU64::new(0),
+            inboxes: Mutex::default(),
         })
     }
 }

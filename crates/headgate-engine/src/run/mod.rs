@@ -2,6 +2,7 @@
 //! them. A slow sink so holds back the workers, and those the source.
 
 mod again_thread;
+mod batch_input;
 pub mod batches;
 pub(crate) mod checks;
 pub mod fed_runs;

@@ -18,7 +18,7 @@ pub struct AttemptEnd {
     pub status: Option<u16>,
     /// Why there is no whole answer, if there is none.
     pub error: Option<ErrorKind>,
-    /// It would be the same the next time: the name does not exist.
+    /// It would be the same the next time: the name does not exist. Or there is no next time, since its answer was handed out.
     pub is_lasting: bool,
 }
 
@@ -62,7 +62,7 @@ impl AttemptEnd {
     pub fn is_worth_another(&self, on: &RetryOn) -> bool {
         match (self.error, self.status) {
             (Some(kind), _) => !self.is_lasting && on.has_kind(kind),
-            (None, status) => status.is_some_and(|status| on.has_status(status)),
+            (None, status) => !self.is_lasting && status.is_some_and(|status| on.has_status(status)),
         }
     }
 

@@ -29,8 +29,8 @@ impl Bell for Ring {
 }
 
 /// A run, and somebody who waits.
-struct Fed {
-    run: Run,
+pub struct Fed {
+    pub run: Run,
     inbox: Arc<Inbox>,
     rung: Arc<Rung>,
 }
@@ -40,14 +40,14 @@ impl Fed {
         Self::asking(concurrency, RequestOptions::default())
     }
 
-    fn asking(concurrency: usize, request: RequestOptions) -> Self {
+    pub fn asking(concurrency: usize, request: RequestOptions) -> Self {
         let rung = Arc::<Rung>::default();
         let run = Run::fed(&engine(2), request, RunOptions { concurrency, ..RunOptions::default() }).unwrap();
         Self { run, inbox: Inbox::new(Box::new(Ring(rung.clone()))), rung }
     }
 
     /// Numbers are those of the places.
-    fn feed(&self, rows: impl IntoIterator<Item = (String, OwnOptions)>) -> Option<u64> {
+    pub fn feed(&self, rows: impl IntoIterator<Item = (String, OwnOptions)>) -> Option<u64> {
         let rows = rows.into_iter().zip(0..).map(|((url, own), number)| {
             let extra =
                 RowExtra { reply_to: self.inbox.reply_to(number), own: Some(Box::new(own)), ..RowExtra::default() };
@@ -61,7 +61,7 @@ impl Fed {
     }
 
     /// Waits for so many.
-    fn wait(&self, count: usize) -> Vec<Arrived> {
+    pub fn wait(&self, count: usize) -> Vec<Arrived> {
         let (mut arrived, end) = (Vec::new(), Instant::now() + PATIENCE);
         while arrived.len() < count {
             let before = arrived.len();
@@ -90,7 +90,7 @@ fn numbers(arrived: &[Arrived]) -> Vec<u64> {
     numbers
 }
 
-fn status(arrived: &Arrived) -> Option<u16> {
+pub fn status(arrived: &Arrived) -> Option<u16> {
     Some(arrived.outcome.as_ref()?.answer.as_ref()?.status)
 }
 

@@ -76,6 +76,12 @@ impl LaneState {
         }
     }
 
+    /// Has the connection again that a body came over, to its end.
+    pub fn take_back(&mut self, mut lease: Lease) {
+        lease.rests_since(Instant::now());
+        self.held = Some(lease);
+    }
+
     /// Another request begins.
     pub fn begin(&mut self) {
         self.again = Again::default();

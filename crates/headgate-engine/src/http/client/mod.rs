@@ -8,6 +8,7 @@
 mod lane;
 mod limits;
 mod open;
+mod open_body;
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -22,6 +23,7 @@ use http::Request;
 
 pub use self::lane::LaneState;
 pub use self::limits::AttemptLimits;
+pub use self::open_body::OpenBody;
 use crate::http::decode::Decoder;
 use crate::http::decode::pool::Pool as DecoderPool;
 use crate::http::dial::connect::Connector;
@@ -31,7 +33,7 @@ use crate::http::h1::exchange::{Exchange, Means, Scratch};
 use crate::http::h2::exchange::{NoAnswer, Sending};
 use crate::http::h2::request::Translator;
 use crate::http::pool::{Lease, Pool, Route};
-use crate::http::reply::{NoReply, Reply};
+use crate::http::reply::{NoReply, Replied, Reply};
 use crate::http::save::saving::Saving;
 use crate::http::site::Site;
 use crate::http::upload::Upload;
@@ -46,6 +48,16 @@ pub struct Translated {
     pub body: Bytes,
     /// What comes after `body`.
     pub files: Option<Box<Upload>>,
+}
+
+/// What an exchange came to.
+#[derive(Debug)]
+pub struct Answered {
+    pub reply: Reply,
+    /// Where it came from.
+    pub remote_addr: Arc<str>,
+    /// The body has still to come, and is handed out as it does.
+    pub open: Option<Box<OpenBody>>,
 }
 
 /// One worker's client, for all runs. Its lanes ask in turn; none holds it while it waits.
@@ -72,7 +84,7 @@ impl Client {
     /// The means of this worker for a run's exchanges.
     pub fn means<'a>(&'a self, limits: &'a AttemptLimits, allowance: &'a Allowance) -> Means<'a> {
         let limits = &limits.response;
-        Means { scratch: &self.scratch, limits, redirects: limits.redirects, allowance }
+        Means { scratch: &self.scratch, limits, redirects: limits.redirects, streams: false, allowance }
     }
 
     /// Reads into the worker's memory what has come of the answer: how many bytes, or 0 at the end of the connection.
@@ -97,7 +109,7 @@ impl Client {
         if read.is_pending() && lane.deadline.poll_passed_at(now(), cx) { Poll::Ready(Err(None)) } else { read }
     }
 
-    /// Goes on with an exchange that was begun with [`LaneState::send`], to its end. Also tells where the answer came from.
+    /// Goes on with an exchange that was begun with [`LaneState::send`], to its end.
     ///
     /// # Errors
     /// There was no response.
@@ -108,22 +120,30 @@ impl Client {
         exchange: Exchange,
         means: &Means<'_>,
         lane: &mut LaneState,
-    ) -> Result<(Reply, Arc<str>), NoReply> {
+    ) -> Result<Answered, NoReply> {
         let mut lease = lane.held.take().ok_or_else(NoReply::unsent)?;
-        let mut reply = exchange.finish(lease.connection(), means, &mut lane.deadline).await.inspect_err(|none| {
-            if none.silent {
-                found_closed(&lease);
-            }
-        })?;
+        let finished = exchange.finish(lease.connection(), means, &mut lane.deadline).await;
+        let replied = finished.map_err(|none| match lease.connection().verdict() {
+            Some(failure) => NoReply { failure, unsent: false, silent: false },
+            None => none,
+        });
+        if replied.as_ref().is_err_and(|none| none.silent) {
+            found_closed(&lease);
+        }
+        let Replied { mut reply, open } = replied?;
         if let Some(refusal) = lease.connection().refusal(reply.head.status) {
             reply.failure = Some(refusal);
         }
         let remote_addr = lease.remote_addr().clone();
+        if let Some(open) = open {
+            let open = Some(OpenBody::of_http1(open, lease, &reply.head, means));
+            return Ok(Answered { reply, remote_addr, open });
+        }
         if reply.reusable {
             lease.rests_since(Instant::now());
             lane.held = Some(lease);
         }
-        Ok((reply, remote_addr))
+        Ok(Answered { reply, remote_addr, open: None })
     }
 
     /// Makes one exchange with a site, all of whose request is in `wire`, on a connection that is there or a new one: what
@@ -141,7 +161,7 @@ impl Client {
         limits: &AttemptLimits,
         means: &Means<'_>,
         lane: &mut LaneState,
-    ) -> Result<Result<(Reply, Arc<str>), NoReply>, Failure> {
+    ) -> Result<Result<Answered, NoReply>, Failure> {
         let mut is_new = false;
         loop {
             if site.route.is_http2() {
@@ -210,7 +230,7 @@ impl Client {
         Ok(Translated { site: site.clone(), request, body, files: None })
     }
 
-    /// Makes an exchange on the stream that the lane holds. Also tells where the answer came from.
+    /// Makes an exchange on the stream that the lane holds.
     ///
     /// # Errors
     /// There was no response.
@@ -222,16 +242,20 @@ impl Client {
         saving: Option<Box<Saving>>,
         means: &Means<'_>,
         lane: &mut LaneState,
-    ) -> Result<(Reply, Arc<str>), NoReply> {
+    ) -> Result<Answered, NoReply> {
         let stream = lane.stream.take().ok_or_else(NoReply::unsent)?;
         let Translated { site, request, body, files } = *sent;
+        let connection = stream.connection.clone();
         let sending = Sending::begin(&stream, request, body, files, saving);
         let reply = match sending {
-            Ok(sending) => sending.finish(&stream, means, &mut lane.deadline).await,
+            Ok(sending) => sending.finish(stream, means, &mut lane.deadline).await,
             Err(none) => Err(none),
         };
         match reply {
-            Ok(reply) => Ok((reply, stream.connection.remote_addr.clone())),
+            Ok(Replied { reply, open }) => {
+                let open = open.map(|open| OpenBody::of_http2(open, &reply.head, means));
+                Ok(Answered { reply, remote_addr: connection.remote_addr.clone(), open })
+            }
             Err(NoAnswer::WantsHttp1(failure)) => {
                 site.route.learn(Speaks::OnlyHttp1);
                 Err(NoReply { failure, unsent: true, silent: false })

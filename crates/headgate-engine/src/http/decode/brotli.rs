@@ -31,7 +31,11 @@ impl<R: BufRead> Read for Brotli<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // What follows the stream is ignored.
         while !self.done && !buffer.is_empty() {
-            let input = self.inner.fill_buf()?;
+            // What was read before may have something left to come out.
+            let (input, blocked) = match self.inner.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => (&[][..], true),
+                input => (input?, false),
+            };
             let at_end = input.is_empty();
             let (mut available_in, mut consumed) = (input.len(), 0);
             let (mut available_out, mut written) = (buffer.len(), 0);
@@ -54,6 +58,7 @@ impl<R: BufRead> Read for Brotli<'_, R> {
                 BrotliResult::ResultFailure => {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "brotli: Invalid Data"));
                 }
+                BrotliResult::NeedsMoreInput if blocked => return Err(io::ErrorKind::WouldBlock.into()),
                 BrotliResult::NeedsMoreInput if at_end => return Err(io::ErrorKind::UnexpectedEof.into()),
                 _ => {}
             }

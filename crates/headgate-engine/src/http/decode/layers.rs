@@ -7,6 +7,7 @@ use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 
 use super::brotli::Brotli;
 use super::coding::Coding;
+use super::inflate::{Inflate, Wrapping};
 use super::meter::{Meter, Stop};
 
 /// A zstd window of more than 8 MiB is refused (RFC 9659 section 3).
@@ -85,6 +86,9 @@ struct Passing<'a> {
 
 impl Read for Passing<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.meter.turn_is_over() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
         let within = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         // Up to the cap, everything passes; whether there is more is found out by a byte that does not.
         let is_over = within == 0 && !buffer.is_empty();
@@ -108,6 +112,8 @@ fn undo<'a>(coding: Coding, inner: Passing<'a>, meter: &Rc<Meter<'a>>) -> io::Re
     meter.draw(if coding == Coding::Zstd { ZSTD_LAYER_BYTES } else { LAYER_BYTES })?;
     let mut inner = BufReader::new(inner);
     Ok(match coding {
+        Coding::Gzip if meter.has_turns() => Box::new(Inflate::new(inner, Wrapping::Gzip)),
+        Coding::Deflate if meter.has_turns() => Box::new(Inflate::new(inner, Wrapping::ZlibOrBare)),
         Coding::Gzip => Box::new(GzipMembers { member: Some(GzDecoder::new(inner)) }),
         Coding::Deflate => {
             // Meant is the zlib format; some servers send bare deflate. The first two bytes tell (RFC 1950 section 2.2).

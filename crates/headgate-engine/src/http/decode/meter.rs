@@ -38,6 +38,8 @@ pub(super) struct Meter<'a> {
     is_wanted: &'a dyn Fn() -> bool,
     memory: RefCell<Memory>,
     stopped: Cell<Option<Stop>>,
+    /// What may pass before it is another's turn; `None`: there are no turns.
+    turn: Cell<Option<u64>>,
 }
 
 struct Memory {
@@ -61,12 +63,27 @@ impl<'a> Meter<'a> {
             is_wanted,
             memory: RefCell::new(Memory { reservation, needed: held }),
             stopped: Cell::new(None),
+            turn: Cell::new(None),
         }
+    }
+
+    /// So many bytes may pass now. When they have, reading fails with `WouldBlock`, and goes on in the next turn.
+    pub(super) fn begin_turn(&self, bytes: u64) {
+        self.turn.set(Some(bytes));
+    }
+
+    pub(super) fn has_turns(&self) -> bool {
+        self.turn.get().is_some()
+    }
+
+    pub(super) fn turn_is_over(&self) -> bool {
+        self.turn.get() == Some(0)
     }
 
     /// So many bytes have passed a layer.
     pub(super) fn pass(&self, bytes: u64) -> io::Result<()> {
         self.check()?;
+        self.turn.set(self.turn.get().map(|left| left.saturating_sub(bytes)));
         let now = Instant::now();
         if self.by <= now || !(self.is_wanted)() {
             return Err(self.stop(Stop::TimedOut));

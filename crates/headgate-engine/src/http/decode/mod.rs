@@ -13,8 +13,10 @@
 
 mod brotli;
 mod coding;
+mod inflate;
 mod layers;
 mod meter;
+pub mod piecewise;
 pub mod pool;
 pub mod streamed;
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tokio_socks::TargetAddr;
 
 use crate::http::dial::ask_proxy::AskProxy;
 use crate::http::dial::handshake::Handshake;
+use crate::http::dial::in_process::{self, InProcess};
 use crate::http::dial::proxy::{Proxy, Scheme};
 use crate::http::dial::race::{self, Progress, Refusal, Refused, interleaved};
 use crate::http::dial::resolve::Resolver;
@@ -45,6 +46,11 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// What an exchange has failed of, where who answers is in this process and has said so.
+    pub fn verdict(&self) -> Option<Failure> {
+        if let Stream::InProcess(stream) = &self.stream { stream.verdict() } else { None }
+    }
+
     /// Why an answer with this status is none of the host; `None`: it may be the host's.
     pub fn refusal(&self, status: u16) -> Option<Failure> {
         self.ask_proxy.as_ref()?.refusal(status)
@@ -86,6 +92,9 @@ impl Connector {
     /// Cancelling it gives up the look-up.
     pub async fn find<'a>(&self, route: &'a RouteKey, by: Instant) -> Result<Found<'a>, Failure> {
         let way = &*route.way;
+        if way.stand_in.is_some() {
+            return Ok(Found { proxy: None, addresses: Vec::new(), target: None });
+        }
         let Some(proxy) = way.proxies.next(&route.origin) else {
             let addresses = self.addresses(way, &route.origin, by).await?;
             return Ok(Found { proxy: None, addresses, target: None });
@@ -101,7 +110,7 @@ impl Connector {
 
     /// The address that is preferred for a host, if one is found until `by`. Of those behind a proxy none is looked for.
     pub async fn address_of(&self, route: &RouteKey, by: Instant) -> Option<IpAddr> {
-        if route.way.proxies.are_for(&route.origin) {
+        if route.way.stand_in.is_some() || route.way.proxies.are_for(&route.origin) {
             return None;
         }
         let found = self.addresses(&route.way, &route.origin, by).await;
@@ -129,9 +138,18 @@ impl Connector {
         found: Found<'_>,
         by: ConnectBy,
     ) -> Result<Connection, Failure> {
+        let way = &*route.way;
+        if let Some(stand_in) = &way.stand_in {
+            let stream = Stream::InProcess(Box::new(InProcess::connect(stand_in, &route.origin)?));
+            return Ok(Connection {
+                stream,
+                remote_addr: in_process::ADDRESS.into(),
+                is_http2: false,
+                ask_proxy: None,
+            });
+        }
         let Found { proxy, addresses, target } = found;
         let mut addresses = interleaved(addresses);
-        let way = &*route.way;
         let tls = route.origin.https.then(|| Handshake::with_host(way, &route.origin, host)).transpose()?;
         let mut ask_proxy = None;
         let (stream, address) = if let Some(proxy) = proxy {

@@ -76,7 +76,7 @@ impl Handshake {
         Ok(match stream {
             Stream::Plain(stream) => Stream::Tls(Box::new(connector.connect(name, stream).await?)),
             Stream::Tls(stream) => Stream::TlsInTls(Box::new(connector.connect(name, *stream).await?)),
-            Stream::TlsInTls(_) => return Err(io::ErrorKind::Unsupported.into()),
+            Stream::TlsInTls(_) | Stream::InProcess(_) => return Err(io::ErrorKind::Unsupported.into()),
         })
     }
 }

@@ -4,6 +4,7 @@ pub mod ask_proxy;
 pub mod connect;
 mod handshake;
 mod identity;
+pub mod in_process;
 mod local;
 pub mod names;
 mod no_proxy;

@@ -9,6 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use crate::http::dial::in_process::InProcess;
+
 /// A connection as HTTP sees it.
 #[derive(Debug)]
 pub enum Stream {
@@ -16,6 +18,8 @@ pub enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
     /// To a host, through a proxy that is itself spoken to over TLS.
     TlsInTls(Box<TlsStream<TlsStream<TcpStream>>>),
+    /// To who answers in place of the network.
+    InProcess(Box<InProcess>),
 }
 
 impl Stream {
@@ -35,6 +39,7 @@ impl Stream {
                 }
                 socket
             }
+            Self::InProcess(stream) => return stream.socket.poll_read_ready(cx).map(drop),
         };
         // An error is found by whoever reads.
         socket.poll_read_ready(cx).map(drop)
@@ -54,7 +59,7 @@ impl Stream {
     /// Of TLS with the host.
     fn session(&mut self) -> Option<&mut ClientConnection> {
         match self {
-            Self::Plain(_) => None,
+            Self::Plain(_) | Self::InProcess(_) => None,
             Self::Tls(stream) => Some(stream.get_mut().1),
             Self::TlsInTls(stream) => Some(stream.get_mut().1),
         }
@@ -63,7 +68,7 @@ impl Stream {
     /// What was agreed on in the TLS handshake with the host: whether that is HTTP/2.
     pub(super) fn has_agreed_on_http2(&self) -> bool {
         let session = match self {
-            Self::Plain(_) => return false,
+            Self::Plain(_) | Self::InProcess(_) => return false,
             Self::Tls(stream) => stream.get_ref().1,
             Self::TlsInTls(stream) => stream.get_ref().1,
         };
@@ -85,6 +90,10 @@ macro_rules! either {
             }
             Stream::TlsInTls(stream) => {
                 let $stream = Pin::new(stream.as_mut());
+                $call
+            }
+            Stream::InProcess(stream) => {
+                let $stream = Pin::new(&mut stream.socket);
                 $call
             }
         }

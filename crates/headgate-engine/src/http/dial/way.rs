@@ -22,6 +22,7 @@ use crate::model::error::{ErrorKind, Failure, JobError};
 use crate::model::message::OptionName;
 use crate::model::options::{RequestOptions, TlsMin};
 use crate::model::origin::{HostName, Origin};
+use crate::model::stand_in::StandIn;
 use crate::schedule::hosts::Speaks;
 
 /// Ways that are kept; the one made first goes first.
@@ -37,6 +38,7 @@ pub struct Way {
     pub(super) proxy_tls: Option<Arc<ClientConfig>>,
     pub(super) proxies: Proxies,
     pub(super) local: LocalEnd,
+    pub(super) stand_in: Option<StandIn>,
     asked: Asked,
 }
 
@@ -76,6 +78,7 @@ impl Ways {
             proxy_tls: which.speak_tls().then(|| self.tls.for_proxies(options)).transpose()?,
             proxies: Proxies::new(which),
             local: LocalEnd::new(options)?,
+            stand_in: options.stand_in.clone(),
             asked: Asked::new(options)?,
         };
         let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,6 +158,7 @@ impl Way {
             && self.proxy_tls.as_ref().map(Arc::as_ptr) == other.proxy_tls.as_ref().map(Arc::as_ptr)
             && self.proxies == other.proxies
             && self.local == other.local
+            && self.stand_in == other.stand_in
             && self.asked == other.asked
     }
 
@@ -232,6 +236,16 @@ pub(super) fn server_name(name: &HostName) -> Result<ServerName<'static>, Failur
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::stand_in::{Line, StandsIn};
+
+    /// Each is another one, also to the memory that they are in.
+    struct Nobody(#[expect(dead_code, reason = "it takes room")] u8);
+
+    impl StandsIn for Nobody {
+        fn connect(&self, _: &Origin) -> Result<Line, Failure> {
+            Err(Failure::new(ErrorKind::Connect, "nobody"))
+        }
+    }
 
     fn refused(options: &RequestOptions) -> String {
         Ways::default().get(options).expect_err("it can't be").to_string()
@@ -256,6 +270,8 @@ mod tests {
             RequestOptions { ipv6: true, ..plain.clone() },
             RequestOptions { local_addresses: vec!["127.0.0.1".parse().expect("one")], ..plain.clone() },
             RequestOptions { interface: Some("lo".into()), ..plain.clone() },
+            RequestOptions { stand_in: Some(StandIn(Arc::new(Nobody(0)))), ..plain.clone() },
+            RequestOptions { stand_in: Some(StandIn(Arc::new(Nobody(0)))), ..plain.clone() },
         ];
         let first = get(&plain);
         for options in &others {

@@ -22,8 +22,9 @@ use crate::http::h1::transfer::Outgoing;
 use crate::http::patience::{Limit, Patience, Progress, timed_out};
 use crate::http::received::{Kept, Received};
 use crate::http::redirect::Redirects;
-use crate::http::reply::{NoReply, Reply, ResponseLimits};
+use crate::http::reply::{NoReply, Replied, Reply, ResponseLimits};
 use crate::http::save::saving::{PIECE_BYTES, Saving};
+use crate::model::body_stream::BodyPiece;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::Reservation;
 use crate::model::message::OptionName;
@@ -53,6 +54,8 @@ pub struct Means<'a> {
     pub limits: &'a ResponseLimits,
     /// As they are followed for the row that is asked: those of `limits` are the run's.
     pub redirects: Redirects,
+    /// The body is handed out as it comes: the exchange stops behind the head.
+    pub streams: bool,
     pub allowance: &'a Allowance,
 }
 
@@ -75,10 +78,12 @@ impl Exchange {
     /// Of a request that was sent so far.
     pub fn new(outgoing: Outgoing, to_head: bool, means: &Means<'_>) -> Self {
         let failure = outgoing.unsent();
+        // Who takes a body while it comes bounds it.
+        let wanted = if means.streams { Wanted::AtMost(u64::MAX) } else { Wanted::of(means.limits) };
         Self {
             outgoing,
             received: false,
-            reader: ResponseReader::new(to_head, Wanted::of(means.limits), means.redirects),
+            reader: ResponseReader::new(to_head, wanted, means.redirects),
             reservation: means.limits.memory.reservation(),
             first_byte: None,
             saving: None,
@@ -125,9 +130,12 @@ impl Exchange {
         connection: &mut Connection,
         means: &Means<'_>,
         deadline: &mut Deadline,
-    ) -> Result<Reply, NoReply> {
+    ) -> Result<Replied<OpenExchange>, NoReply> {
         self.read(connection, means, deadline).await;
         deadline.expect(None);
+        if means.streams && self.failure.is_none() && self.reader.has_wanted_body() {
+            return self.open(means);
+        }
         let Exchange { outgoing, received, reader, mut reservation, first_byte, saving, failure } = self;
         let reusable = failure.is_none() && reader.is_at_end() && outgoing.is_done();
         let body_bytes = reader.came();
@@ -149,7 +157,20 @@ impl Exchange {
             None => received.kept(&head, means.redirects, means.limits, &means.scratch.decoder, deadline).await,
         };
         let Kept { body, body_encoding, truncated, saved, failure } = kept;
-        Ok(Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, saved, failure, reusable })
+        let reply =
+            Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, saved, failure, reusable };
+        Ok(Replied { reply, open: None })
+    }
+
+    /// The reply as far as its head, with the rest of the exchange.
+    fn open(mut self, means: &Means<'_>) -> Result<Replied<OpenExchange>, NoReply> {
+        let head = self.reader.head.take().ok_or_else(NoReply::unsent)?;
+        let mut memory = means.limits.memory.reservation();
+        self.reservation.give(&mut memory, head.headers.bytes() as u64);
+        let first_byte = self.first_byte.unwrap_or_else(Instant::now);
+        let keep_alive = head.keep_alive;
+        let open = Some(OpenExchange { exchange: self, keep_alive });
+        Ok(Replied { reply: Reply::headed(head, memory, first_byte), open })
     }
 
     /// Reads until the response is whole, or can't be.
@@ -159,7 +180,7 @@ impl Exchange {
         if self.received && patience.is_bounded() {
             deadline.expect(patience.limit(Progress::Receiving, Instant::now()));
         }
-        while self.failure.is_none() && !self.reader.is_done() {
+        while self.failure.is_none() && !self.reader.is_done() && !(means.streams && self.reader.has_wanted_body()) {
             let drains = self.reader.is_draining();
             if drains {
                 let at = *drains_by.get_or_insert_with(|| Instant::now() + DRAIN_TIME);
@@ -268,5 +289,56 @@ impl Exchange {
             self.reservation.shrink_to(self.reader.held_bytes() as u64);
         }
         read
+    }
+}
+
+/// An exchange behind the head of its response.
+#[derive(Debug)]
+pub struct OpenExchange {
+    exchange: Exchange,
+    keep_alive: bool,
+}
+
+impl OpenExchange {
+    /// Waits for more of the body; `None`: it is whole.
+    ///
+    /// # Errors
+    /// As [`Exchange::finish`], behind all that has come.
+    ///
+    /// Cancelling it loses nothing.
+    pub async fn next(
+        &mut self,
+        connection: &mut Connection,
+        means: &Means<'_>,
+        deadline: &mut Deadline,
+    ) -> Result<Option<BodyPiece>, Failure> {
+        let Self { exchange, .. } = self;
+        loop {
+            if !exchange.reader.body.is_empty() {
+                let bytes = exchange.reader.take_body();
+                let mut reservation = means.limits.memory.reservation();
+                exchange.reservation.give(&mut reservation, bytes.capacity() as u64);
+                // What others may wait for is not kept from piece to piece.
+                exchange.reservation.shrink_to(exchange.reader.held_bytes() as u64);
+                exchange.reservation.settle();
+                return Ok(Some(BodyPiece { bytes, reservation }));
+            }
+            if let Some(failure) = exchange.failure.take() {
+                return Err(failure);
+            }
+            if exchange.reader.is_done() {
+                return Ok(None);
+            }
+            match poll_fn(|cx| exchange.poll_fill(connection, means, deadline, cx)).await? {
+                Some(length) => exchange.take_in(&means.scratch.read.borrow()[..length], means, Instant::now()),
+                None => exchange.set_aside(deadline).await,
+            }
+        }
+    }
+
+    /// Whether the connection can take another request.
+    pub fn is_reusable(&self) -> bool {
+        let Self { exchange, keep_alive } = self;
+        *keep_alive && exchange.failure.is_none() && exchange.reader.is_at_end() && exchange.outgoing.is_done()
     }
 }

@@ -111,6 +111,17 @@ impl ResponseReader {
         self.body.capacity() + self.partial.capacity() + headers
     }
 
+    /// What comes of the body is wanted, as far as is known.
+    pub fn has_wanted_body(&self) -> bool {
+        self.head.is_some() && !self.drops()
+    }
+
+    /// What of the body has come and was not taken before.
+    pub fn take_body(&mut self) -> Vec<u8> {
+        self.handed_over += self.body.len() as u64;
+        std::mem::take(&mut self.body)
+    }
+
     /// How much of the body has come that is wanted.
     pub fn came(&self) -> u64 {
         self.handed_over + self.body.len() as u64

@@ -3,6 +3,7 @@
 //! A server may send no more than a stream's window before we have taken it. It is taken when memory is set aside for it;
 //! where there is none, the server waits, and no other stream does.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -24,9 +25,10 @@ use crate::http::h2::streams::Stream;
 use crate::http::h2::trouble;
 use crate::http::patience::{Patience, Progress, timed_out};
 use crate::http::received::{Kept, Received};
-use crate::http::reply::{NoReply, Reply};
+use crate::http::reply::{NoReply, Replied, Reply};
 use crate::http::save::saving::{PIECE_BYTES, Saving};
 use crate::http::upload::Upload;
+use crate::model::body_stream::BodyPiece;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 use crate::model::memory::Reservation;
@@ -146,13 +148,13 @@ impl Sending {
     /// Cancelling it resets the stream; the connection stays.
     pub async fn finish(
         mut self,
-        stream: &Stream,
+        stream: Stream,
         means: &Means<'_>,
         deadline: &mut Deadline,
-    ) -> Result<Reply, NoAnswer> {
+    ) -> Result<Replied<OpenStream>, NoAnswer> {
         match self.head(&means.limits.patience, deadline).await {
             Some(Ok(response)) => self.reply(response, stream, means, deadline).await,
-            Some(Err(error)) => Err(no_answer(stream, &error)),
+            Some(Err(error)) => Err(no_answer(&stream, &error)),
             None if let Some(failure) = self.outgoing.failure.take() => {
                 Err(NoAnswer::Other(NoReply { failure, unsent: false, silent: false }))
             }
@@ -188,12 +190,12 @@ impl Sending {
     }
 
     async fn reply(
-        &mut self,
+        mut self,
         response: http::Response<RecvStream>,
-        stream: &Stream,
+        stream: Stream,
         means: &Means<'_>,
         deadline: &mut Deadline,
-    ) -> Result<Reply, NoAnswer> {
+    ) -> Result<Replied<OpenStream>, NoAnswer> {
         stream.answered();
         let now = Instant::now();
         let first_byte = now.checked_sub(deadline.excused()).unwrap_or(now);
@@ -218,6 +220,12 @@ impl Sending {
             saving: self.saving.take().filter(|saving| saving.takes(&head, means.limits)),
             cut: false,
         };
+        let has_body = !matches!(head.status, 204 | 304) && !means.redirects.lead_on(head.status, &head.headers);
+        if means.streams && has_body {
+            deadline.expect(None);
+            let open = Some(OpenStream { sending: self, reader, stream });
+            return Ok(Replied { reply: Reply::headed(head, memory, first_byte), open });
+        }
         let failure = match Wanted::of(means.limits) {
             // There is none, and the end of it is not compared with a content-length that speaks of another answer.
             _ if matches!(head.status, 204 | 304) => None,
@@ -225,7 +233,7 @@ impl Sending {
             _ if means.redirects.lead_on(head.status, &head.headers) => None,
             // Dropped unread, the stream is reset, and nothing else of the connection waits for it.
             Wanted::Nothing => None,
-            wanted => reader.read(wanted, stream, self, means, deadline).await.err(),
+            wanted => reader.read(wanted, &stream, &mut self, means, deadline).await.err(),
         };
         deadline.expect(None);
         let body_bytes = reader.came();
@@ -240,7 +248,9 @@ impl Sending {
         };
         let Kept { body, body_encoding, truncated, saved, failure } = kept;
         let reusable = true;
-        Ok(Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, saved, failure, reusable })
+        let reply =
+            Reply { head, memory, first_byte, body, body_encoding, truncated, body_bytes, saved, failure, reusable };
+        Ok(Replied { reply, open: None })
     }
 }
 
@@ -391,6 +401,45 @@ impl BodyReader {
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
         self.bytes.extend_from_slice(piece);
+    }
+}
+
+/// A stream behind the head of its response. Dropping it resets the stream, if that has not ended.
+pub struct OpenStream {
+    sending: Sending,
+    reader: BodyReader,
+    stream: Stream,
+}
+
+impl OpenStream {
+    /// As of an exchange over HTTP/1.1. A server may send a window more than was taken.
+    ///
+    /// # Errors
+    /// `timeout`, `closed`, `protocol`.
+    ///
+    /// Cancelling it may lose a piece.
+    pub async fn next(&mut self, means: &Means<'_>, deadline: &mut Deadline) -> Result<Option<BodyPiece>, Failure> {
+        let Self { sending, reader, stream } = self;
+        loop {
+            let Some(piece) = poll_fn(|cx| reader.poll_piece(stream, sending, deadline, cx)).await? else {
+                return Ok(None);
+            };
+            let mut reservation = means.limits.memory.reservation();
+            set_aside(piece.len(), &mut reservation, means, deadline).await;
+            reservation.settle();
+            // A stream that has ended in the meantime has no window to give back to.
+            let _ = reader.incoming.flow_control().release_capacity(piece.len());
+            if !piece.is_empty() {
+                let bytes = Vec::from(piece);
+                return Ok(Some(BodyPiece { bytes, reservation }));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for OpenStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenStream").finish_non_exhaustive()
     }
 }
 

@@ -1,0 +1,85 @@
+//! The body of a response that was handed out before it has come: the rest of its exchange, over whichever version of HTTP.
+
+use std::time::{Duration, Instant};
+
+use super::lane::LaneState;
+use crate::http::deadline::Deadline;
+use crate::http::decode::Codings;
+use crate::http::h1::exchange::{Means, OpenExchange};
+use crate::http::h1::head::Head;
+use crate::http::h2::exchange::OpenStream;
+use crate::http::patience::{Progress, came_no_more};
+use crate::http::pool::Lease;
+use crate::http::received::PARTIAL_CONTENT;
+use crate::model::body_stream::BodyPiece;
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::message::OptionName;
+
+/// Dropping it closes the connection, or resets the stream.
+#[derive(Debug)]
+pub struct OpenBody {
+    rest: Rest,
+    /// Those to undo, unless who takes the body wants it as it came.
+    codings: Option<Codings>,
+}
+
+/// What of the exchange is still to come.
+#[derive(Debug)]
+enum Rest {
+    Http1(Box<OpenExchange>, Lease),
+    Http2(Box<OpenStream>),
+}
+
+impl OpenBody {
+    pub fn of_http1(exchange: OpenExchange, connection: Lease, head: &Head, means: &Means<'_>) -> Box<Self> {
+        Box::new(Self { rest: Rest::Http1(Box::new(exchange), connection), codings: codings(head, means) })
+    }
+
+    pub fn of_http2(stream: OpenStream, head: &Head, means: &Means<'_>) -> Box<Self> {
+        Box::new(Self { rest: Rest::Http2(Box::new(stream)), codings: codings(head, means) })
+    }
+
+    pub fn take_codings(&mut self) -> Option<Codings> {
+        self.codings.take()
+    }
+
+    /// Waits for more of the body, for `time` at the most; `None`: it is whole.
+    ///
+    /// # Errors
+    /// `timeout`, `closed`, `protocol`, `tls`. Before that, all that has come was given out.
+    ///
+    /// Cancelling it may lose a piece.
+    pub async fn next(
+        &mut self,
+        time: Duration,
+        means: &Means<'_>,
+        deadline: &mut Deadline,
+    ) -> Result<Option<BodyPiece>, Failure> {
+        let now = Instant::now();
+        deadline.set(now + time, OptionName::TimeoutS);
+        deadline.expect(means.limits.patience.limit(Progress::Receiving, now));
+        let next = match &mut self.rest {
+            Rest::Http1(exchange, lease) => exchange.next(lease.connection(), means, deadline).await,
+            Rest::Http2(stream) => stream.next(means, deadline).await,
+        };
+        next.map_err(
+            |failure| {
+                if failure.kind == ErrorKind::Timeout { came_no_more(deadline.due().option) } else { failure }
+            },
+        )
+    }
+
+    /// The body is read as far as it is wanted: the lane gets the connection back, if it can take another request.
+    pub fn end(self, lane: &mut LaneState) {
+        if let Rest::Http1(exchange, lease) = self.rest
+            && exchange.is_reusable()
+        {
+            lane.take_back(lease);
+        }
+    }
+}
+
+/// As of a body that is kept: a part of a representation is no whole body in its coding.
+fn codings(head: &Head, means: &Means<'_>) -> Option<Codings> {
+    (head.encoded && !means.limits.raw && head.status != PARTIAL_CONTENT).then(|| Codings::of(&head.headers))
+}

@@ -1,0 +1,271 @@
+//! A body on its way to who takes it while it comes, through a room of a fixed size.
+//!
+//! The lane that has the exchange reads from its connection only while there is room, so that the server waits for who takes
+//! the body: over HTTP/1.1 in its socket, over HTTP/2 by the window of the stream. Pieces that nobody has taken yet are put
+//! together, so that bodies which come drop by drop take no more room than others. In memory of one stream there are never
+//! more than [`ROOM_BYTES`] and one piece.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::model::error::{ErrorKind, Failure};
+use crate::model::memory::Reservation;
+
+/// While so much waits to be taken, nothing is read.
+pub const ROOM_BYTES: usize = 128 * 1024;
+
+/// What somebody finds who comes to take something.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken {
+    Bytes(Vec<u8>),
+    /// Nothing has come; it rings when something does.
+    Nothing,
+    /// There is no more: the body is whole, or this is why it isn't.
+    End(Option<Failure>),
+}
+
+/// As much of a body as has come.
+#[derive(Debug, Default)]
+pub struct BodyPiece {
+    pub bytes: Vec<u8>,
+    /// What was set aside for it.
+    pub reservation: Reservation,
+}
+
+/// Between the lane that receives a body and who takes it.
+pub struct BodyStream {
+    state: Mutex<State>,
+    /// For the lane: something was taken, or decided.
+    changed: Notify,
+    /// Wakes who waits for something to take. It does not block, and no ring is lost.
+    ring: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Default)]
+struct State {
+    bytes: Vec<u8>,
+    /// What is set aside for `bytes`: who takes them has them on its own account.
+    reservation: Reservation,
+    /// Bytes of the body that came over the connection.
+    received: u64,
+    /// Whether who takes it wants its content codings left; `None`: that is not said yet.
+    raw: Option<bool>,
+    end: Option<Option<Failure>>,
+    is_closed: bool,
+    /// Somebody waits, and was not rung for.
+    is_awaited: bool,
+}
+
+impl BodyStream {
+    pub fn new(ring: Box<dyn Fn() + Send + Sync>) -> Self {
+        Self { state: Mutex::default(), changed: Notify::new(), ring }
+    }
+
+    /// From now on it is taken: with its content codings undone, or as it came.
+    pub fn begin(&self, raw: bool) {
+        self.state().raw.get_or_insert(raw);
+        self.changed.notify_one();
+    }
+
+    /// Takes all that has come.
+    pub fn take(&self) -> Taken {
+        let mut state = self.state();
+        if !state.bytes.is_empty() {
+            let (bytes, reservation) = (std::mem::take(&mut state.bytes), std::mem::take(&mut state.reservation));
+            drop(state);
+            drop(reservation);
+            self.changed.notify_one();
+            return Taken::Bytes(bytes);
+        }
+        if let Some(end) = &state.end {
+            return Taken::End(end.clone());
+        }
+        state.is_awaited = true;
+        Taken::Nothing
+    }
+
+    /// Why the body isn't whole, when that is known.
+    pub fn failure(&self) -> Option<Failure> {
+        self.state().end.clone().flatten()
+    }
+
+    /// Bytes of the body that came over the connection so far, before content codings were undone.
+    pub fn received(&self) -> u64 {
+        self.state().received
+    }
+
+    /// Nobody takes the rest: the exchange ends where it is. What has come is dropped.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        let dropped = (std::mem::take(&mut state.bytes), std::mem::take(&mut state.reservation));
+        drop(state);
+        drop(dropped);
+        self.changed.notify_one();
+    }
+
+    /// Waits until it is said whether content codings are left; `None`: it was closed before.
+    pub async fn raw(&self) -> Option<bool> {
+        self.when(|state| if state.is_closed { Some(None) } else { state.raw.map(Some) }).await
+    }
+
+    /// Waits for room. Whether the rest is wanted.
+    pub async fn room(&self) -> bool {
+        self.when(|state| (state.is_closed || state.bytes.len() < ROOM_BYTES).then_some(!state.is_closed)).await
+    }
+
+    /// Waits until it is closed.
+    pub async fn closed(&self) {
+        self.when(|state| state.is_closed.then_some(())).await;
+    }
+
+    /// Something has come over the connection.
+    pub fn count(&self, bytes: usize) {
+        self.state().received += bytes as u64;
+    }
+
+    /// Gives out a piece.
+    pub fn push(&self, piece: BodyPiece) {
+        let BodyPiece { bytes, reservation } = piece;
+        let mut state = self.state();
+        if state.is_closed || bytes.is_empty() {
+            return;
+        }
+        if state.bytes.is_empty() {
+            state.bytes = bytes;
+        } else {
+            state.bytes.extend_from_slice(&bytes);
+        }
+        state.reservation.absorb(reservation);
+        self.ring_if_awaited(state);
+    }
+
+    /// There is no more. What is told first holds.
+    pub fn end(&self, failure: Option<Failure>) {
+        let mut state = self.state();
+        state.end.get_or_insert(failure);
+        self.ring_if_awaited(state);
+    }
+
+    fn ring_if_awaited(&self, mut state: MutexGuard<'_, State>) {
+        if std::mem::take(&mut state.is_awaited) {
+            drop(state);
+            (self.ring)();
+        }
+    }
+
+    /// Of one waiter at a time: the lane.
+    async fn when<T>(&self, look: impl Fn(&State) -> Option<T>) -> T {
+        loop {
+            if let Some(found) = look(&self.state()) {
+                return found;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a stream, whatever becomes of the lane that has it.
+#[derive(Debug)]
+pub struct EndOnDrop<'a>(pub &'a BodyStream);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.end(Some(Failure::new(ErrorKind::Cancelled, "it was cancelled before its body was complete")));
+    }
+}
+
+impl fmt::Debug for BodyStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyStream").field("received", &self.received()).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for BodyStream {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for BodyStream {}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::model::memory::MemoryBudget;
+
+    fn stream() -> (BodyStream, Arc<AtomicUsize>) {
+        let rung = Arc::<AtomicUsize>::default();
+        let rings = rung.clone();
+        (BodyStream::new(Box::new(move || drop(rings.fetch_add(1, Ordering::Relaxed)))), rung)
+    }
+
+    fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            std::task::Poll::Ready(value) => Some(value),
+            std::task::Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn what_nobody_has_taken_is_put_together_until_there_is_no_room() {
+        let (stream, rung) = stream();
+        assert_eq!(Taken::Nothing, stream.take());
+        for _ in 0..ROOM_BYTES {
+            assert_eq!(Some(true), now(stream.room()));
+            stream.push(BodyPiece { bytes: vec![7], ..BodyPiece::default() });
+        }
+        assert_eq!((None, 1), (now(stream.room()), rung.load(Ordering::Relaxed)), "it has rung once");
+        assert_eq!(Taken::Bytes(vec![7; ROOM_BYTES]), stream.take());
+        assert_eq!(Some(true), now(stream.room()));
+        stream.end(None);
+        assert_eq!([Taken::End(None), Taken::End(None)], [stream.take(), stream.take()]);
+    }
+
+    #[test]
+    fn memory_is_given_back_with_what_is_taken_and_with_what_nobody_takes() {
+        let (budget, (stream, _)) = (MemoryBudget::new(1000), stream());
+        let push = || {
+            let mut reservation = budget.reservation();
+            assert!(reservation.try_grow(100));
+            stream.push(BodyPiece { bytes: vec![0; 100], reservation });
+        };
+        push();
+        push();
+        assert_eq!(200, budget.used());
+        stream.take();
+        assert_eq!(0, budget.used());
+        push();
+        stream.close();
+        assert_eq!(0, budget.used());
+        push();
+        assert_eq!((0, Some(false)), (budget.used(), now(stream.room())));
+    }
+
+    #[test]
+    fn how_it_is_taken_is_said_once_and_a_lane_that_ends_ends_it() {
+        let (stream, rung) = stream();
+        assert_eq!((None, None), (now(stream.raw()), now(stream.closed())));
+        stream.begin(true);
+        stream.begin(false);
+        assert_eq!(Some(Some(true)), now(stream.raw()));
+        assert_eq!(Taken::Nothing, stream.take());
+        drop(EndOnDrop(&stream));
+        assert_eq!(1, rung.load(Ordering::Relaxed));
+        let Taken::End(Some(failure)) = stream.take() else { panic!("it has ended") };
+        assert_eq!(ErrorKind::Cancelled, failure.kind);
+        stream.close();
+        assert_eq!((Some(None), Some(())), (now(stream.raw()), now(stream.closed())));
+    }
+}

@@ -1,0 +1,55 @@
+//! What stands in place of the network: connections that end in this process.
+
+use std::fmt;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::model::error::Failure;
+use crate::model::origin::Origin;
+
+/// Who answers in place of hosts, whatever their names are: in HTTP/1.1, and without TLS, also for `https`.
+pub trait StandsIn: Send + Sync {
+    /// A connection to this host. It must not wait.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn connect(&self, host: &Origin) -> Result<Line, Failure>;
+}
+
+/// Our end of a connection within this process.
+#[derive(Debug)]
+pub struct Line {
+    pub socket: UnixStream,
+    pub verdict: Arc<Verdict>,
+}
+
+/// What an exchange failed of, as the other end says before it closes the connection.
+#[derive(Debug, Default)]
+pub struct Verdict(Mutex<Option<Failure>>);
+
+impl Verdict {
+    pub fn set(&self, failure: Failure) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+    }
+
+    pub fn take(&self) -> Option<Failure> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// One of them, which equals no other.
+#[derive(Clone)]
+pub struct StandIn(pub Arc<dyn StandsIn>);
+
+impl PartialEq for StandIn {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for StandIn {
+    /// As they are told apart.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StandIn({:p})", self.0)
+    }
+}

@@ -1,0 +1,215 @@
+//! What a call makes requests of: the rows of record batches that somebody brings.
+
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{Fields, SchemaRef};
+use bytes::Bytes;
+
+use crate::columns::result::ResultColumns;
+use crate::model::error::JobError;
+use crate::model::options::{AnswerOptions, RequestOptions, SourceOptions};
+use crate::model::row::Row;
+use crate::source::record_batches::{self, BatchRows};
+
+/// The batches of a call; `None` of them: there are requests in their place.
+pub(super) struct BatchInput {
+    options: SourceOptions,
+    of_all: OfAll,
+    /// `None`: no batch has come that says which columns there are.
+    rows: Option<BatchRows>,
+    /// What batches come from, and the one that rows are taken of, from this one on.
+    reader: Option<Box<dyn RecordBatchReader + Send>>,
+    batch: Option<(RecordBatch, usize)>,
+    is_at_end: bool,
+}
+
+/// What all rows have that do not say otherwise, where the run says nothing of it.
+#[derive(Default)]
+struct OfAll {
+    base_url: String,
+    method: Option<Box<str>>,
+    body: Option<Bytes>,
+}
+
+impl BatchInput {
+    /// # Errors
+    /// `Usage`: a template that can't be.
+    pub fn new(options: SourceOptions) -> Result<Self, JobError> {
+        record_batches::check(&options)?;
+        Ok(Self { options, of_all: OfAll::default(), rows: None, reader: None, batch: None, is_at_end: false })
+    }
+
+    /// Gives all rows what these options say of all, in place of those of the run.
+    pub fn of_all(self, base_url: String, request: &RequestOptions) -> Self {
+        let method = request.method.as_deref().map(Into::into);
+        let body = request.body.clone().map(Into::into);
+        Self { of_all: OfAll { base_url, method, body }, ..self }
+    }
+
+    pub fn options(&self) -> &SourceOptions {
+        &self.options
+    }
+
+    /// The columns of results, with these of the input.
+    ///
+    /// # Errors
+    /// As [`ResultColumns::new`].
+    pub fn columns(&self, answer: &AnswerOptions, kept: Fields) -> Result<ResultColumns, JobError> {
+        ResultColumns::new(&self.options, answer, kept)
+    }
+
+    /// Looks at the columns that batches have. Those that are kept.
+    ///
+    /// # Errors
+    /// `Input`: columns that are missing or can't be used, naming them, or others than before.
+    pub fn know(&mut self, schema: &SchemaRef) -> Result<Fields, JobError> {
+        if let Some(rows) = &self.rows {
+            rows.check_schema(schema)?;
+            return Ok(rows.kept_fields().clone());
+        }
+        let rows = BatchRows::new(&self.options, schema.clone())?;
+        Ok(self.rows.insert(rows).kept_fields().clone())
+    }
+
+    /// Takes rows of these batches next.
+    pub fn take_from(&mut self, reader: Box<dyn RecordBatchReader + Send>) {
+        self.reader = Some(reader);
+    }
+
+    /// Nothing comes any more.
+    pub fn end(&mut self) {
+        self.is_at_end = true;
+    }
+
+    /// Nothing of it is wanted any more.
+    pub fn close(&mut self) {
+        (self.reader, self.batch) = (None, None);
+    }
+
+    /// Whether there are rows in hand, which needn't be waited for.
+    pub fn has_batch(&self) -> bool {
+        self.batch.is_some()
+    }
+
+    /// Whether there is nothing that rows could be taken of, and there may be.
+    pub fn wants(&self) -> bool {
+        !self.is_at_end && self.has_none()
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.is_at_end && self.has_none()
+    }
+
+    fn has_none(&self) -> bool {
+        self.batch.is_none() && self.reader.is_none()
+    }
+
+    /// The next rows, of which the first one is to have this ordinal; `None`: there are none in what has come.
+    ///
+    /// # Errors
+    /// `Input`: a batch can't be read, or has values that can't be kept.
+    pub fn rows(&mut self, first: u64) -> Result<Option<Vec<Row>>, JobError> {
+        let Some((batch, at)) = self.next_batch()? else { return Ok(None) };
+        let Some(made_by) = &self.rows else { return Ok(None) };
+        let count = BatchRows::rows_at_a_time(&batch).min(batch.num_rows() - at);
+        let mut rows = made_by.rows(first, &batch.slice(at, count))?;
+        for row in &mut rows {
+            self.of_all.complete(row);
+        }
+        if at + count < batch.num_rows() {
+            self.batch = Some((batch, at + count));
+        }
+        Ok(Some(rows))
+    }
+
+    fn next_batch(&mut self) -> Result<Option<(RecordBatch, usize)>, JobError> {
+        if let Some(batch) = self.batch.take() {
+            return Ok(Some(batch));
+        }
+        while let Some(reader) = &mut self.reader {
+            match reader.next() {
+                None => self.reader = None,
+                Some(Ok(batch)) if batch.num_rows() == 0 => {}
+                Some(Ok(batch)) => return Ok(Some((batch, 0))),
+                Some(Err(error)) => {
+                    let name = &self.options.input;
+                    return Err(JobError::input(format!("{name}: can't be read further: {error}")));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl OfAll {
+    /// Gives a row what it does not say itself.
+    fn complete(&self, row: &mut Row) {
+        if is_relative(&self.base_url, &row.url) {
+            row.url = joined(&self.base_url, &row.url).into();
+        }
+        if self.method.is_none() && self.body.is_none() {
+            return;
+        }
+        let extra = row.extra.get_or_insert_default();
+        if extra.method.is_none() {
+            extra.method.clone_from(&self.method);
+        }
+        if extra.body.is_none() {
+            extra.body = self.body.clone().map(Into::into);
+        }
+    }
+}
+
+/// Makes a template absolute, unless it begins with a column: rows say then whether they are.
+pub(super) fn join_template(base_url: &str, template: &mut String) {
+    if is_relative(base_url, template) && !template.starts_with('{') {
+        *template = joined(&base_url.replace('{', "{{").replace('}', "}}"), template);
+    }
+}
+
+fn is_relative(base_url: &str, url: &str) -> bool {
+    !base_url.is_empty() && !url.contains("://")
+}
+
+/// A URL that is relative to another, whose whole path stays.
+fn joined(base_url: &str, url: &str) -> String {
+    match url {
+        "" => base_url.to_owned(),
+        url => format!("{}/{}", base_url.trim_end_matches('/'), url.trim_start_matches('/')),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_joined_to_what_it_is_relative_to_unless_it_is_absolute() {
+        let cases = [
+            ("http://a/v1/x", "http://a/v1", "x"),
+            ("http://a/v1/x", "http://a/v1/", "/x"),
+            ("http://a/v1", "http://a/v1", ""),
+            ("https://b/x", "http://a/v1", "https://b/x"),
+            ("/x", "", "/x"),
+        ];
+        for (expected, base_url, url) in cases {
+            let of_all = OfAll { base_url: base_url.to_owned(), ..OfAll::default() };
+            let mut row = Row::new(0, url);
+            of_all.complete(&mut row);
+            assert_eq!(expected, &*row.url, "{base_url} and {url}");
+        }
+    }
+
+    #[test]
+    fn a_row_keeps_what_it_says_itself() {
+        let of_all = OfAll { method: Some("PUT".into()), body: Some("all".into()), ..OfAll::default() };
+        let (mut plain, mut own) = (Row::new(0, "http://a/"), Row::new(1, "http://a/"));
+        let extra = own.extra.get_or_insert_default();
+        (extra.method, extra.body) = (Some("PATCH".into()), Some("own".into()));
+        for (row, expected) in [(&mut plain, ("PUT", "all")), (&mut own, ("PATCH", "own"))] {
+            of_all.complete(row);
+            let extra = row.extra.as_ref().expect("what it has");
+            assert_eq!(Some(expected.0), extra.method.as_deref());
+            assert_eq!(Some(expected.1.into()), extra.body);
+        }
+    }
+}

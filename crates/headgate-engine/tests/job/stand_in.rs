@@ -1,0 +1,114 @@
+//! Requests that are answered in this process, in place of the network.
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use headgate_engine::model::error::{ErrorKind, Failure};
+use headgate_engine::model::limits::LimitBy;
+use headgate_engine::model::options::RequestOptions;
+use headgate_engine::model::origin::Origin;
+use headgate_engine::model::row::OwnOptions;
+use headgate_engine::model::stand_in::{Line, StandIn, StandsIn, Verdict};
+
+use crate::fed::{Fed, status};
+
+/// Answers each request with what was asked for, or fails it where that is `/fail`.
+#[derive(Default)]
+struct Echo {
+    hosts: Mutex<Vec<String>>,
+}
+
+impl StandsIn for Echo {
+    fn connect(&self, host: &Origin) -> Result<Line, Failure> {
+        if host.port == 1 {
+            return Err(Failure::new(ErrorKind::Tls, "not there").lasting());
+        }
+        self.hosts.lock().unwrap().push(host.key(LimitBy::Origin).into());
+        let (socket, other) = UnixStream::pair().unwrap();
+        let verdict = Arc::<Verdict>::default();
+        let told = verdict.clone();
+        thread::spawn(move || serve(other, &told));
+        Ok(Line { socket, verdict })
+    }
+}
+
+fn serve(mut socket: UnixStream, verdict: &Verdict) {
+    let mut request = Vec::new();
+    let mut bytes = [0; 4096];
+    while let Ok(length @ 1..) = socket.read(&mut bytes) {
+        request.extend_from_slice(&bytes[..length]);
+        if !request.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let line = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned();
+        if line.starts_with("GET /fail ") {
+            verdict.set(Failure::new(ErrorKind::Decode, "as it was told").with_detail("here"));
+            return;
+        }
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{line}", line.len());
+        socket.write_all(answer.as_bytes()).unwrap();
+        request.clear();
+    }
+}
+
+/// A run whose requests it answers.
+fn answered_by(echo: &Arc<Echo>, request: RequestOptions) -> Fed {
+    let mut request = request;
+    request.answered_by(StandIn(echo.clone()));
+    Fed::asking(8, request)
+}
+
+fn ask(fed: &Fed, urls: impl IntoIterator<Item = String>) {
+    fed.feed(urls.into_iter().map(|url| (url, OwnOptions::default())));
+}
+
+#[test]
+fn hosts_of_either_scheme_are_answered_here_though_they_have_no_address() {
+    let echo = Arc::<Echo>::default();
+    let fed = answered_by(&echo, RequestOptions::default());
+    ask(&fed, (0..400).map(|n| format!("{}://host-{}.invalid/{n}", ["http", "https"][n % 2], n % 4)));
+    for arrived in fed.wait(400) {
+        assert_eq!(Some(200), status(&arrived));
+        let answer = arrived.outcome.unwrap().answer.unwrap();
+        assert_eq!(format!("GET /{} HTTP/1.1", arrived.number).as_bytes(), answer.body.unwrap().bytes);
+    }
+    let hosts: BTreeSet<_> = echo.hosts.lock().unwrap().drain(..).collect();
+    assert_eq!(
+        ["http://host-0.invalid", "http://host-2.invalid", "https://host-1.invalid", "https://host-3.invalid"],
+        *hosts.into_iter().collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn neither_proxies_nor_http2_are_asked_for() {
+    let request = RequestOptions {
+        proxies: vec!["http://127.0.0.1:1".into()],
+        http2_prior_knowledge: true,
+        ..RequestOptions::default()
+    };
+    let fed = answered_by(&Arc::default(), request);
+    ask(&fed, ["http://host.invalid/".to_owned()]);
+    assert_eq!(Some(200), status(&fed.wait(1)[0]));
+}
+
+#[test]
+fn an_exchange_fails_of_what_the_other_end_says_on_new_connections_and_on_used_ones() {
+    let fed = answered_by(&Arc::default(), RequestOptions::default());
+    for url in ["http://host.invalid/fail", "http://host.invalid/", "http://host.invalid/fail"] {
+        ask(&fed, [url.to_owned()]);
+        let failure = fed.wait(1).remove(0).outcome.unwrap().failure;
+        let expected = url.ends_with("/fail").then(|| "decode: as it was told (here)".to_owned());
+        assert_eq!(expected, failure.map(|failure| failure.to_string()));
+    }
+}
+
+#[test]
+fn there_may_be_no_connection() {
+    let fed = answered_by(&Arc::default(), RequestOptions::default());
+    ask(&fed, ["http://host.invalid:1/".to_owned()]);
+    let failure = fed.wait(1).remove(0).outcome.unwrap().failure.unwrap();
+    assert_eq!("tls: not there", failure.to_string());
+}

@@ -1,0 +1,402 @@
+//! Bodies that are taken while they come: what comes, how little of it is held, and how it ends.
+
+use std::io::Write as _;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use headgate_engine::engine::inbox::{Bell, Inbox};
+use headgate_engine::model::body_stream::{BodyStream, ROOM_BYTES, Taken};
+use headgate_engine::model::error::{ErrorKind, Failure};
+use headgate_engine::model::limits::Retrying;
+use headgate_engine::model::message::OptionName;
+use headgate_engine::model::options::{RequestOptions, RunOptions};
+use headgate_engine::model::outcome::Outcome;
+use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
+use headgate_engine::run::Run;
+use headgate_testserver::{Config, Server};
+
+use crate::harness::{PATIENCE, eventually, server, url};
+use crate::http2_frames::*;
+use crate::own_ends::engine;
+use crate::scripted::{Scripted, read_head, response};
+
+/// What one read from a connection brings at the most, and what a stream of HTTP/2 may send before it is taken.
+const READ_BYTES: u64 = 128 * 1024;
+const WINDOW_BYTES: u64 = 1024 * 1024;
+
+struct Ring(Mutex<Sender<()>>);
+
+impl Bell for Ring {
+    fn ring(&self) {
+        let _ = self.0.lock().unwrap().send(());
+    }
+}
+
+/// One response of a run, and who takes its body.
+struct Stream {
+    inbox: Arc<Inbox>,
+    body: Arc<BodyStream>,
+    rung: Receiver<()>,
+    ordinal: u64,
+}
+
+impl Stream {
+    fn ask(run: &Run, url: String) -> Self {
+        Self::asking(run, url, None)
+    }
+
+    fn asking(run: &Run, url: String, timeout: Option<Duration>) -> Self {
+        let (rings, rung) = channel();
+        let (ring, of_body) = (Ring(Mutex::new(rings.clone())), Ring(Mutex::new(rings)));
+        let inbox = Inbox::new(Box::new(ring));
+        let body = Arc::new(BodyStream::new(Box::new(move || of_body.ring())));
+        let own = OwnOptions { stream: Some(body.clone()), timeout, ..OwnOptions::default() };
+        let extra = RowExtra { reply_to: inbox.reply_to(0), own: Some(Box::new(own)), ..RowExtra::default() };
+        let row = Row { extra: Some(Box::new(extra)), ..Row::new(0, url) };
+        let ordinal = run.feed(vec![row]).unwrap();
+        Self { inbox, body, rung, ordinal }
+    }
+
+    /// Waits for the head.
+    fn head(&self) -> Outcome {
+        let mut arrived = Vec::new();
+        loop {
+            self.inbox.take(1, &mut arrived);
+            match arrived.pop() {
+                Some(arrived) => return arrived.outcome.expect("the run goes on"),
+                None => self.rung.recv_timeout(PATIENCE).expect("an answer"),
+            }
+        }
+    }
+
+    fn status(&self) -> u16 {
+        self.head().answer.expect("an answer").status
+    }
+
+    /// Waits for more.
+    fn take(&self) -> Taken {
+        loop {
+            match self.body.take() {
+                Taken::Nothing => self.rung.recv_timeout(PATIENCE).expect("more of the body"),
+                taken => return taken,
+            }
+        }
+    }
+
+    /// All of the body, and why it isn't whole.
+    fn rest(&self, raw: bool) -> (Vec<u8>, Option<Failure>) {
+        self.body.begin(raw);
+        let mut body = Vec::new();
+        loop {
+            match self.take() {
+                Taken::Bytes(bytes) => body.extend(bytes),
+                Taken::End(failure) => return (body, failure),
+                Taken::Nothing => {}
+            }
+        }
+    }
+
+    fn whole(&self) -> Vec<u8> {
+        assert_eq!(200, self.status());
+        let (body, failure) = self.rest(false);
+        assert_eq!(None, failure);
+        body
+    }
+}
+
+fn run_of(request: RequestOptions, run: RunOptions) -> Run {
+    Run::fed(&engine(1), request, run).unwrap()
+}
+
+fn run() -> Run {
+    run_of(RequestOptions::default(), RunOptions { concurrency: 4, ..RunOptions::default() })
+}
+
+fn http2() -> (Run, Server) {
+    let request = RequestOptions { http2_prior_knowledge: true, ..RequestOptions::default() };
+    let server = Server::start(Config { http2: true, threads: Some(1), ..Config::default() }).unwrap();
+    (run_of(request, RunOptions { concurrency: 4, ..RunOptions::default() }), server)
+}
+
+fn kind(failure: Option<Failure>) -> Option<ErrorKind> {
+    failure.map(|failure| failure.kind)
+}
+
+#[test]
+fn a_body_comes_whole_however_it_is_framed() {
+    let (run, server) = (run(), server());
+    let ask = |path: &str| Stream::ask(&run, url(server.address(), path)).whole();
+    let expected = ask("/bytes/1000000");
+    assert_eq!(1_000_000, expected.len());
+    for path in ["/chunked/1000000", "/close-delimited/1000000", "/range/1000000"] {
+        assert!(expected == ask(path), "{path}");
+    }
+    assert_eq!(b"Hello, World!".to_vec(), ask("/1"));
+    assert!(ask("/bytes/0").is_empty());
+
+    let (run, server) = http2();
+    let stream = Stream::ask(&run, url(server.address(), "/bytes/1000000"));
+    assert!(expected == stream.whole(), "over HTTP/2");
+    assert_eq!(1_000_000, stream.body.received());
+}
+
+#[test]
+fn content_codings_are_undone_on_the_way_unless_they_are_to_be_left() {
+    let (run, server) = (run(), server());
+    let plain = Stream::ask(&run, url(server.address(), "/bytes/3000000")).whole();
+    for coding in ["gzip", "gzip-members", "deflate", "br", "zstd"] {
+        let path = url(server.address(), &format!("/encoded/{coding}/3000000"));
+        let stream = Stream::ask(&run, path.clone());
+        assert!(plain == stream.whole(), "{coding}");
+        let received = stream.body.received();
+        assert!(received < 3_000_000, "{coding}: it counts what came");
+
+        let raw = Stream::ask(&run, path);
+        assert_eq!(200, raw.status());
+        let (bytes, failure) = raw.rest(true);
+        assert_eq!((received, None), (bytes.len() as u64, failure), "{coding}");
+    }
+    let bare = Stream::ask(&run, url(server.address(), "/fault/raw-deflate")).whole();
+    assert!(bare.starts_with(b"Hello, World!"));
+    let unknown = Stream::ask(&run, url(server.address(), "/fault/unknown-encoding"));
+    assert_eq!((200, None), (unknown.status(), unknown.rest(false).1), "it is left as it came");
+}
+
+#[test]
+fn a_body_that_is_not_what_its_coding_says_fails_behind_what_came_of_it() {
+    let (run, server) = (run(), server());
+    for fault in ["truncated-gzip", "corrupt-gzip", "gzip-bad-checksum", "not-gzip"] {
+        let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
+        assert_eq!(200, stream.status(), "{fault}");
+        assert_eq!(Some(ErrorKind::Decode), kind(stream.rest(false).1), "{fault}");
+    }
+    eventually("they are counted", || run.snapshot().rows == 4);
+    run.end_feeding();
+    assert!(run.wait(PATIENCE));
+    assert_eq!((4, 0), (run.summary().failed, run.summary().answered), "a row whose body fails has failed");
+}
+
+/// What was read of a body of which nothing is taken, when no more seems to be read.
+fn held(stream: &Stream) -> u64 {
+    let mut before = u64::MAX;
+    eventually("nothing is read", || {
+        let received = stream.body.received();
+        std::mem::replace(&mut before, received) == received && received > 0
+    });
+    before
+}
+
+#[test]
+fn no_more_is_read_than_there_is_room_for_and_one_who_takes_slowly_is_no_fault_of_the_server() {
+    let (run, server) = (run(), server());
+    let gibibyte = url(server.address(), "/bytes/1073741824");
+    let time = Duration::from_secs(1);
+    let stream = Stream::asking(&run, gibibyte, Some(time));
+    assert_eq!(200, stream.status());
+    stream.body.begin(false);
+    let (mut taken, mut most) = (0, 0);
+    // Whenever nothing is taken, what was read and not taken is bounded, of a body of any length.
+    while taken < 64 * 1024 * 1024 {
+        let Taken::Bytes(bytes) = stream.take() else { panic!("it breaks off") };
+        taken += bytes.len() as u64;
+        most = most.max(stream.body.received() - taken);
+    }
+    assert!(most <= ROOM_BYTES as u64 + READ_BYTES, "{most} bytes were held");
+    let received = held(&stream);
+    assert!(received - taken <= ROOM_BYTES as u64 + READ_BYTES);
+
+    // For longer than the time between two pieces, nothing is taken.
+    let other = Stream::asking(&run, url(server.address(), "/fault/hang-mid-body"), Some(time));
+    assert_eq!((200, Some(ErrorKind::Timeout)), (other.status(), kind(other.rest(false).1)));
+    assert!(matches!(stream.take(), Taken::Bytes(_)), "it goes on");
+    stream.body.close();
+    eventually("its exchange has ended", || run.snapshot().in_flight == 0);
+    assert!(server.statistics().bytes_written < 1 << 29, "and most was never sent");
+}
+
+#[test]
+fn over_http2_the_window_holds_the_server() {
+    let (run, server) = http2();
+    let stream = Stream::ask(&run, url(server.address(), "/bytes/1073741824"));
+    assert_eq!(200, stream.status());
+    stream.body.begin(false);
+    let mut taken = 0;
+    while taken < 8 * 1024 * 1024 {
+        let Taken::Bytes(bytes) = stream.take() else { panic!("it breaks off") };
+        taken += bytes.len() as u64;
+    }
+    assert!(held(&stream) - taken <= ROOM_BYTES as u64 + WINDOW_BYTES);
+    // The connection is there for others.
+    let other = Stream::ask(&run, url(server.address(), "/1"));
+    assert_eq!(b"Hello, World!".to_vec(), other.whole());
+    stream.body.close();
+    eventually("its exchange has ended", || run.snapshot().in_flight == 0);
+    assert_eq!(1, server.statistics().connections_accepted);
+}
+
+#[test]
+fn a_bomb_comes_out_as_slowly_as_it_is_taken() {
+    let (run, server) = (run(), server());
+    for bomb in ["gzip-bomb", "brotli-bomb", "zstd-bomb"] {
+        let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{bomb}")));
+        assert_eq!(200, stream.status());
+        stream.body.begin(false);
+        for _ in 0..100 {
+            let Taken::Bytes(bytes) = stream.take() else { panic!("{bomb} breaks off") };
+            assert!(bytes.len() <= 2 * ROOM_BYTES, "{bomb}: {} bytes at once", bytes.len());
+        }
+        stream.body.close();
+    }
+    // A body that decodes to nothing, for long, keeps no other from its turn.
+    let nothing = Stream::ask(&run, url(server.address(), "/fault/deflated-nothing"));
+    nothing.status();
+    nothing.body.begin(false);
+    assert_eq!(b"Hello, World!".to_vec(), Stream::ask(&run, url(server.address(), "/1")).whole());
+    nothing.body.close();
+    eventually("their exchanges have ended", || run.snapshot().in_flight == 0);
+}
+
+#[test]
+fn what_breaks_off_fails_behind_all_that_came_and_is_not_asked_again() {
+    let truncated = |mut stream: std::net::TcpStream, _| {
+        if read_head(&mut stream).is_some() {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nbegin");
+        }
+    };
+    let scripted = Scripted::start(truncated);
+    let run = run();
+    let stream = Stream::ask(&run, scripted.url("/"));
+    assert_eq!(200, stream.status());
+    let (body, failure) = stream.rest(false);
+    assert_eq!((b"begin".to_vec(), Some(ErrorKind::Closed)), (body, kind(failure)));
+    eventually("it is counted", || run.snapshot().failed == 1);
+    assert_eq!(1, scripted.connections());
+
+    let server = server();
+    for (expected, fault) in [
+        (ErrorKind::Closed, "reset-mid-body"),
+        (ErrorKind::Closed, "truncated-chunks"),
+        (ErrorKind::Protocol, "bad-chunk-size"),
+    ] {
+        let before = server.statistics().requests;
+        let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
+        let head = stream.head();
+        // One that is broken in the very read that has its head is asked again, as nothing was given out.
+        let failure = head.failure.or_else(|| stream.rest(false).1);
+        assert_eq!(Some(expected), kind(failure), "{fault}");
+        assert!(server.statistics().requests > before);
+    }
+
+    let (run, server) = http2();
+    for fault in ["h2-reset-internal-error", "h2-close-mid-body"] {
+        let stream = Stream::ask(&run, url(server.address(), &format!("/fault/{fault}")));
+        let failure = stream.head().failure.or_else(|| stream.rest(false).1);
+        assert!(failure.is_some(), "{fault}");
+    }
+}
+
+#[test]
+fn a_server_that_sends_nothing_more_has_the_time_between_two_pieces() {
+    let (run, server) = (run(), server());
+    let hangs = url(server.address(), "/fault/hang-mid-body");
+    let stream = Stream::asking(&run, hangs, Some(Duration::from_millis(100)));
+    assert_eq!(200, stream.status());
+    let (body, failure) = stream.rest(false);
+    let failure = failure.expect("it hangs");
+    assert_eq!((ErrorKind::Timeout, Some(OptionName::TimeoutS)), (failure.kind, failure.option));
+    assert!(!body.is_empty());
+
+    // Each piece has that time, and all of them may take longer.
+    let drips = url(server.address(), "/drip?numbytes=20&duration=2");
+    let stream = Stream::asking(&run, drips, Some(Duration::from_secs(1)));
+    assert_eq!(20, stream.whole().len());
+}
+
+#[test]
+fn a_failure_before_the_head_is_asked_again_and_so_is_a_status() {
+    let scripted = Scripted::start(|mut stream, number| {
+        while read_head(&mut stream).is_some() {
+            let answer = match number {
+                0 => return,
+                1 => "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy".to_owned(),
+                _ => response("at last"),
+            };
+            if stream.write_all(answer.as_bytes()).is_err() || number == 1 {
+                return;
+            }
+        }
+    });
+    let retrying = Retrying { delay: Duration::from_millis(1), ..Retrying::default() };
+    let run = run_of(RequestOptions::default(), RunOptions { concurrency: 4, retrying, ..RunOptions::default() });
+    let stream = Stream::ask(&run, scripted.url("/"));
+    let head = stream.head();
+    assert_eq!((3, Some(200)), (head.attempts, head.answer.map(|answer| answer.status)));
+    assert_eq!((b"at last".to_vec(), None), stream.rest(false));
+
+    let busy = Scripted::answering("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy");
+    let stream = Stream::ask(&run, busy.url("/"));
+    let head = stream.head();
+    assert_eq!((4, Some(503)), (head.attempts, head.answer.map(|answer| answer.status)), "that of the last attempt");
+    assert_eq!((b"busy".to_vec(), None), stream.rest(false));
+}
+
+#[test]
+fn redirects_are_followed_before() {
+    let (server, request) = (server(), RequestOptions { max_redirects: 5, ..RequestOptions::default() });
+    let run = run_of(request, RunOptions { concurrency: 4, ..RunOptions::default() });
+    let stream = Stream::ask(&run, url(server.address(), "/redirect/3"));
+    let head = stream.head();
+    assert_eq!(url(server.address(), "/redirect/0"), head.row.target());
+    assert_eq!((b"Hello, World!".to_vec(), None), stream.rest(false));
+    let lost = Stream::ask(&run, url(server.address(), "/fault/redirect-loop"));
+    assert_eq!(Some(ErrorKind::TooManyRedirects), kind(lost.head().failure));
+}
+
+#[test]
+fn a_connection_whose_body_was_taken_whole_is_used_again_and_any_other_is_closed() {
+    let (run, server) = (run(), server());
+    for _ in 0..3 {
+        Stream::ask(&run, url(server.address(), "/bytes/1000000")).whole();
+    }
+    assert_eq!(1, server.statistics().connections_accepted);
+    let left = Stream::ask(&run, url(server.address(), "/bytes/1000000000"));
+    assert_eq!(200, left.status());
+    left.body.close();
+    eventually("its exchange has ended", || run.snapshot().in_flight == 0);
+    Stream::ask(&run, url(server.address(), "/1")).whole();
+    assert_eq!(2, server.statistics().connections_accepted);
+    eventually("it has closed the other", || server.statistics().connections_open == 1);
+    assert_eq!((5, 0), (run.snapshot().rows, run.snapshot().failed), "one that is left is no failure");
+}
+
+#[test]
+fn it_can_be_cancelled_before_its_head_and_ends_with_the_run() {
+    let (run, server) = (run(), server());
+    let waiting = Stream::ask(&run, url(server.address(), "/fault/hang-before-headers"));
+    eventually("it is in flight", || run.snapshot().in_flight == 1);
+    run.cancel(waiting.ordinal);
+    assert_eq!(Some(ErrorKind::Cancelled), kind(waiting.head().failure));
+
+    let open = Stream::ask(&run, url(server.address(), "/bytes/1000000000"));
+    assert_eq!(200, open.status());
+    run.end_feeding();
+    run.abort();
+    assert_eq!(Some(ErrorKind::Cancelled), kind(open.rest(false).1));
+    assert!(run.wait(PATIENCE));
+}
+
+#[test]
+fn a_stream_that_ends_with_a_reset_fails_with_what_came() {
+    let scripted = crate::http2::start(100, |peer, _| {
+        let request = peer.request()?;
+        peer.send(HEADERS, END_HEADERS, request, STATUS_200)?;
+        peer.send(DATA, 0, request, b"begin")?;
+        peer.reset(request, CANCEL)
+    });
+    let request = RequestOptions { http2_prior_knowledge: true, ..RequestOptions::default() };
+    let run = run_of(request, RunOptions { concurrency: 1, ..RunOptions::default() });
+    let stream = Stream::ask(&run, scripted.url("/"));
+    assert_eq!(200, stream.status());
+    assert_eq!(Some(ErrorKind::Closed), kind(stream.rest(false).1));
+}

@@ -1,0 +1,164 @@
+"""One response of a coroutine, whose body is taken while it comes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from headgate._native import Answer, ResponseStream
+from headgate.client._encoding import told_encoding
+from headgate.client._engine import Engine
+from headgate.client._open_streams import OpenStreams
+from headgate.client._pieces import Lines, Pieces, Text
+from headgate.client._request import Request
+from headgate.client._response import error_of
+from headgate.client._streamed import Streamed
+from headgate.jobs._notebook import in_turns
+
+
+class _News:
+    """Tells a coroutine of what has come, by a descriptor that its loop watches."""
+
+    def __init__(self, native: ResponseStream) -> None:
+        self.native = native
+        self._loop = asyncio.get_running_loop()
+        self._has_come = asyncio.Event()
+        self._loop.add_reader(native.fileno(), self._rung)
+
+    def _rung(self) -> None:
+        self.native.quiet()
+        self._has_come.set()
+
+    async def head(self) -> Answer:
+        """What has come of the request: its answer, as far as the head."""
+        while True:
+            self._has_come.clear()
+            answer = self.native.take_head()
+            if answer is not None:
+                return answer
+            await in_turns(self._has_come.wait())
+
+    async def piece(self) -> bytes | None:
+        """More of the body; empty: it has ended. `None`: this is a fork."""
+        # Others of the loop have their turn, too, where pieces come faster than they are taken.
+        await asyncio.sleep(0)
+        while True:
+            self._has_come.clear()
+            piece = self.native.take()
+            if piece is not None or not self.native.is_here:
+                return piece
+            await in_turns(self._has_come.wait())
+
+    def wake(self) -> None:
+        """Has who waits look again."""
+        self._has_come.set()
+
+    def close(self) -> None:
+        """Does not watch any more, and ends the exchange."""
+        self._loop.remove_reader(self.native.fileno())
+        self.native.close()
+
+
+class AsyncStreamedResponse(Streamed):
+    """A response whose body is taken while it comes, as `AsyncClient.stream` gives it.
+
+    It has what a `Response` has; `content`, `text` and `json()` are there after `aread`. The body comes
+    once, and in the block of `stream` only. Iterating raises a `RequestError` where the body breaks off, behind all
+    that has come: it isn't asked for again. One coroutine
+    takes the body, in the loop that has opened the block. An iterator whose `await` was cancelled doesn't go on.
+    """
+
+    def __init__(self, request: Request, answer: Answer, news: _News) -> None:
+        super().__init__(request, answer, news.native)
+        self._news = news
+
+    def aiter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        """The body, with its content codings undone.
+
+        Args:
+            chunk_size: Bytes of each piece but the last; `None`: pieces are as they come.
+
+        Raises:
+            RequestError: The body is not whole; a class of its own for each kind of error.
+            RuntimeError: It was taken before, or the response is closed.
+        """
+        return self._sized(self._read() if "content" in vars(self) else self._taken(raw=False), Pieces(chunk_size))
+
+    def aiter_raw(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        """The body as it is sent, with its content codings left. See `aiter_bytes`."""
+        return self._sized(self._taken(raw=True), Pieces(chunk_size))
+
+    async def aiter_text(self) -> AsyncIterator[str]:
+        """The body as text, piece by piece; what can't be decoded becomes U+FFFD. See `aiter_bytes`."""
+        text = Text(told_encoding(self.headers))
+        async for piece in self.aiter_bytes():
+            if read := text.feed(piece):
+                yield read
+        if read := text.finish():
+            yield read
+
+    async def aiter_lines(self) -> AsyncIterator[str]:
+        r"""The body as lines of text, each as soon as it has come, without its end: `\n`, `\r\n` or `\r`.
+
+        See `aiter_bytes`.
+        """
+        lines = Lines()
+        async for text in self.aiter_text():
+            for line in lines.feed(text):
+                yield line
+        for line in lines.finish():
+            yield line
+
+    async def aread(self) -> bytes:
+        """Waits for the whole body, which `content` has then. Again: the same. Raises as `aiter_bytes`."""
+        if "content" not in vars(self):
+            self.content = b"".join([piece async for piece in self.aiter_bytes()])
+        return self.content
+
+    async def aclose(self) -> None:
+        """Ends the exchange where it is, as leaving the block does. Again: nothing."""
+        self._close()
+        self._news.wake()
+
+    async def _read(self) -> AsyncIterator[bytes]:
+        yield self.content
+
+    async def _taken(self, *, raw: bool) -> AsyncIterator[bytes]:
+        self._begin(raw=raw)
+        while piece := self._piece(await self._news.piece()):
+            yield piece
+
+    async def _sized(self, taken: AsyncIterator[bytes], pieces: Pieces) -> AsyncIterator[bytes]:
+        async for piece in taken:
+            for sized in pieces.feed(piece):
+                yield sized
+        for sized in pieces.finish():
+            yield sized
+
+
+@asynccontextmanager
+async def opened(
+    engine: Engine, streams: OpenStreams, base_url: str, request: Request
+) -> AsyncIterator[AsyncStreamedResponse]:
+    """The response to this request, until the block is left.
+
+    Raises:
+        RequestError: There is no usable answer.
+        RuntimeError: The client is closed, or the task would wait for itself.
+    """
+    with streams.one_more(id(asyncio.current_task()), "task"):
+        native = engine.native.stream(request.native(base_url), watched=True)
+        if native is None:
+            engine.refuse()
+        news = _News(native)
+        try:
+            answer = await news.head()
+            error = error_of(request, answer)
+            if error is not None:
+                raise error
+            response = AsyncStreamedResponse(request, answer, news)
+            try:
+                yield response
+            finally:
+                await response.aclose()
+        finally:
+            news.close()

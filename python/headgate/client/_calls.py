@@ -1,0 +1,180 @@
+"""Tables and batches of a client: calls on its engine, which share its connections and limits."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterable, Callable, Iterable
+from typing import Any, Final
+
+from headgate._native import BatchFlow, RowBatch
+from headgate._option import OptionSet
+from headgate.batches._async_batches import AsyncBatchIterator, AsyncTables
+from headgate.batches._batch_iterator import BatchIterator
+from headgate.batches._pulled import Pulled
+from headgate.batches._supply import Tables
+from headgate.client._engine import Engine
+from headgate.client._request import Asked, Native, Request, joined
+from headgate.client._table_options import BATCHES, asked_of
+from headgate.jobs._progress import Told
+
+BATCH: Final = 1024
+"""Requests that are handed over at once: as many as the engine takes."""
+LONGEST_PULL_S: Final = 0.005
+"""After that long what has been pulled is handed over, however few."""
+
+
+class Requests:
+    """Requests, as many at a time as there are without waiting long."""
+
+    decides_columns = False
+
+    def __init__(self, requests: Iterable[Asked], base_url: str) -> None:
+        self._source = iter(requests)
+        self._base_url = base_url
+
+    def give(self, flow: BatchFlow) -> None:
+        """Gives the next ones."""
+        some: list[Asked] = []
+        by = time.monotonic() + LONGEST_PULL_S
+        for one in self._source:
+            some.append(one)
+            if len(some) == BATCH or time.monotonic() > by:
+                break
+        else:
+            flow.end()
+        flow.feed(natives_of(some, self._base_url))
+
+    def close(self) -> None:
+        """Takes no more of them."""
+        self._source = iter(())
+
+
+class AsyncRequests:
+    """The same of an iterable that may be asynchronous; what is not is iterated over in the loop."""
+
+    def __init__(
+        self, requests: Iterable[Asked] | AsyncIterable[Asked], base_url: str, tell: Callable[[], None]
+    ) -> None:
+        self._base_url = base_url
+        self._requests: Requests | None = None
+        self._pulled: Pulled[Asked] | None = None
+        if isinstance(requests, AsyncIterable):
+            self._pulled = Pulled(aiter(requests), BATCH, tell)
+        else:
+            self._requests = Requests(requests, base_url)
+
+    async def give(self, flow: BatchFlow) -> bool:
+        """Gives those that there are."""
+        if self._requests is not None:
+            self._requests.give(flow)
+            await asyncio.sleep(0)
+            return True
+        if self._pulled is None:
+            return False
+        self._pulled.begin()
+        some, has_ended = self._pulled.take()
+        flow.feed(natives_of(some, self._base_url))
+        if has_ended:
+            flow.end()
+        return bool(some) or has_ended
+
+    async def step(self, flow: BatchFlow) -> tuple[RowBatch | None, bool, bool]:
+        """Goes on: it makes columns of what has come, and nothing that takes longer."""
+        return flow.step(0.0)
+
+    async def aclose(self, flow: BatchFlow) -> None:
+        """Ends the call."""
+        if self._pulled is not None:
+            await self._pulled.aclose()
+        flow.close()
+
+    def cancel(self) -> None:
+        """Takes no more requests."""
+        if self._pulled is not None:
+            self._pulled.cancel()
+
+
+class Bulk:
+    """What was given to `fetch_many`, for who wants it in batches."""
+
+    def __init__(self, engine: Engine, base_url: str, progress: Told) -> None:
+        self._engine = engine
+        self._base_url = base_url
+        self._progress = progress
+        self._is_taken = False
+
+    def batches(self, requests: Iterable[Asked] | None, given: dict[str, Any], *, has_begun: bool) -> BatchIterator:
+        """Batches of the results.
+
+        Raises:
+            RuntimeError: There are no requests, or some were asked for.
+        """
+        self._take(has_begun=has_begun, is_empty=requests is None)
+        source = Requests(requests or (), self._base_url)
+        return BatchIterator(self._begin(given, watched=False), source, self._progress)
+
+    def async_batches(
+        self, requests: Iterable[Asked] | AsyncIterable[Asked] | None, given: dict[str, Any], *, has_begun: bool
+    ) -> AsyncBatchIterator:
+        """The same for a loop. Raises as `batches`."""
+        self._take(has_begun=has_begun, is_empty=requests is None)
+        source, flow = (() if requests is None else requests), self._begin(given, watched=True)
+        return AsyncBatchIterator(flow, lambda tell: AsyncRequests(source, self._base_url, tell), self._progress)
+
+    def refuse_outcomes(self) -> None:
+        """To be called where there are no more outcomes.
+
+        Raises:
+            RuntimeError: Batches were asked for in their place.
+        """
+        if self._is_taken:
+            raise RuntimeError("batches() was called: its results come in batches, and there are no outcomes")
+
+    def _take(self, *, has_begun: bool, is_empty: bool) -> None:
+        if self._is_taken:
+            raise RuntimeError("batches() was called before: take the results from what it returned")
+        if has_begun:
+            raise RuntimeError("batches() comes first: outcomes were taken, requests submitted, or it was closed")
+        if is_empty:
+            raise RuntimeError("batches() needs requests: call fetch_many(requests).batches()")
+        self._is_taken = True
+
+    def _begin(self, given: dict[str, Any], *, watched: bool) -> BatchFlow:
+        asked = asked_of(BATCHES, given, self._engine.options)
+        flow = self._engine.native.requests(asked, watched)
+        return flow if flow is not None else self._engine.refuse()
+
+
+def tables(
+    engine: Engine, base_url: str, batches: object, options: OptionSet[Any], given: dict[str, Any]
+) -> BatchIterator:
+    """Batches of results for tables.
+
+    Raises:
+        UsageError: An option can't be.
+        TypeError: There is no such option, or `batches` is no table.
+        RuntimeError: The client is closed.
+    """
+    supply, asked = Tables(batches), asked_of(options, given, engine.options)
+    flow = engine.native.tables(asked, base_url, watched=False)
+    return BatchIterator(flow if flow is not None else engine.refuse(), supply, asked.progress)
+
+
+def async_tables(
+    engine: Engine, base_url: str, batches: object, options: OptionSet[Any], given: dict[str, Any]
+) -> AsyncBatchIterator:
+    """The same for a loop. Raises as `tables`."""
+    asked = asked_of(options, given, engine.options)
+    flow = engine.native.tables(asked, base_url, watched=True)
+    flow = flow if flow is not None else engine.refuse()
+    return AsyncBatchIterator(flow, lambda tell: AsyncTables(batches, tell), asked.progress)
+
+
+def natives_of(some: Iterable[Asked], base_url: str) -> list[Native]:
+    """As the engine reads them.
+
+    Raises:
+        TypeError: One is no request.
+    """
+    if base_url:
+        return [joined(base_url, one) if isinstance(one, str) else Request.of(one).native(base_url) for one in some]
+    return [one if isinstance(one, str) else Request.of(one).native("") for one in some]

@@ -1,0 +1,107 @@
+"""One response of a thread, whose body is taken while it comes."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from headgate.client._encoding import told_encoding
+from headgate.client._engine import Engine
+from headgate.client._open_streams import OpenStreams
+from headgate.client._pieces import Lines, Pieces, Text
+from headgate.client._request import Request
+from headgate.client._response import error_of
+from headgate.client._streamed import Streamed
+
+
+class StreamedResponse(Streamed):
+    """A response whose body is taken while it comes, as `Client.stream` gives it.
+
+    It has what a `Response` has; `content`, `text` and `json()` are there when it was `read`. The body comes
+    once, and in the block of `stream` only. Iterating raises a `RequestError` where the body breaks off, behind all
+    that has come: it isn't asked for again. Any thread may take the body, one at a time.
+    """
+
+    def iter_bytes(self, chunk_size: int | None = None) -> Iterator[bytes]:
+        """The body, with its content codings undone.
+
+        Args:
+            chunk_size: Bytes of each piece but the last; `None`: pieces are as they come.
+
+        Raises:
+            RequestError: The body is not whole; a class of its own for each kind of error.
+            RuntimeError: It was taken before, or the response is closed.
+        """
+        if "content" in vars(self):
+            return self._sized(iter((self.content,)), Pieces(chunk_size))
+        return self._sized(self._taken(raw=False), Pieces(chunk_size))
+
+    def iter_raw(self, chunk_size: int | None = None) -> Iterator[bytes]:
+        """The body as it is sent, with its content codings left. See `iter_bytes`."""
+        return self._sized(self._taken(raw=True), Pieces(chunk_size))
+
+    def iter_text(self) -> Iterator[str]:
+        """The body as text, piece by piece; what can't be decoded becomes U+FFFD. See `iter_bytes`."""
+        text = Text(told_encoding(self.headers))
+        for piece in self.iter_bytes():
+            if read := text.feed(piece):
+                yield read
+        if read := text.finish():
+            yield read
+
+    def iter_lines(self) -> Iterator[str]:
+        r"""The body as lines of text, each as soon as it has come, without its end: `\n`, `\r\n` or `\r`.
+
+        See `iter_bytes`.
+        """
+        lines = Lines()
+        for text in self.iter_text():
+            yield from lines.feed(text)
+        yield from lines.finish()
+
+    def read(self) -> bytes:
+        """Waits for the whole body, which `content` has then. Again: the same. Raises as `iter_bytes`."""
+        if "content" not in vars(self):
+            self.content = b"".join(self.iter_bytes())
+        return self.content
+
+    def close(self) -> None:
+        """Ends the exchange where it is, as leaving the block does. Again: nothing."""
+        self._close()
+
+    def _taken(self, *, raw: bool) -> Iterator[bytes]:
+        self._begin(raw=raw)
+        while piece := self._piece(self._native.wait()):
+            yield piece
+
+    def _sized(self, taken: Iterator[bytes], pieces: Pieces) -> Iterator[bytes]:
+        for piece in taken:
+            yield from pieces.feed(piece)
+        yield from pieces.finish()
+
+
+@contextmanager
+def opened(engine: Engine, streams: OpenStreams, base_url: str, request: Request) -> Iterator[StreamedResponse]:
+    """The response to this request, until the block is left.
+
+    Raises:
+        RequestError: There is no usable answer.
+        RuntimeError: The client is closed, or the thread would wait for itself.
+    """
+    with streams.one_more(threading.get_ident(), "thread"):
+        native = engine.native.stream(request.native(base_url), watched=False)
+        if native is None:
+            engine.refuse()
+        try:
+            answer = native.wait_head()
+            if answer is None:
+                engine.refuse()
+            error = error_of(request, answer)
+            if error is not None:
+                raise error
+            response = StreamedResponse(request, answer, native)
+            try:
+                yield response
+            finally:
+                response.close()
+        finally:
+            native.close()

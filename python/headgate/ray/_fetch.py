@@ -1,0 +1,93 @@
+"""`headgate.ray.Fetch`: what an actor of Ray Data does with each batch.
+
+Ray keeps the blocks that a task has told when its worker dies, does the task again, and takes of the second try what
+comes after as many blocks. So a task must tell the same rows in the same order each time: results of a batch are in
+the order of its rows, and a batch is told at once. Batches overlap nevertheless, as Ray begins the next ones meanwhile.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from headgate.batches._batch_iterator import BatchIterator
+from headgate.batches._options import StageKeywords
+from headgate.batches._stage import Stage, stage_options
+from headgate.ray._niceness import as_nice_as_ray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OPTIONS: Final = stage_options("Fetch")
+
+_ROW: Final = "row"
+_MOST_AT_ONCE: Final = 64
+"""Batches of one actor: Ray begins 4 of each task, and `headgate.ray.fetch` has 4 tasks. More wait for their turn."""
+
+_LARGE_BYTES: Final = 1 << 30
+"""Beyond, the texts of a column may have more bytes than one array of Arrow can hold."""
+
+
+class Fetch:
+    """Makes one request for each row of a batch: a callable class for `ray.data.Dataset.map_batches`.
+
+        results = dataset.map_batches(
+            headgate.ray.Fetch,
+            fn_constructor_kwargs={"url": "https://api.example.com/items/{id}", "concurrency": 100},
+            batch_format="pyarrow",
+            batch_size=1024,
+            num_cpus=0.25,
+            compute=ray.data.ActorPoolStrategy(size=1, max_concurrent_calls_per_actor=4),
+        )
+
+    `headgate.ray.fetch` gives the same, and finds mistakes in options before a worker is started.
+
+    Calls in one actor overlap: they share one engine, its connections and its limits, over all blocks.
+    """
+
+    def __init__(self, stage: Stage | None = None, /, **options: Unpack[StageKeywords]) -> None:
+        """Gets ready, in the worker that it is made in.
+
+        Args:
+            stage: Options that were checked before; `headgate.ray.fetch` gives them.
+            **options: `help(headgate.ray.fetch)` describes each with its default.
+
+        Raises:
+            UsageError: An option can't be.
+            TypeError: There is no such option; named is the one that is meant.
+        """
+        self._stage = stage or Stage(OPTIONS, options)
+        self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="headgate-batch")
+        as_nice_as_ray()
+
+    async def __call__(self, batch: Any) -> "pa.Table":  # noqa: ANN401 - in each of Ray's formats
+        """The results of a batch, in the order of its rows. Cancelling it cancels its requests.
+
+        Args:
+            batch: A table of pyarrow or pandas, or a dict of arrays.
+
+        Raises:
+            InputError: A column that is needed is missing, or has a type that can't be used.
+        """
+        loop = asyncio.get_running_loop()
+        begun = await loop.run_in_executor(self._threads, self._stage.results, _table_of(batch))
+        with begun as results:
+            return await loop.run_in_executor(self._threads, _in_order, results)
+
+
+def _table_of(batch: Any) -> Any:  # noqa: ANN401 - in each of Ray's formats
+    if not isinstance(batch, Mapping):
+        return batch
+    from ray.data.block import BlockAccessor  # noqa: PLC0415 - in a worker, Ray is there
+
+    return BlockAccessor.batch_to_arrow_block(dict(batch))
+
+
+def _in_order(results: BatchIterator) -> "pa.Table":
+    import pyarrow as pa  # noqa: PLC0415 - optional
+
+    table = pa.table(results.table())
+    order = table[_ROW].to_numpy().argsort()
+    if table.nbytes < _LARGE_BYTES:
+        return table.take(order)
+    return pa.concat_tables(table.slice(row, 1) for row in order.tolist())

@@ -1,0 +1,24 @@
+"""Ray runs its workers at nice 15, so that whatever else runs on a machine comes first: requests would time out."""
+
+import logging
+import os
+from pathlib import Path
+
+_log = logging.getLogger("headgate.ray")
+
+
+def as_nice_as_ray() -> None:
+    """Gives each thread of this worker the nice level of the process that started it, which is Ray's own.
+
+    Only root may, or who has CAP_SYS_NICE or a limit (`RLIMIT_NICE`) that lets them. For others, it stays; they can
+    start Ray with `RAY_worker_niceness=0` in its environment.
+    """
+    wanted = os.getpriority(os.PRIO_PROCESS, os.getppid())
+    try:
+        for thread in Path("/proc/self/task").iterdir():
+            if wanted < os.getpriority(os.PRIO_PROCESS, int(thread.name)):
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), wanted)
+    except PermissionError:
+        _log.info("the nice level stays: start Ray with RAY_worker_niceness=0 to have its workers at that of others")
+    except (ProcessLookupError, FileNotFoundError):
+        pass  # a thread that has ended meanwhile

@@ -1,0 +1,77 @@
+"""`headgate.spark.fetch`: the function that Spark calls for each partition."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, Unpack
+
+from headgate.batches._options import StageKeywords
+from headgate.batches._stage import Stage, stage_options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+_OPTIONS: Final = stage_options("fetch")
+
+
+class Fetch:
+    """What `headgate.spark.fetch` returns: a function from batches to batches, for `DataFrame.mapInArrow`.
+
+    Spark sends it to its workers. It shows no values of options, as some are secrets.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def __repr__(self) -> str:
+        return f"headgate.spark.fetch{repr(self._stage).removeprefix(type(self._stage).__name__)}"
+
+    def __call__(self, batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
+        """The results of a partition, in the order in which they are done.
+
+        Raises:
+            InputError: A column that is needed is missing, or has a type that can't be used.
+        """
+        import pyarrow as pa  # noqa: PLC0415 - optional
+
+        with self._stage.results(batches) as results:
+            for batch in results:
+                yield pa.record_batch(batch)
+
+    def schema(self, frame: "DataFrame | StructType") -> "StructType":
+        """The schema of the results for this DataFrame, as `mapInArrow` wants it.
+
+        Raises:
+            InputError: A column that is needed is missing, or has a type that can't be used.
+        """
+        import pyarrow as pa  # noqa: PLC0415 - optional
+        from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema  # noqa: PLC0415 - optional
+        from pyspark.sql.types import StructType  # noqa: PLC0415 - optional
+
+        given = frame if isinstance(frame, StructType) else frame.schema
+        return from_arrow_schema(pa.schema(self._stage.columns(to_arrow_schema(given, timezone="UTC").empty_table())))
+
+
+@_OPTIONS.shown_by
+def fetch(**options: Unpack[StageKeywords]) -> Fetch:
+    """Makes one request for each row of a DataFrame of Spark: the function for `mapInArrow`.
+
+        fetch = headgate.spark.fetch(url="https://api.example.com/items/{id}", concurrency=100)
+        results = frame.mapInArrow(fetch, fetch.schema(frame))
+
+    A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception. Results
+    have the columns of the results of `headgate.fetch` and those of the input. The column `row` is the position in a
+    partition, not in the DataFrame: keep a column that tells rows apart. With `keep=()` and nothing selected or
+    omitted, the schema is `headgate.spark.SCHEMA`, whatever the DataFrame has.
+
+    Limits are those of one Python worker of Spark: with 8 cores, there are up to 8 of them. Their connections stay
+    open over batches and partitions, as long as Spark keeps its workers (`spark.python.worker.reuse`).
+
+    Args:
+        **options: `help(headgate.spark.fetch)` describes each with its default.
+
+    Raises:
+        UsageError: An option can't be; all mistakes are named.
+        TypeError: There is no such option; named is the one that is meant.
+    """
+    return Fetch(Stage(_OPTIONS, options))

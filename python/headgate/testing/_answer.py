@@ -1,0 +1,201 @@
+"""What a mock answers, or what it has a request fail of."""
+
+import json as json_
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, TypeAlias, TypedDict
+
+from headgate._checks import kind_of
+from headgate._nearest import nearest
+from headgate.client._errors import CLASS_OF, RequestError
+from headgate.client._headers import Headers
+
+NOTHING: Final = object()
+"""What stands for a JSON body that was not given: `None` is one."""
+
+AnswerHeaders: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
+Error: TypeAlias = str | RequestError | type[RequestError]
+"""What a request can fail of: a class of an error, one with a message, or the name of its kind."""
+
+
+class AnswerKeywords(TypedDict, total=False):
+    """As `Answer` describes them."""
+
+    json: Any
+    text: str | None
+    html: str | None
+    content: bytes | None
+    headers: AnswerHeaders
+    delay_s: float
+    cut_after: int | None
+
+
+class Answer:
+    """An answer of a mock.
+
+        headgate.testing.Answer(201, json={"id": 1}, headers={"Location": "/users/1"})
+
+    Attributes:
+        status: The status.
+        headers: As they are sent, without those that frame the body.
+        content: The body.
+        delay_s: Seconds until it is sent.
+        cut_after: Bytes of the body after which the connection is closed; `None`: it is sent whole.
+    """
+
+    def __init__(  # noqa: PLR0913 - an answer has them
+        self,
+        status: int = 200,
+        *,
+        json: Any = NOTHING,  # noqa: ANN401 - whatever can be JSON
+        text: str | None = None,
+        html: str | None = None,
+        content: bytes | None = None,
+        headers: AnswerHeaders = (),
+        delay_s: float = 0.0,
+        cut_after: int | None = None,
+    ) -> None:
+        """Describes an answer.
+
+        Args:
+            status: The status.
+            json: The body, as JSON.
+            text: The body, as plain text in UTF-8.
+            html: The body, as HTML in UTF-8.
+            content: The body, as it is.
+            headers: Headers; a content-type replaces that of the body.
+            delay_s: Seconds to wait before it is sent: time-outs are real.
+            cut_after: The connection is closed after so many bytes of the body.
+
+        Raises:
+            TypeError: There is more than one body, or something is of a wrong type.
+            ValueError: A status or a number can't be.
+        """
+        bodies = {"json": json is not NOTHING, "text": text is not None, "html": html is not None}
+        bodies["content"] = content is not None
+        given = [name for name, is_given in bodies.items() if is_given]
+        if len(given) > 1:
+            raise TypeError(f"an answer has one body: give {given[0]} or {given[1]}")
+        if not 200 <= status <= 999:  # noqa: PLR2004 - what statuses of answers are
+            raise ValueError(f"status must be a number from 200 to 999, not {status!r}")
+        self.status = status
+        kind, self.content = _body(json, text, html, content)
+        pairs: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
+        if kind is not None and all(name.lower() != "content-type" for name, _ in pairs):
+            pairs.append(("Content-Type", kind))
+        for name, value in pairs:
+            _check_header(name, value)
+        self.headers = Headers(pairs)
+        if delay_s < 0:
+            raise ValueError(f"delay_s must be 0 or more seconds, not {delay_s}")
+        self.delay_s = delay_s
+        self.cut_after = cut_after
+
+    def __repr__(self) -> str:
+        return f"<headgate.testing.Answer {self.status}, {len(self.content)} bytes>"
+
+    def json(self) -> Any:  # noqa: ANN401 - whatever is in it
+        """The body, as JSON."""
+        return json_.loads(self.content)
+
+    @property
+    def phrase(self) -> str:
+        """What the status means, in words."""
+        try:
+            return HTTPStatus(self.status).phrase
+        except ValueError:
+            return ""
+
+
+Answerable: TypeAlias = (
+    Answer | RequestError | type[RequestError] | int | str | bytes | Mapping[str, Any] | list[Any] | tuple[int, Any]
+)
+"""What can be meant as an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a request fails of.
+
+    Attributes:
+        kind: The engine's name of it.
+        message: What is said of it.
+        is_lasting: It is not asked again, whatever `retry_on` says.
+        detail: What varies from request to request.
+    """
+
+    kind: str
+    message: str
+    is_lasting: bool = False
+    detail: str = ""
+
+
+def failure_of(error: object) -> Failure:
+    """What a request fails of where this is given as its error.
+
+    Raises:
+        TypeError: It is no error of a request.
+        ValueError: There is no such kind.
+    """
+    if isinstance(error, RequestError) and error.kind:
+        return Failure(error.kind, str(error) or "the mock says so")
+    if isinstance(error, type) and issubclass(error, RequestError) and error.kind:
+        return Failure(error.kind, "the mock says so")
+    if isinstance(error, str):
+        if error in CLASS_OF:
+            return Failure(error, "the mock says so")
+        meant = nearest(error, CLASS_OF)
+        hint = f"did you mean {meant!r}?" if meant else f"it is one of {', '.join(CLASS_OF)}"
+        raise ValueError(f"there is no kind of error named {error!r}: {hint}")
+    raise TypeError(f"error must be a class such as headgate.ConnectError, not {kind_of(error)}")
+
+
+def answer_of(given: object) -> Answer | Failure:
+    """What is meant by what a user has given as an answer.
+
+    Raises:
+        TypeError: Nothing that can be one.
+        ValueError: Something in it can't be.
+    """
+    if isinstance(given, Answer):
+        return given
+    if isinstance(given, RequestError) or (isinstance(given, type) and issubclass(given, RequestError)):
+        return failure_of(given)
+    if isinstance(given, int):
+        return Answer(given)
+    if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], int):  # noqa: PLR2004 - status and body
+        return _with_body(given[0], given[1])
+    if isinstance(given, str | bytes | Mapping | list):
+        return _with_body(200, given)
+    raise TypeError(
+        "an answer is a headgate.testing.Answer, a status, a body, (status, body), or a class such as"
+        f" headgate.ConnectError, not {kind_of(given)}"
+    )
+
+
+def _with_body(status: int, body: object) -> Answer:
+    if isinstance(body, str):
+        return Answer(status, text=body)
+    if isinstance(body, bytes):
+        return Answer(status, content=body)
+    return Answer(status, json=body)
+
+
+def _body(json: object, text: str | None, html: str | None, content: bytes | None) -> tuple[str | None, bytes]:
+    if json is not NOTHING:
+        return "application/json", json_.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
+    if text is not None:
+        return "text/plain; charset=utf-8", text.encode()
+    if html is not None:
+        return "text/html; charset=utf-8", html.encode()
+    if content is not None and not isinstance(content, bytes):
+        raise TypeError(f"content must be bytes, not {kind_of(content)}: text has text=")
+    return None, content or b""
+
+
+def _check_header(name: object, value: object) -> None:
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise TypeError(f"headers must be text, not {kind_of(name)} and {kind_of(value)}")
+    if any(mark in name + value for mark in "\r\n\0") or not name:
+        raise ValueError(f"the header {name!r} can't be sent: {value!r}")

@@ -1,0 +1,78 @@
+"""What came to a mock, as far as it is kept."""
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, overload
+
+from headgate.testing._answer import Answer
+from headgate.testing._mock_request import MockRequest
+
+MAX_CALLS: Final = 1000
+"""Requests that are kept, the newest ones."""
+MAX_BODY_BYTES: Final = 64 * 1024 * 1024
+"""Of the bodies of those, together; the newest one is kept in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request and what was answered.
+
+    Attributes:
+        request: The request.
+        answer: The answer; `None`: it failed, as the mock was told.
+    """
+
+    request: MockRequest
+    answer: Answer | None
+
+
+class Calls(Sequence[Call]):
+    """The newest 1,000 calls, with up to 64 MiB of bodies. `call_count` of a route has all of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: deque[Call] = deque()
+        self._bytes = 0
+        self._total = 0
+
+    @property
+    def total(self) -> int:
+        """All that there were."""
+        return self._total
+
+    def add(self, call: Call) -> None:
+        """One more."""
+        with self._lock:
+            self._total += 1
+            self._calls.append(call)
+            self._bytes += len(call.request.content)
+            while len(self._calls) > MAX_CALLS or (self._bytes > MAX_BODY_BYTES and len(self._calls) > 1):
+                self._bytes -= len(self._calls.popleft().request.content)
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        with self._lock:
+            self._calls.clear()
+            self._bytes = self._total = 0
+
+    @overload
+    def __getitem__(self, index: int) -> Call: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Call]: ...
+    def __getitem__(self, index: int | slice) -> Call | Sequence[Call]:
+        return self._there()[index]
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self._there())
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} calls>"
+
+    def _there(self) -> list[Call]:
+        with self._lock:
+            return list(self._calls)

@@ -1,0 +1,53 @@
+"""A request as a mock sees it."""
+
+import json
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from headgate.client._headers import Headers
+
+
+class MockRequest:
+    """A request that came to a mock.
+
+    Attributes:
+        method: The method.
+        url: The whole URL, as it was sent.
+        headers: The headers, by their names in whatever case.
+        content: The body, as it was sent.
+        path_params: What `{name}` in the pattern of its route, or a named group of a regular expression, stood for.
+    """
+
+    def __init__(self, method: str, url: str, headers: Headers, content: bytes) -> None:
+        self.method = method
+        self.url = url
+        self.headers = headers
+        self.content = content
+        self.path_params: dict[str, str] = {}
+        parts = urlsplit(url)
+        self.scheme = parts.scheme
+        self.host = parts.hostname or ""
+        self.port = parts.port or (443 if parts.scheme == "https" else 80)
+        self.path = parts.path
+        self.query = parts.query
+
+    @property
+    def params(self) -> dict[str, list[str]]:
+        """The parameters of the query: all values of each name."""
+        return parse_qs(self.query, keep_blank_values=True)
+
+    @property
+    def text(self) -> str:
+        """The body, as UTF-8."""
+        return self.content.decode(errors="replace")
+
+    def json(self) -> Any:  # noqa: ANN401 - whatever is in it
+        """The body, as JSON.
+
+        Raises:
+            ValueError: It is none.
+        """
+        return json.loads(self.content)
+
+    def __repr__(self) -> str:
+        return f"<headgate.testing.MockRequest {self.method} {self.url}>"

@@ -1,0 +1,115 @@
+"""A route: which requests, and what they are answered."""
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable
+from typing import Self, TypeAlias, Unpack
+
+from headgate._checks import kind_of
+from headgate.testing._answer import Answer, Answerable, AnswerKeywords, Error, Failure, answer_of, failure_of
+from headgate.testing._calls import Call, Calls
+from headgate.testing._mock_request import MockRequest
+from headgate.testing._pattern import Pattern
+
+Computed: TypeAlias = Callable[[MockRequest], Answerable]
+Next: TypeAlias = Answer | Failure | Computed | None
+"""What the next request is answered; `None`: nothing more."""
+
+
+class Route:
+    """Requests of one pattern and their answers, as `MockServer.route` makes them.
+
+    Attributes:
+        calls: The newest requests that it answered, up to 1,000.
+    """
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.pattern = pattern
+        self.calls = Calls()
+        self._lock = threading.Lock()
+        self._next: Callable[[], Next] = Answer
+
+    @property
+    def called(self) -> bool:
+        """Whether it answered a request."""
+        return self.calls.total > 0
+
+    @property
+    def call_count(self) -> int:
+        """The requests that it answered; each attempt and each redirect is one."""
+        return self.calls.total
+
+    def answer(self, status: int = 200, **answer: Unpack[AnswerKeywords]) -> Self:
+        """Answers each request with this. See `Answer`."""
+        return self.gives(Answer(status, **answer))
+
+    def gives(self, answer: Answerable | Computed | Failure) -> Self:
+        """Answers each request with this, or with what this function returns for it.
+
+        Args:
+            answer: An `Answer`, or what can be meant as one: a status, a body, `(status, body)`, an error. A function
+                gets the `MockRequest`, in a thread of its own; up to 64 run at once. Where it returns `None`, other
+                routes are asked.
+
+        Raises:
+            TypeError: It can't be an answer.
+        """
+        given = _checked(answer)
+        self._next = lambda: given
+        return self
+
+    def answers(self, answers: Iterable[Answerable | Computed]) -> Self:
+        """Answers each request with the next one of these: `[503, (200, {"ok": True})]`.
+
+        After the last one, requests have no answer. What never ends is read as far as it is needed.
+
+        Raises:
+            TypeError: Not an iterable.
+        """
+        if isinstance(answers, str | bytes) or not isinstance(answers, Iterable):
+            raise TypeError(f"answers must be a list of answers, not {kind_of(answers)}")
+        given = [_checked(answer) for answer in answers] if isinstance(answers, list | tuple) else answers
+        left = iter(given)
+
+        def take() -> Next:
+            with self._lock:
+                answer = next(left, None)
+            return None if answer is None else _checked(answer)
+
+        self._next = take
+        return self
+
+    def fails(self, error: Error) -> Self:
+        """Has each request fail of this: `headgate.ConnectTimeout`, or one with a message, or the name of its kind.
+
+        Raises:
+            TypeError: It is no error of a request.
+            ValueError: There is no such kind.
+        """
+        failure = failure_of(error)
+        self._next = lambda: failure
+        return self
+
+    def next(self) -> Next:
+        """What the next request is answered."""
+        return self._next()
+
+    def called_with(self, call: Call) -> None:
+        """A request was answered."""
+        self.calls.add(call)
+
+    def __repr__(self) -> str:
+        return f"<headgate.testing.Route {self}>"
+
+    def __str__(self) -> str:
+        return str(self.pattern)
+
+
+def _checked(answer: object) -> Answer | Failure | Computed:
+    if isinstance(answer, Failure):
+        return answer
+    if not callable(answer) or isinstance(answer, type):
+        return answer_of(answer)
+    if inspect.iscoroutinefunction(answer):
+        raise TypeError("a function that computes answers must be a plain one: it is called in a thread of its own")
+    return answer  # pyright: ignore[reportReturnType] # what it returns is looked at when it has

@@ -1,0 +1,350 @@
+"""The mock itself."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self, Unpack
+
+from headgate import _mocks
+from headgate._nearest import nearest
+from headgate.client._errors import RequestError
+from headgate.testing._answer import Answer, Answerable, Error, Failure, answer_of, failure_of
+from headgate.testing._calls import Call, Calls
+from headgate.testing._mock_request import MockRequest
+from headgate.testing._pattern import Pattern, PatternKeywords, Text
+from headgate.testing._route import Computed, Route
+from headgate.testing._serving import Decision, Serving
+
+MAX_TOLD: Final = 20
+"""Requests without an answer, and routes, that a message names; of errors, those that are kept."""
+
+_NO_ANSWER: Final = "the mock has no answer for this request"
+_MEANT: Final = {
+    "url__startswith": "prefix",
+    "status_code": "status",
+    "return_value": "answer",
+    "side_effect": "answer",
+}
+"""What respx calls what we have under another name."""
+
+
+class RouteKeywords(PatternKeywords, total=False):
+    """Beside a pattern, the answer."""
+
+    status: int
+    json: Any
+    text: str | None
+    html: str | None
+    content: bytes | None
+    answer: Answerable | Computed
+    error: Error
+
+
+_OF_PATTERNS: Final = tuple(PatternKeywords.__annotations__)
+_OF_ANSWERS: Final = ("status", "json", "text", "html", "content", "answer", "error")
+
+
+class MockServer:
+    """Answers in place of the network, in this process: no name is looked up, and no connection leaves it.
+
+    While its `with` block runs, everything that headgate is asked in this process is answered here: clients of threads
+    and of loops, also those made before, `fetch`, `start`, `map_batches` and `fetch_table`. Retries, redirects, limits,
+    time-outs and decoding are the real ones. Of several, the one entered last answers.
+
+        with headgate.testing.mock() as server:
+            server.get("https://api.example.com/users/1", json={"id": 1})
+
+    Attributes:
+        calls: The newest requests that came, up to 1,000, whether they had an answer or not.
+        routes: What was told, in the order in which it is looked at.
+    """
+
+    def __init__(
+        self,
+        handler: Callable[[MockRequest], Answerable | None] | None = None,
+        *,
+        base_url: str = "",
+        assert_all_answered: bool = True,
+        assert_all_called: bool = True,
+    ) -> None:
+        """Prepares a mock; it begins with its `with` block.
+
+        Args:
+            handler: Is asked for what no route answers; `None`: it doesn't either. See `Route.gives`.
+            base_url: What patterns that begin with `/` are relative to; without it, they are about any host.
+            assert_all_answered: Leaving the block raises an `AssertionError` if a request had no answer.
+            assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
+
+        Raises:
+            TypeError: `handler` can't be called, or is a coroutine function.
+        """
+        self.calls = Calls()
+        self.routes: tuple[Route, ...] = ()
+        self._handler = Route(Pattern(None, None, "", {})).gives(handler) if handler is not None else None  # type: ignore[arg-type] # `None` from a function is "no answer"
+        self._base_url = base_url
+        self._asserts_answered = assert_all_answered
+        self._asserts_called = assert_all_called
+        self._lock = threading.Lock()
+        self._unanswered: list[str] = []
+        self._unanswered_count = 0
+        self._raised: list[BaseException] = []
+        self._serving: Serving | None = None
+
+    def route(self, method: str | None = None, url: Text | None = None, **pattern: Unpack[PatternKeywords]) -> Route:
+        """Adds a route: an empty answer with status 200, until it is told another.
+
+        Of several routes that match, the first one answers; a route with the pattern of an earlier one replaces it.
+
+        Args:
+            method: The method; `None`: any.
+            url: A whole URL, or a path of any host or below `base_url`; `{name}` in its path stands for a part without
+                `/`. Without a query, any will do; otherwise it must have these parameters and no others. Or a regular
+                expression that must be found in the URL.
+            **pattern: `scheme`, `host`, `port`, `path`; `prefix`: the beginning of a URL, or of a path; `params` and
+                `headers`: some of those that there must be; `json_body`; `body`. Texts may be regular expressions, and
+                `unittest.mock.ANY` stands for any value.
+
+        Raises:
+            TypeError: There is no such pattern, or something is of a wrong type.
+            ValueError: Nothing can match it.
+        """
+        for name in pattern:
+            if name not in _OF_PATTERNS:
+                meant = _MEANT.get(name) or nearest(name, (*_OF_PATTERNS, *_OF_ANSWERS))
+                raise TypeError(f"a route has no {name!r}" + (f": did you mean {meant}?" if meant else ""))
+        route = Route(Pattern(method, url, self._base_url, pattern))
+        with self._lock:
+            same = [other for other in self.routes if other.pattern.said == route.pattern.said]
+            kept = self.routes if same else (*self.routes, route)
+            self.routes = tuple(route if other in same else other for other in kept)
+        return route
+
+    def request(self, method: str | None, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
+        """Adds a route with its answer.
+
+        Args:
+            method: As for `route`.
+            url: As for `route`.
+            **route: What `route` takes, and an answer: `status` with one of `json`, `text`, `html` and `content`; or
+                `answer`, for which see `Route.gives`; or `error`, for which see `Route.fails`.
+
+        Raises:
+            TypeError: There is no such argument, or there are several answers.
+            ValueError: Something in it can't be.
+        """
+        given = _answer_in(route)
+        return self.route(method, url, **route).gives(given)  # type: ignore[misc] # what is left is a pattern
+
+    def get(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
+        """Adds a route for GET. See `request`."""
+        return self.request("GET", url, **route)
+
+    def head(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
+        """Adds a route for HEAD. See `request`."""
+        return self.request("HEAD", url, **route)
+
+    def post(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
+        """Adds a route for POST. See `request`."""
+        return self.request("POST", url, **route)
+
+    def put(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
+        """Adds a route for PUT. See `request`."""
+        return self.request("PUT", url, **route)
+
+    def patch(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
+        """Adds a route for PATCH. See `request`."""
+        return self.request("PATCH", url, **route)
+
+    def delete(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
+        """Adds a route for DELETE. See `request`."""
+        return self.request("DELETE", url, **route)
+
+    @property
+    def call_count(self) -> int:
+        """The requests that came."""
+        return self.calls.total
+
+    def assert_all_answered(self) -> None:
+        """Raises what came to pass that no route foresaw.
+
+        Raises:
+            AssertionError: A request had no answer, or a function that computes one raised something.
+        """
+        with self._lock:
+            raised, told, count = list(self._raised), list(self._unanswered), self._unanswered_count
+        if raised:
+            raise AssertionError(f"an answer of the mock could not be computed: {_named(raised[0])}") from raised[0]
+        if count:
+            requests = "\n  ".join(told + [f"and {count - len(told)} more"] * (count > len(told)))
+            raise AssertionError(
+                f"the mock had no answer for {count} request{'s' * (count != 1)}:\n  {requests}\n"
+                f"its routes:\n  {self._told_routes(self.routes)}"
+            )
+
+    def assert_all_called(self) -> None:
+        """Raises which routes no request came to.
+
+        Raises:
+            AssertionError: There are some.
+        """
+        left = [route for route in self.routes if not route.called]
+        if left:
+            raise AssertionError(f"the mock was not asked for:\n  {self._told_routes(left)}")
+
+    def reset(self) -> None:
+        """Forgets what came: calls, and what had no answer. Routes stay, and go on where they are."""
+        with self._lock:
+            self._unanswered.clear()
+            self._raised.clear()
+            self._unanswered_count = 0
+        for calls in (self.calls, *(route.calls for route in self.routes)):
+            calls.clear()
+
+    def __enter__(self) -> Self:
+        """Begins.
+
+        Raises:
+            RuntimeError: It has begun.
+        """
+        if self._serving is not None:
+            raise RuntimeError("this mock has begun: make another one for a block within its own")
+        self._serving = Serving(self._decide)
+        self._serving.start()
+        _mocks.begin(self._serving.network)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends: what is in flight fails.
+
+        Raises:
+            AssertionError: As `assert_all_answered` and `assert_all_called`, unless the block raised something itself.
+        """
+        serving, self._serving = self._serving, None
+        if serving is None:
+            return
+        _mocks.end(serving.network)
+        serving.stop()
+        if error is None:
+            if self._asserts_answered:
+                self.assert_all_answered()
+            if self._asserts_called:
+                self.assert_all_called()
+
+    async def __aenter__(self) -> Self:
+        """As `with`, which does as well in coroutines."""
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        return f"<headgate.testing.MockServer of {len(self.routes)} routes, {self.call_count} calls>"
+
+    def _decide(self, request: MockRequest) -> Decision | Callable[[], Decision]:
+        return self._go_on(request, self._matching(request))
+
+    def _matching(self, request: MockRequest) -> Iterator[Route]:
+        for route in self.routes:
+            params = route.pattern.match(request)
+            if params is not None:
+                request.path_params = params
+                yield route
+        if self._handler is not None:
+            request.path_params = {}
+            yield self._handler
+
+    def _go_on(self, request: MockRequest, matching: Iterator[Route]) -> Decision | Callable[[], Decision]:
+        """What the next route says that matches."""
+        for route in matching:
+            given = route.next()
+            if callable(given):
+                return partial(self._computed, request, route, given, matching)
+            if given is not None:
+                return self._answered(request, route, given)
+        return self._without_answer(request)
+
+    def _computed(self, request: MockRequest, route: Route, compute: Computed, others: Iterator[Route]) -> Decision:
+        """What a function says, or else the next route: in a thread that may wait."""
+        try:
+            given: object = compute(request)
+            decision = None if given is None else answer_of(given)
+        except RequestError as error:
+            decision = failure_of(error)
+        except BaseException as error:  # noqa: BLE001 - also what pytest.fail raises: the thread of the test gets it
+            with self._lock:
+                if len(self._raised) < MAX_TOLD:
+                    self._raised.append(error)
+            text = f"the answer of the mock could not be computed: {_named(error)}"
+            decision = Failure("invalid_request", text, is_lasting=True)
+        if decision is not None:
+            return self._answered(request, route, decision)
+        going_on = self._go_on(request, others)
+        return going_on() if callable(going_on) else going_on
+
+    def _answered(self, request: MockRequest, route: Route, decision: Decision) -> Decision:
+        call = Call(request, decision if isinstance(decision, Answer) else None)
+        self.calls.add(call)
+        route.calls.add(call)
+        return decision
+
+    def _without_answer(self, request: MockRequest) -> Failure:
+        named = f"{request.method} {request.url}"
+        with self._lock:
+            self._unanswered_count += 1
+            if len(self._unanswered) < MAX_TOLD:
+                self._unanswered.append(named)
+        self.calls.add(Call(request, None))
+        routes = self._told_routes(self.routes, "; ")
+        return Failure("invalid_request", _NO_ANSWER, is_lasting=True, detail=f"{named}; its routes: {routes}")
+
+    def _told_routes(self, routes: Sequence[Route], between: str = "\n  ") -> str:
+        told = [f"{route} (called {_times(route.call_count)})" for route in routes[:MAX_TOLD]]
+        if len(routes) > MAX_TOLD:
+            told.append(f"and {len(routes) - MAX_TOLD} more")
+        return between.join(told) or "none"
+
+
+def mock(
+    handler: Callable[[MockRequest], Answerable | None] | None = None,
+    *,
+    base_url: str = "",
+    assert_all_answered: bool = True,
+    assert_all_called: bool = True,
+) -> MockServer:
+    """A mock, for a `with` block. See `MockServer`.
+
+    Args:
+        handler: Is asked for what no route answers.
+        base_url: What patterns that begin with `/` are relative to; without it, they are about any host.
+        assert_all_answered: Leaving the block raises an `AssertionError` if a request had no answer.
+        assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
+
+    Raises:
+        TypeError: `handler` can't be called, or is a coroutine function.
+    """
+    return MockServer(
+        handler, base_url=base_url, assert_all_answered=assert_all_answered, assert_all_called=assert_all_called
+    )
+
+
+def _answer_in(route: RouteKeywords) -> Answerable | Computed | Failure:
+    """Takes the answer out of what a route was made of."""
+    given: dict[str, Any] = {name: route.pop(name) for name in _OF_ANSWERS if name in route}
+    if len(given) > 1 and ("answer" in given or "error" in given):
+        raise TypeError("a route has one answer: give a status with a body, or answer, or error")
+    if "error" in given:
+        return failure_of(given["error"])
+    return given["answer"] if "answer" in given else Answer(**given)
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once"}.get(count, f"{count} times")

@@ -1,0 +1,310 @@
+"""Results of a client in batches, and its tables: `fetch_many(...).batches()`, `map_batches`, `fetch_table`."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import headgate
+from support.run import serving, stats, wait_for
+
+pytestmark = pytest.mark.timeout(60)
+
+HELD = "/delay/3600"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture
+def client(server: str) -> Iterator[headgate.Client]:
+    with headgate.Client(base_url=server) as client:
+        yield client
+
+
+def table_of(batches: headgate.BatchIterator) -> pa.Table:
+    return pa.RecordBatchReader.from_stream(batches).read_all().sort_by("row")
+
+
+def test_urls_become_rows_at_their_positions(client: headgate.Client, server: str) -> None:
+    urls = [f"/bytes/{number % 7}" for number in range(3000)]
+
+    table = table_of(client.fetch_many(urls).batches(omit=["headers"]))
+
+    assert list(range(3000)) == table["row"].to_pylist()
+    assert [server + url for url in urls] == table["url"].to_pylist()
+    assert [number % 7 for number in range(3000)] == table["body_bytes"].to_pylist()
+    assert [200] == table["status"].unique().to_pylist()
+    assert "headers" not in table.schema.names
+
+
+def test_the_columns_are_those_of_map_batches(client: headgate.Client, server: str) -> None:
+    expected = pa.table(headgate.fetch_table(pa.table({"url": [f"{server}/1"]}))).schema
+    batches = client.fetch_many(["/1"]).batches()
+
+    assert expected == pa.schema(batches.schema)
+    assert expected == pa.schema(batches)
+    assert expected == pa.record_batch(next(batches)).schema
+    assert [] == list(batches)
+
+
+def test_requests_of_each_kind_are_made(client: headgate.Client) -> None:
+    requests = [
+        "/echo",
+        headgate.Request("/echo", method="PUT", json={"a": 1}, headers={"X-A": "ü"}, tag="mine"),
+        {"url": "/echo", "method": "POST", "data": {"b": 2}},
+        headgate.Request("/redirect/1", follow_redirects=False),
+    ]
+    table = table_of(client.fetch_many(requests).batches(select={"verb": "$.method", "sent": "$.body"}))
+
+    assert [("GET", ""), ("PUT", '{"a":1}'), ("POST", "b=2"), (None, None)] == list(
+        zip(table["verb"].to_pylist(), table["sent"].to_pylist(), strict=True)
+    )
+    assert [200, 200, 200, 302] == table["status"].to_pylist()
+
+
+def test_failures_are_rows(client: headgate.Client) -> None:
+    table = table_of(client.fetch_many(["/status/404", "http://127.0.0.1:1/", "http://"]).batches())
+    assert [404, None, None] == table["status"].to_pylist()
+    assert [None, "connect", "invalid_request"] == table["error"].to_pylist()
+
+
+def test_polars_pandas_and_duckdb_read_it_as_a_stream(client: headgate.Client) -> None:
+    polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
+    pytest.importorskip("pandas")
+
+    def results() -> headgate.BatchIterator:
+        return client.fetch_many(f"/bytes/{number % 3}" for number in range(3000)).batches()
+
+    assert 3000 == polars.DataFrame(results())["body_bytes"].sum()
+    assert 3000 == pa.RecordBatchReader.from_stream(results()).read_pandas()["body_bytes"].sum()
+    connection = duckdb.connect()
+    query = "select count(*), sum(body_bytes) from batches"
+    for batches in (results(), client.map_batches(pa.table({"url": ["/bytes/1"] * 3000}))):
+        assert [(3000, 3000)] == connection.execute(query).fetchall()
+        assert [] == list(batches)
+
+
+def test_a_stream_goes_on_where_batches_were_taken(client: headgate.Client) -> None:
+    batches = client.fetch_many(f"/{number}" for number in range(3000)).batches()
+    taken = next(batches).num_rows
+    assert 3000 - taken == table_of(batches).num_rows
+
+
+def test_an_exception_of_the_source_reaches_who_iterates_and_who_reads_the_stream(client: headgate.Client) -> None:
+    def broken() -> Iterator[str]:
+        yield "/1"
+        raise LookupError("mine")
+
+    batches = client.fetch_many(broken()).batches()
+    with pytest.raises(LookupError, match="mine"):
+        list(batches)
+    assert [] == list(batches)
+    with pytest.raises(pa.ArrowException, match="LookupError: mine"):
+        table_of(client.fetch_many(broken()).batches())
+    with pytest.raises(TypeError, match="a request is a URL"):
+        list(client.fetch_many([5]).batches())  # type: ignore[list-item] # the mistake
+
+
+def test_an_endless_source_is_read_as_far_as_there_is_room(server: str) -> None:
+    read = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal read
+        for read in count(1):
+            yield f"/{read}"
+
+    with headgate.Client(base_url=server, concurrency=50) as client:
+        done = most = 0
+        with client.fetch_many(endless()).batches() as batches:
+            while done < 10_000:
+                done += next(batches).num_rows
+                most = max(most, read - done)
+        # Twice the concurrency and 1,024 are outstanding, and a batch is gathered.
+        assert most <= 2 * 50 + 1024 + 1024
+        wait_for(lambda: client.statistics().in_flight == 0)
+        assert [] == list(batches)
+
+
+def test_a_slow_source_does_not_hold_up_what_has_come(client: headgate.Client) -> None:
+    is_seen = threading.Event()
+
+    def source() -> Iterator[str]:
+        yield "/1"
+        while not is_seen.is_set():
+            yield "/2"
+            is_seen.wait(0.01)
+
+    for batch in client.fetch_many(source()).batches():
+        assert batch.num_rows > 0
+        is_seen.set()
+
+
+def test_leaving_early_or_dropping_it_cancels_what_is_in_flight(client: headgate.Client) -> None:
+    for leave in (lambda batches: batches.close(), lambda _: None):
+        batches = client.fetch_many(["/1", *[HELD] * 5]).batches()
+        assert next(batches).num_rows == 1
+        wait_for(lambda: client.statistics().in_flight == 5)
+        leave(batches)
+        del batches
+        wait_for(lambda: client.statistics().in_flight == 0)
+    assert 200 == client.get("/hello").status_code
+
+
+def test_batches_come_before_outcomes_or_not_at_all(client: headgate.Client) -> None:
+    begun = client.fetch_many(["/1", "/2"])
+    next(begun)
+    submitted = client.fetch_many(["/1"])
+    submitted.submit("/2")
+    closed = client.fetch_many(["/1"])
+    closed.close()
+    for many in (begun, submitted, closed):
+        with pytest.raises(RuntimeError, match=r"^batches\(\) comes first: outcomes were taken, requests submitted"):
+            many.batches()
+    with pytest.raises(RuntimeError, match=r"needs requests: call fetch_many\(requests\)\.batches\(\)"):
+        client.fetch_many().batches()
+
+    taken = client.fetch_many(["/1"])
+    batches = taken.batches()
+    with pytest.raises(RuntimeError, match="its results come in batches, and there are no outcomes"):
+        next(taken)
+    with pytest.raises(RuntimeError, match="called before: take the results from what it returned"):
+        taken.batches()
+    with pytest.raises(RuntimeError, match="no more can be submitted"):
+        taken.submit("/2")
+    assert 1 == table_of(batches).num_rows
+
+
+def test_options_of_a_client_are_for_the_client(client: headgate.Client) -> None:
+    with pytest.raises(TypeError, match=r"^rate is an option of the client: give it to that$"):
+        client.fetch_many([]).batches(rate="1/s")  # type: ignore[call-arg] # the mistake
+    with pytest.raises(TypeError, match="retries is an option of the client"):
+        client.map_batches([], retries=2)  # type: ignore[call-arg] # the mistake
+    with pytest.raises(TypeError, match=r"batches\(\) got an unexpected keyword argument 'keeps'"):
+        client.fetch_many([]).batches(keeps=2)  # type: ignore[call-arg] # the mistake
+    with pytest.raises(headgate.UsageError, match='select: "a=nonsense"'):
+        client.fetch_many([]).batches(select={"a": "nonsense"})
+
+
+def test_what_a_call_selects_is_its_own_beside_what_the_client_does(server: str) -> None:
+    with headgate.Client(base_url=server, select={"verb": "$.method"}, require="verb", retries=0) as client:
+        both = table_of(client.fetch_many(["/echo", "/hello"]).batches(select={"path": "$.path"}))
+        own = pa.table(client.fetch_table(pa.table({"url": ["/echo"]}), select={"seen": "header:content-type"}))
+
+        assert [("GET", "/echo"), (None, None)] == [(row["verb"], row["path"]) for row in both.to_pylist()]
+        assert [None, "unexpected_answer"] == both["error"].to_pylist()
+        assert ["application/json"] == own["seen"].to_pylist()
+        assert "path" not in own.schema.names
+        with pytest.raises(headgate.UnexpectedAnswer):
+            client.get("/hello")
+
+
+def test_a_table_is_asked_for_with_the_engine_of_the_client() -> None:
+    with serving("--delay", "0.02") as slow, headgate.Client(base_url=slow, concurrency=8) as client:
+        tables = [pa.table({"id": range(100)})] * 3
+
+        def of_tables(number: int) -> int:
+            return client.fetch_table(tables[number], url="/{id}").num_rows
+
+        def of_requests(number: int) -> int:
+            return sum(batch.num_rows for batch in client.fetch_many(["/1"] * (100 + number)).batches())
+
+        with ThreadPoolExecutor(4) as threads:
+            work: list[Callable[[int], int]] = [of_tables, of_tables, of_requests, of_requests]
+            assert [100, 100, 102, 103] == list(threads.map(lambda do, n: do(n), work, range(4)))
+        assert (405, 8) == (client.statistics().rows, stats(slow)["max_requests_in_progress"])
+
+
+def test_urls_of_a_table_may_be_relative(client: headgate.Client, server: str) -> None:
+    columns = {
+        "url": ["/bytes/1", "bytes/2", f"{server}/bytes/3"],
+        "id": [1, 2, 3],
+        "path": ["bytes/1", "/bytes/2", f"{server}/bytes/3"],
+    }
+    asked: list[dict[str, Any]] = [
+        {"keep": ["id"]},
+        {"url": "/bytes/{id}", "keep": ["id"]},
+        {"url_column": "path", "keep": ["id"]},
+        {"url": server + "/bytes/{id}", "keep": ["id"]},
+    ]
+    for options in asked:
+        table = pa.table(client.fetch_table(pa.table(columns), **options)).sort_by("row")
+        assert [(f"{server}/bytes/{n}", n, n) for n in (1, 2, 3)] == [
+            (row["url"], row["id"], row["body_bytes"]) for row in table.to_pylist()
+        ]
+
+
+def test_rows_without_a_method_or_a_body_have_those_of_the_call(client: headgate.Client) -> None:
+    table = pa.table({"url": ["/echo", "/echo"], "method": ["PATCH", None], "body": [None, "own"]})
+    results = client.fetch_table(table, method="PUT", data="all", keep=(), omit=["body"], select={"sent": "$.body"})
+    rows = pa.table(results).sort_by("row").to_pylist()
+    assert [("PATCH", "all"), ("PUT", "own")] == [(row["method"], row["sent"]) for row in rows]
+
+
+def test_batches_of_a_table_are_mapped_lazily(client: headgate.Client) -> None:
+    def batches() -> Iterator[pa.Table]:
+        for number in range(30):
+            yield pa.table({"id": range(number * 100, number * 100 + 100)})
+
+    done = [batch.num_rows for batch in client.map_batches(batches(), url="/{id}")]
+    assert 3000 == sum(done)
+    reader = pa.RecordBatchReader.from_stream(client.map_batches(batches(), url="/{id}"))
+    assert "id" == reader.schema.names[-1]
+    assert list(range(3000)) == sorted(reader.read_all()["id"].to_pylist())
+
+
+def test_what_is_no_table_is_refused(client: headgate.Client) -> None:
+    with pytest.raises(TypeError, match="an iterable of these, not int"):
+        client.fetch_table(5)
+    with pytest.raises(headgate.InputError, match='there is no column "url" with URLs'):
+        client.fetch_table(pa.table({"x": [1]}))
+
+
+def test_a_client_that_is_closed_makes_no_more_batches(server: str) -> None:
+    client = headgate.Client(base_url=server)
+    many = client.fetch_many(["/1"])
+    batches = client.fetch_many(["/1"] * 100).batches()
+    client.close()
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        many.batches()
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        client.fetch_table(pa.table({"url": ["/1"]}))
+    with pytest.raises(headgate.UsageError, match="the client is closed: it makes no more requests"):
+        list(batches)
+
+
+def test_requests_cost_what_they_say(server: str) -> None:
+    body = {"messages": [{"role": "user", "content": "hi " * 50}]}
+    selected = {"tokens:int64": "$.usage.total_tokens"}
+    with headgate.Client(base_url=server, rate_cost="1/h", select=selected, cost_from="tokens") as client:
+        # It is nothing beside what the answer says: after that there is nothing left for a long time.
+        tokens = client.post("/v1/chat/completions", json=body, cost=0.5).json()["usage"]["total_tokens"]
+        assert tokens > 1
+        with client.fetch_many([headgate.Request("/hello", cost=1)]) as outcomes:
+            thread = threading.Thread(target=lambda: list(outcomes))
+            thread.start()
+            wait_for(lambda: client.statistics().bound_by.kind == "cost")
+            outcomes.close()
+            thread.join(20)
+            assert not thread.is_alive()
+    with headgate.Client(base_url=server, rate_cost="1/h") as client:
+        assert all(client.get("/hello", cost=0).is_success for _ in range(20))
+        table = pa.table({"url": ["/hello"] * 20, "cost": [0] * 20})
+        assert 20 == client.fetch_table(table, cost_column="cost").num_rows
+        with pytest.raises(headgate.UsageError, match="rate_cost needs the cost of each row: give cost_column"):
+            client.fetch_table(table)
+
+
+@pytest.mark.parametrize(
+    ("cost", "error"), [(-1, ValueError), (float("nan"), ValueError), (True, TypeError), ("1", TypeError)]
+)
+def test_a_cost_is_a_number_of_0_or_more(client: headgate.Client, cost: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="cost must be a number"):
+        client.get("/hello", cost=cost)

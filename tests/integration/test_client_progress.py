@@ -1,0 +1,205 @@
+"""Progress of calls, and what is submitted to many requests."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self
+
+import pyarrow as pa
+import pytest
+
+import headgate
+from headgate.client import _submitted
+from headgate.jobs import _progress
+from headgate.jobs._display import Silent
+from support.run import serving, wait_for
+
+pytestmark = pytest.mark.timeout(60)
+
+HELD = "/delay/3600"
+Tell = Callable[[headgate.Snapshot], object]
+CALLS: dict[str, Callable[[headgate.Client, Iterable[str], Any], Iterable[object]]] = {
+    "fetch_many": lambda client, urls, told: client.fetch_many(urls, progress=told),
+    "batches": lambda client, urls, told: client.fetch_many(urls, progress=told).batches(),
+    "map_batches": lambda client, urls, told: client.map_batches(pa.table({"url": [*urls]}), progress=told),
+    "fetch_table": lambda client, urls, told: client.fetch_table(pa.table({"url": [*urls]}), progress=told).batches,
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture
+def client(server: str) -> Iterator[headgate.Client]:
+    with headgate.Client(base_url=server) as client:
+        yield client
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_function_is_told_where_it_came_to(client: headgate.Client, call: str) -> None:
+    told: list[headgate.Snapshot] = []
+    assert list(CALLS[call](client, ["/1"] * 20, told.append))
+    assert 20 == told[-1].rows
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_function_is_told_while_nothing_comes_and_what_it_raises_ends_the_call(
+    client: headgate.Client, call: str
+) -> None:
+    told = []
+
+    def third_time(snapshot: headgate.Snapshot) -> None:
+        told.append(snapshot)
+        if len(told) == 3:
+            raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        list(CALLS[call](client, [HELD] * 3, third_time))
+    wait_for(lambda: client.statistics().in_flight == 0)
+
+
+def test_a_loop_is_told_too(server: str) -> None:
+    async def main() -> None:
+        def third_time(snapshot: headgate.Snapshot) -> None:
+            told.append(snapshot)
+            if len(told) == 3:
+                raise LookupError("enough")
+
+        async with headgate.AsyncClient(base_url=server) as client:
+            held = pa.table({"url": [HELD]})
+            for results in (
+                lambda: client.fetch_many([HELD], progress=third_time),
+                lambda: client.fetch_many([HELD], progress=third_time).batches(),
+                lambda: client.map_batches(held, progress=third_time),
+                lambda: headgate.amap_batches(held, url=server + HELD, keep=(), progress=third_time),
+            ):
+                told = list[headgate.Snapshot]()
+                with pytest.raises(LookupError, match="enough"):
+                    [_ async for _ in results()]
+            told = []
+            assert 3 == len([_ async for _ in client.fetch_many(["/1"] * 3, progress=told.append)])
+            assert told
+
+    asyncio.run(main())
+
+
+class Shown(Silent):
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __enter__(self) -> Self:
+        self.calls.append("begin")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.calls.append("leave")
+
+    def end(self, snapshot: headgate.Snapshot) -> None:
+        self.calls.append(f"end {snapshot.rows}")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_progress_is_shown_and_does_not_stay(
+    client: headgate.Client, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = Shown()
+    monkeypatch.setattr(_progress, "display_for", lambda **_: shown)
+    assert list(CALLS[call](client, ["/1"] * 20, True))  # noqa: FBT003 - as a user gives it
+    assert ["begin", "end 20", "leave"] == shown.calls
+
+    shown.calls.clear()
+    batches = client.fetch_many(["/1", HELD], progress=True).batches()
+    next(batches)
+    client.close()
+    with pytest.raises(headgate.HeadgateError, match="the client is closed"):
+        next(batches)
+    assert ["begin", "leave"] == shown.calls
+
+
+def test_progress_is_a_switch_or_a_function(client: headgate.Client) -> None:
+    with pytest.raises(TypeError, match="progress must be True, False or a function that takes a Snapshot, not int"):
+        client.fetch_many([], progress=5)  # type: ignore[arg-type] # the mistake
+    with pytest.raises(headgate.UsageError, match="progress must be True, False or a function"):
+        client.map_batches([], progress="yes")  # type: ignore[arg-type] # the mistake
+
+
+def test_who_takes_outcomes_submits_without_waiting_until_there_is_no_room(
+    client: headgate.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_submitted, "LONGEST", 2)
+    monkeypatch.setattr(_submitted, "MAX", 5)
+    done, kept = [], [f"/{number}" for number in range(50)]
+    with client.fetch_many(["/first"]) as pages:
+        for page in pages:
+            done.append(page.request.url)
+            while kept and pages.room:
+                pages.submit(kept.pop())
+            if kept:
+                with pytest.raises(headgate.QueueFull, match="wait for their turn: keep the others"):
+                    pages.submit("/too-many")
+    assert ["/first", *sorted(f"/{number}" for number in range(50))] == [done[0], *sorted(done[1:])]
+
+
+def test_another_thread_waits_for_room(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_submitted, "LONGEST", 2)
+    most = 0
+    with client.fetch_many() as pages:
+
+        def submit() -> None:
+            nonlocal most
+            has_begun.wait()
+            for number in range(5000):
+                pages.submit(f"/{number}")
+                most = max(most, 1_000_000 - pages.room)
+            pages.finish()
+
+        has_begun = threading.Event()
+        thread = threading.Thread(target=submit)
+        thread.start()
+        pages.submit("/first")
+        done = 0
+        for _ in pages:
+            has_begun.set()
+            done += 1
+        thread.join()
+    assert (5001, 2) == (done, most)
+
+
+def test_closing_ends_the_wait_of_who_submits(client: headgate.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_submitted, "LONGEST", 2)
+    pages = client.fetch_many(["/1"])
+    next(pages)
+    raised: list[Exception] = []
+
+    def submit() -> None:
+        try:
+            for _ in range(3):
+                pages.submit("/2")
+        except RuntimeError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=submit)
+    thread.start()
+    wait_for(lambda: pages.room == 1_000_000 - 2)
+    pages.close()
+    thread.join(20)
+    assert ["these requests are closed: no more can be submitted"] == [str(error) for error in raised]
+
+
+def test_a_loop_submits_until_there_is_no_room(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_submitted, "MAX", 5)
+
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+            pages = client.fetch_many()
+            while pages.room:
+                pages.submit("/1")
+            with pytest.raises(headgate.QueueFull):
+                pages.submit("/2")
+            pages.finish()
+            assert 5 == len([page async for page in pages])
+
+    asyncio.run(main())

@@ -1,0 +1,405 @@
+"""One response whose body is taken while it comes: `Client.stream` and `AsyncClient.stream`."""
+
+import asyncio
+import json
+import os
+import signal
+import socketserver
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+import headgate
+from support.run import printed_by, serving, stats, wait_for
+
+GIBIBYTE = 1 << 30
+HELD_BYTES = 1 << 19
+"""More than is ever held of a body that is not taken: a room of 128 KiB, what one read brings, what was taken last."""
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture
+def client(server: str) -> Iterator[headgate.Client]:
+    with headgate.Client(base_url=server) as client:
+        yield client
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    running: Run = request.param
+    return running
+
+
+@contextmanager
+def events() -> Iterator[tuple[str, Callable[[bytes], None]]]:
+    """A server of one answer without a length, and what sends more of it; empty: its end."""
+    handlers: list[socketserver.StreamRequestHandler] = []
+    answered, ended = threading.Event(), threading.Event()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+            handlers.append(self)
+            answered.set()
+            ended.wait()
+
+    def send(data: bytes) -> None:
+        assert answered.wait(20)
+        if data:
+            handlers[-1].wfile.write(data)
+        else:
+            ended.set()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.server_address[1]}/", send
+        finally:
+            ended.set()
+            listening.shutdown()
+            thread.join()
+
+
+def test_the_head_is_there_before_the_body(client: headgate.Client, server: str) -> None:
+    with client.stream("GET", f"/bytes/{GIBIBYTE}") as response:
+        assert (200, "HTTP/1.1", f"{server}/bytes/{GIBIBYTE}") == (
+            response.status_code,
+            response.http_version,
+            response.url,
+        )
+        assert str(GIBIBYTE) == response.headers["content-length"]
+        assert response is response.raise_for_status()
+        assert ([], 1, False, False) == (
+            response.history,
+            response.attempts,
+            response.is_stream_consumed,
+            response.is_closed,
+        )
+        assert "bytes have come" in response._repr_html_()
+    assert response.is_closed
+
+
+def test_no_more_is_held_than_there_is_room_for(client: headgate.Client) -> None:
+    with client.stream("GET", f"/bytes/{GIBIBYTE}") as response:
+        pieces, taken, most = response.iter_bytes(), 0, 0
+        while taken < 1 << 26:
+            taken += len(next(pieces))
+            most = max(most, response.num_bytes_downloaded - taken)
+    assert 0 < most < HELD_BYTES
+
+
+def test_bytes_come_in_pieces_of_the_size_that_is_asked_for(client: headgate.Client) -> None:
+    whole = client.get("/bytes/1000000").content
+    for size in (1000, 3_000_000, 300_007):
+        with client.stream("GET", "/bytes/1000000") as response:
+            pieces = list(response.iter_bytes(size))
+        assert whole == b"".join(pieces)
+        assert all(len(piece) == size for piece in pieces[:-1])
+        assert response.is_closed
+    with client.stream("GET", "/1") as response:
+        with pytest.raises(ValueError, match="chunk_size must be at least 1, not 0"):
+            response.iter_bytes(0)
+        with pytest.raises(TypeError, match="chunk_size must be a number of bytes, not"):
+            response.iter_bytes("9")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
+def test_codings_are_undone_and_raw_leaves_them(client: headgate.Client, coding: str) -> None:
+    with client.stream("GET", f"/encoded/{coding}/300000") as response:
+        assert client.get("/bytes/300000").content == response.read()
+    with client.stream("GET", f"/encoded/{coding}/300000") as raw:
+        assert response.num_bytes_downloaded == sum(map(len, raw.iter_raw())) < 300_000
+
+
+def test_a_body_that_was_read_is_there_like_any_other(client: headgate.Client) -> None:
+    with client.stream("POST", "/echo", json={"a": 1}) as response:
+        with pytest.raises(RuntimeError, match="was not read"):
+            response.content  # noqa: B018 - it raises
+        assert response.read() is response.read()
+        assert [response.content] == list(response.iter_bytes())
+    assert {"a": 1} == json.loads(response.json()["body"])
+    assert response.text.startswith("{")
+    assert "utf-8" == response.encoding
+
+
+def test_text_and_lines_come_as_they_are_sent(client: headgate.Client) -> None:
+    with client.stream("GET", "/encoding/utf8") as response:
+        assert client.get("/encoding/utf8").text == "".join(response.iter_text())
+    with events() as (url, send), client.stream("GET", url) as response:
+        lines = response.iter_lines()
+        send(b"data: \xc3")
+        send(b"\xbc\r\n")
+        assert "data: \u00fc" == next(lines), "while the server goes on"
+        send(b"a\xe2\x80\xa8b\rlast")
+        assert "a\u2028b" == next(lines)
+        send(b"")
+        assert ["last"] == list(lines)
+
+
+@pytest.mark.parametrize(("redirected", "hops"), [("/redirect/2", [302, 302])])
+def test_redirects_are_followed_before(client: headgate.Client, redirected: str, hops: list[int]) -> None:
+    with client.stream("GET", redirected) as response:
+        assert hops == [hop.status_code for hop in response.history]
+        assert b"Hello, World!" == response.read()
+    with client.stream("GET", redirected, follow_redirects=False) as response:
+        assert 302 == response.status_code
+
+
+def test_what_fails_before_the_head_raises_when_the_block_is_entered(client: headgate.Client) -> None:
+    with pytest.raises(headgate.ConnectionClosed) as raised, client.stream("GET", "/fault/reset-before-headers"):
+        pytest.fail("there is no response")
+    assert 4 == raised.value.attempts
+    with client.stream("GET", "/status/503") as response:
+        assert (503, 4) == (response.status_code, response.attempts)
+        with pytest.raises(headgate.StatusError, match="503 Service Unavailable"):
+            response.raise_for_status()
+        assert b"503 Service Unavailable\n" == response.read()
+    with pytest.raises(headgate.InvalidRequest), client.stream("GET", "ftp://127.0.0.1/"):
+        pytest.fail("there is no response")
+    with pytest.raises(TypeError, match="timeout_s: seconds"):
+        client.stream("GET", "/1", timeout=5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"client\.stream\(method, url\)"):
+        client.get("/1", stream=True)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("/fault/reset-mid-body", headgate.ConnectionClosed),
+        ("/fault/truncated-gzip", headgate.DecodeError),
+        ("/fault/hang-mid-body", headgate.RequestTimeout),
+    ],
+)
+def test_a_body_that_breaks_off_raises_behind_what_came(
+    client: headgate.Client, server: str, path: str, error: type[headgate.RequestError]
+) -> None:
+    before = stats(server)["requests"]
+    with client.stream("GET", path, timeout_s=1) as response:
+        assert 200 == response.status_code
+        with pytest.raises(error) as raised:
+            response.read()
+    assert f"{server}{path}" == raised.value.url
+    assert 1 == raised.value.attempts
+    assert raised.value.elapsed_s >= response.elapsed.total_seconds()
+    assert str(raised.value).startswith(f"{server}{path}: ")
+    assert before + 1 == stats(server)["requests"], "it is not asked again"
+    assert response.is_closed
+
+
+def test_a_body_comes_once_and_in_its_block_only(client: headgate.Client) -> None:
+    with client.stream("GET", "/1") as response:
+        assert b"Hello, World!" == b"".join(response.iter_bytes())
+        with pytest.raises(RuntimeError, match="taken already: it comes once"):
+            list(response.iter_bytes())
+        with pytest.raises(RuntimeError, match="taken already"):
+            response.read()
+    with client.stream("GET", f"/bytes/{GIBIBYTE}") as left:
+        pieces = left.iter_bytes()
+        next(pieces)
+    with pytest.raises(RuntimeError, match="inside the block of stream"):
+        list(pieces)
+    with client.stream("GET", "/1") as response:
+        response.close()
+        with pytest.raises(RuntimeError, match="inside the block"):
+            response.read()
+
+
+def test_reading_to_the_end_keeps_the_connection_and_leaving_closes_it() -> None:
+    with serving("--threads", "1") as server, headgate.Client(base_url=server, threads=1) as client:
+        for _ in range(3):
+            with client.stream("GET", "/bytes/1000000") as response:
+                response.read()
+        assert 1 == stats(server)["connections_accepted"] - 1, "and the one that asks this"
+        with client.stream("GET", f"/bytes/{GIBIBYTE}"):
+            pass
+        wait_for(lambda: client.statistics().in_flight == 0)
+        client.get("/1")
+        assert (4, 0) == (client.statistics().answered - 1, client.statistics().failed)
+
+
+def test_who_holds_all_that_may_be_open_is_told(server: str) -> None:
+    with headgate.Client(base_url=server, concurrency=2) as client, ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(client.stream("GET", f"/bytes/{GIBIBYTE}"))
+        with pytest.raises(
+            RuntimeError, match="this thread has 2 streams open, and the client makes 2 requests at a time"
+        ):
+            stack.enter_context(client.stream("GET", "/1"))
+        with ThreadPoolExecutor(1) as pool:
+            # Another thread may wait for one of them to be closed.
+            waiting = pool.submit(client.get, "/1")
+            stack.close()
+            assert waiting.result(20).is_success
+        with client.stream("GET", "/1") as response:
+            assert b"Hello, World!" == response.read()
+
+
+def test_any_thread_may_take_the_body_and_closing_the_client_ends_it(server: str) -> None:
+    with headgate.Client(base_url=server) as client, client.stream("GET", f"/bytes/{GIBIBYTE}") as response:
+        pieces = response.iter_bytes()
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(next, pieces).result(20)
+        client.close()
+        with pytest.raises(headgate.RequestCancelled):
+            list(pieces)
+        with pytest.raises(RuntimeError, match="the client is closed"), client.stream("GET", "/1"):
+            pytest.fail("it is closed")
+
+
+def test_ctrl_c_ends_the_wait_for_the_head_and_for_the_body(server: str) -> None:
+    with headgate.Client(base_url=server) as client:
+
+        def interrupt() -> None:
+            wait_for(lambda: client.statistics().in_flight == 1)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        for path in ("/delay/3600", "/fault/hang-mid-body"):
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            with pytest.raises(KeyboardInterrupt), client.stream("GET", path, timeout_s=3600) as response:
+                response.read()
+            thread.join()
+            wait_for(lambda: client.statistics().in_flight == 0)
+
+
+def test_a_fork_leaves_the_stream_to_its_parent(server: str, tmp_path: Path) -> None:
+    program = f"""
+import os, headgate
+client = headgate.Client(base_url={server!r})
+with client.stream("GET", "/bytes/10000000") as response:
+    pieces = response.iter_bytes()
+    first = next(pieces)
+    child = os.fork()
+    if child == 0:
+        try:
+            next(pieces)
+        except RuntimeError as error:
+            assert "belongs to the process that asked" in str(error), error
+        with client.stream("GET", "/1") as other:
+            assert other.read() == b"Hello, World!"
+        del pieces, response
+        os._exit(7)
+    assert 7 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert 10000000 == len(first) + sum(map(len, pieces))
+print("well")
+"""
+    assert "well\n" == printed_by("import warnings; warnings.simplefilter('ignore')\n" + program, tmp_path)
+
+
+def test_a_loop_takes_a_body_while_others_go_on(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+            whole = (await client.get("/bytes/3000000")).content
+
+            async def take() -> bytes:
+                async with client.stream("GET", "/bytes/3000000") as response:
+                    assert 200 == response.raise_for_status().status_code
+                    pieces = [piece async for piece in response.aiter_bytes(100_000)]
+                    assert {100_000} == {len(piece) for piece in pieces}
+                    assert (3_000_000, True) == (response.num_bytes_downloaded, response.is_closed)
+                    return b"".join(pieces)
+
+            assert [whole] * 20 == await asyncio.gather(*(take() for _ in range(20)))
+            async with client.stream("GET", "/encoded/gzip/300000") as response:
+                assert whole[:300_000] == await response.aread()
+                assert response.content is await response.aread()
+                assert [response.content] == [piece async for piece in response.aiter_bytes()]
+            async with client.stream("GET", "/encoded/gzip/300000") as raw:
+                assert response.num_bytes_downloaded == len(b"".join([piece async for piece in raw.aiter_raw()]))
+
+    run(main())
+
+
+def test_lines_come_to_a_loop_as_they_are_sent(run: Run) -> None:
+    async def main() -> None:
+        with events() as (url, send):
+            async with headgate.AsyncClient() as client, client.stream("GET", url) as response:
+                lines = response.aiter_lines()
+                for number in range(3):
+                    waiting = asyncio.ensure_future(anext(lines))
+                    await asyncio.sleep(0)
+                    assert not waiting.done()
+                    await asyncio.to_thread(send, b"data: %d\n" % number)
+                    assert f"data: {number}" == await waiting
+                send(b"")
+                assert [] == [line async for line in lines]
+
+    run(main())
+
+
+def test_cancelling_a_task_ends_its_exchange(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+
+            async def take(path: str) -> None:
+                async with client.stream("GET", path) as response:
+                    await response.aread()
+
+            for path in ("/delay/3600", "/fault/hang-mid-body"):
+                task = asyncio.create_task(take(path))
+                await asyncio.to_thread(wait_for, lambda: client.statistics().in_flight == 1)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                await asyncio.to_thread(wait_for, lambda: client.statistics().in_flight == 0)
+            async with client.stream("GET", "/1") as response:
+                assert b"Hello, World!" == await response.aread()
+
+    run(main())
+
+
+def test_a_loop_is_told_what_went_wrong(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server, concurrency=2) as client:
+            with pytest.raises(headgate.ConnectionClosed):
+                async with client.stream("GET", "/fault/reset-before-headers"):
+                    pytest.fail("there is no response")
+            async with client.stream("GET", "/fault/reset-mid-body") as response:
+                with pytest.raises(headgate.ConnectionClosed):
+                    await response.aread()
+            async with client.stream("GET", f"/bytes/{GIBIBYTE}") as first, client.stream("GET", "/1"):
+                with pytest.raises(RuntimeError, match="this task has 2 streams open"):
+                    async with client.stream("GET", "/1"):
+                        pytest.fail("it would wait for itself")
+                pieces = first.aiter_bytes()
+                assert await anext(pieces)
+                await client.aclose()
+                with pytest.raises(headgate.RequestCancelled):
+                    async for _ in pieces:
+                        pass
+            with pytest.raises(RuntimeError, match="the client is closed"):
+                async with client.stream("GET", "/1"):
+                    pytest.fail("it is closed")
+
+    run(main())
+
+
+def test_another_task_that_closes_it_wakes_who_waits(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with (
+            headgate.AsyncClient(base_url=server) as client,
+            client.stream("GET", "/fault/hang-mid-body") as response,
+        ):
+            waiting = asyncio.ensure_future(response.aread())
+            while not response.num_bytes_downloaded:  # noqa: ASYNC110 - what the engine does is no event of the loop
+                await asyncio.sleep(0)
+            await response.aclose()
+            with pytest.raises(RuntimeError, match="the response is closed"):
+                await waiting
+
+    run(main())

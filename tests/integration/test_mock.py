@@ -1,0 +1,474 @@
+"""`headgate.testing`: answers in place of the network."""
+
+import asyncio
+import gc
+import gzip
+import os
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import headgate
+import headgate.testing
+from headgate import _mocks
+from headgate.client._errors import CLASS_OF
+from headgate.testing import Answer, MockRequest, MockServer
+from support.results import table
+from support.run import printed_by
+
+URL = "https://api.example.com/users/1"
+FAST = {"retry_delay_s": 0.001}
+
+
+@pytest.fixture
+def mock() -> Iterator[MockServer]:
+    with headgate.testing.mock() as mock:
+        yield mock
+
+
+@pytest.fixture
+def client() -> Iterator[headgate.Client]:
+    with headgate.Client(retry_delay_s=0.001) as client:
+        yield client
+
+
+def test_a_route_answers_and_knows_what_it_was_asked(mock: MockServer, client: headgate.Client) -> None:
+    route = mock.post("https://api.example.com/users/{id}", status=201, json={"id": 1})
+    response = client.post(URL, params={"page": 1}, json={"name": "a"}, headers={"X-Trace": "7"})
+
+    assert (201, {"id": 1}, "HTTP/1.1") == (response.status_code, response.json(), response.http_version)
+    assert "application/json" == response.headers["Content-Type"]
+    assert route.called
+    assert 1 == route.call_count == mock.call_count
+    request = route.calls[-1].request
+    assert ("POST", URL + "?page=1", {"name": "a"}) == (request.method, request.url, request.json())
+    assert ("7", "api.example.com", {"id": "1"}) == (request.headers["x-trace"], request.host, request.path_params)
+    answer = route.calls[-1].answer
+    assert answer is not None
+    assert {"id": 1} == answer.json()
+
+
+def test_a_client_that_was_made_before_is_answered_too_and_the_server_again_afterwards(server: str) -> None:
+    with headgate.Client() as client:
+        assert "Hello, World!" == client.get(f"{server}/hello").text
+        with headgate.testing.mock() as mock:
+            mock.get(f"{server}/hello", text="mocked")
+            assert "mocked" == client.get(f"{server}/hello").text
+        assert "Hello, World!" == client.get(f"{server}/hello").text
+
+
+def test_a_client_made_meanwhile_asks_the_server_afterwards(server: str) -> None:
+    with headgate.testing.mock() as mock:
+        mock.get(f"{server}/hello", text="mocked")
+        client = headgate.Client()
+        assert "mocked" == client.get(f"{server}/hello").text
+    with client:
+        assert "Hello, World!" == client.get(f"{server}/hello").text
+
+
+def test_coroutines_are_answered_and_what_was_asked_before_is_still_waited_for(server: str) -> None:
+    async def texts() -> tuple[str, str, str]:
+        async with headgate.AsyncClient() as client:
+            held = asyncio.create_task(client.get(f"{server}/delay/0.2"))
+            await asyncio.sleep(0)
+            async with headgate.testing.mock() as mock:
+                mock.get(URL, text="mocked")
+                first = (await client.get(URL)).text
+            return first, (await client.get(f"{server}/hello")).text, (await held).text
+
+    assert ("mocked", "Hello, World!", "Hello, World!") == asyncio.run(texts())
+
+
+def test_retries_are_those_of_the_engine(mock: MockServer, client: headgate.Client) -> None:
+    route = mock.get("/flaky").answers([503, headgate.ConnectTimeout, (200, {"ok": True})])
+    response = client.get("https://a.example/flaky")
+    assert ({"ok": True}, 3, 3) == (response.json(), response.attempts, route.call_count)
+    assert [503, None, 200] == [call.answer.status if call.answer else None for call in route.calls]
+
+
+def test_answers_may_be_without_end(mock: MockServer, client: headgate.Client) -> None:
+    mock.get("/n").answers({"n": n} for n in range(10**9))
+    assert [0, 1, 2] == [client.get("http://a.example/n").json()["n"] for _ in range(3)]
+
+
+def test_redirects_and_codings_are_those_of_the_engine(mock: MockServer, client: headgate.Client) -> None:
+    mock.get("https://a.example/").answer(302, headers={"Location": "http://b.example/end"})
+    mock.get("http://b.example/end").answer(content=gzip.compress(b"packed"), headers={"Content-Encoding": "gzip"})
+    response = client.get("https://a.example/")
+    assert ("packed", "http://b.example/end") == (response.text, response.url)
+    assert ["https://a.example/"] == [hop.url for hop in response.history]
+
+
+@pytest.mark.parametrize("kind", sorted(CLASS_OF))
+def test_each_kind_of_error_can_be_had(mock: MockServer, kind: str) -> None:
+    mock.get(URL, error=CLASS_OF[kind]("as it was told"))
+    with headgate.Client(retries=0) as client, pytest.raises(CLASS_OF[kind], match="as it was told") as caught:
+        client.get(URL)
+    assert (URL, 1) == (caught.value.url, caught.value.attempts)
+
+
+def test_an_error_is_retried_as_one_of_its_kind_is(mock: MockServer, client: headgate.Client) -> None:
+    refused, closed = mock.post("/refused", error="connect"), mock.post("/closed", error="closed")
+    for path, kind in (("refused", headgate.ConnectError), ("closed", headgate.ConnectionClosed)):
+        with pytest.raises(kind):
+            client.post(f"http://a.example/{path}")
+    # A POST that the server may have got is not sent again.
+    assert (4, 1) == (refused.call_count, closed.call_count)
+
+
+def test_a_connection_may_end_in_the_middle_of_a_body(mock: MockServer) -> None:
+    mock.get(URL).answer(content=b"abcdef", cut_after=3)
+    with headgate.Client(retries=0) as client, pytest.raises(headgate.ConnectionClosed, match="middle of the body"):
+        client.get(URL)
+
+
+def test_time_outs_are_real(mock: MockServer) -> None:
+    mock.get(URL).answer(delay_s=3600)
+    with headgate.Client(retries=0) as client, pytest.raises(headgate.RequestTimeout):
+        client.get(URL, timeout_s=0.01)
+
+
+def test_a_delayed_answer_comes(mock: MockServer, client: headgate.Client) -> None:
+    mock.get(URL).answer(text="late", delay_s=0.001)
+    assert "late" == client.get(URL).text
+
+
+def test_a_request_without_an_answer_fails_and_so_does_the_block() -> None:
+    mock = headgate.testing.mock()
+    mock.get(URL, json=1)
+    failed = None
+
+    def ask() -> None:
+        nonlocal failed
+        with mock, headgate.Client() as client:
+            assert 1 == client.get(URL).json()
+            with pytest.raises(headgate.InvalidRequest) as failed:
+                client.post(URL, json={})
+
+    with pytest.raises(AssertionError) as caught:
+        ask()
+    assert failed is not None
+    assert failed.value.attempts == 1
+    assert f"the mock has no answer for this request (POST {URL}; its routes: GET {URL} (called once))" in str(
+        failed.value
+    )
+    assert f"the mock had no answer for 1 request:\n  POST {URL}\nits routes:\n  GET {URL} (called once)" == str(
+        caught.value
+    )
+    assert [None] == [call.answer for call in mock.calls if call.request.method == "POST"]
+
+
+def test_answers_can_be_used_up() -> None:
+    with headgate.testing.mock(assert_all_answered=False) as mock, headgate.Client() as client:
+        mock.get(URL).answers(["one", "two"])
+        assert ["one", "two"] == [client.get(URL).text for _ in range(2)]
+        with pytest.raises(headgate.InvalidRequest, match=re.escape("called 2 times")):
+            client.get(URL)
+
+
+def test_a_route_that_was_not_called_fails_the_block() -> None:
+    mock = headgate.testing.mock()
+    mock.get("/a")
+    with pytest.raises(AssertionError, match=r"the mock was not asked for:\n  GET /a \(called never\)"), mock:
+        pass
+
+
+def test_what_is_not_asserted_is_not_raised() -> None:
+    with headgate.testing.mock(assert_all_called=False, assert_all_answered=False) as mock, headgate.Client() as client:
+        mock.get("/a")
+        with pytest.raises(headgate.InvalidRequest):
+            client.get(URL)
+    with pytest.raises(AssertionError):
+        mock.assert_all_answered()
+    mock.reset()
+    mock.assert_all_answered()
+    assert 0 == mock.call_count
+
+
+def test_what_the_block_raises_is_what_is_raised() -> None:
+    mock = headgate.testing.mock()
+    mock.get("/a")
+    with pytest.raises(KeyError), mock:
+        raise KeyError
+    assert _mocks.active() is None
+
+
+def test_an_answer_may_be_computed(mock: MockServer, client: headgate.Client) -> None:
+    def double(request: MockRequest) -> Answer:
+        return Answer(json={"twice": int(request.path_params["n"]) * 2}, headers={"X-Query": request.query})
+
+    mock.get("/double/{n}", answer=double)
+    response = client.get("https://a.example/double/21?why")
+    assert ({"twice": 42}, "why") == (response.json(), response.headers["x-query"])
+
+
+def test_computed_answers_may_wait_for_each_other(mock: MockServer, client: headgate.Client) -> None:
+    together = threading.Barrier(32)
+
+    def wait(_: MockRequest) -> int:
+        together.wait()
+        return 204
+
+    mock.get(prefix="http://a.example/").gives(wait)
+    outcomes = client.fetch_many(f"http://a.example/{n}" for n in range(32))
+    assert {204} == {outcome.unwrap().status_code for outcome in outcomes}
+
+
+def test_limits_are_those_of_the_engine(mock: MockServer) -> None:
+    lock, now, most = threading.Lock(), 0, 0
+
+    def count(_: MockRequest) -> int:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        with lock:
+            now -= 1
+        return 200
+
+    mock.get(prefix="http://").gives(count)
+    with headgate.Client(concurrency=2) as client:
+        assert 200 == sum(1 for _ in client.fetch_many(f"http://{n % 3}.example/" for n in range(200)))
+    assert most in {1, 2}
+
+
+def test_what_a_function_leaves_is_asked_of_the_next_and_last_of_the_handler() -> None:
+    def handler(request: MockRequest) -> str | None:
+        return "handler" if request.path == "/c" else None
+
+    with (
+        headgate.testing.mock(handler, base_url="http://a.example", assert_all_answered=False) as mock,
+        headgate.Client() as client,
+    ):
+        mock.get(prefix="/").gives(lambda request: "first" if request.path == "/a" else None)  # type: ignore[arg-type, return-value]
+        mock.get("/b", text="second")
+        assert ["first", "second", "handler"] == [client.get(f"http://a.example/{path}").text for path in "abc"]
+        with pytest.raises(headgate.InvalidRequest):
+            client.get("http://a.example/d")
+        assert (1, 1) == tuple(route.call_count for route in mock.routes)
+
+
+def test_a_function_may_raise_an_error_of_headgate(mock: MockServer) -> None:
+    def raise_it(_: MockRequest) -> Answer:
+        raise headgate.TlsError("expired")
+
+    mock.get(URL).gives(raise_it)
+    with headgate.Client() as client, pytest.raises(headgate.TlsError, match="expired"):
+        client.get(URL)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), pytest.fail.Exception("no")])
+def test_what_else_a_function_raises_is_told_at_the_end(error: BaseException) -> None:
+    def raise_it(_: MockRequest) -> Answer:
+        raise error
+
+    with (
+        pytest.raises(AssertionError, match="could not be computed") as caught,
+        headgate.testing.mock(raise_it),
+        headgate.Client() as client,
+        pytest.raises(headgate.InvalidRequest, match=str(error)),
+    ):
+        client.get(URL)
+    assert error is caught.value.__cause__
+
+
+def test_what_a_function_returns_must_be_an_answer() -> None:
+    mock = headgate.testing.mock(lambda _: object())  # type: ignore[arg-type, return-value]
+    with (
+        pytest.raises(AssertionError, match=r"an answer is a headgate\.testing\.Answer"),
+        mock,
+        headgate.Client() as client,
+    ):
+        list(client.fetch_many([URL]))
+    assert [None] == [call.answer for call in mock.calls]
+
+
+def test_a_route_with_the_same_pattern_replaces_the_earlier_one(mock: MockServer, client: headgate.Client) -> None:
+    mock.get("/a", text="old", params={"b": 1})
+    mock.get("/a", text="new", params={"b": 1})
+    assert ("new", 1) == (client.get("http://a.example/a?b=1").text, len(mock.routes))
+
+
+@pytest.mark.parametrize(
+    ("message", "given"),
+    [
+        ("a route has no 'url__startswith': did you mean prefix?", {"url__startswith": "/"}),
+        ("a route has no 'status_code': did you mean status?", {"status_code": 200}),
+        ("a route has no 'jsn': did you mean json?", {"jsn": 1}),
+        ("a route has one answer", {"json": 1, "error": "tls"}),
+    ],
+)
+def test_a_name_that_is_none_is_answered_with_the_one_that_is_meant(message: str, given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
+        MockServer().get("/", **given)
+
+
+def test_a_coroutine_function_is_refused() -> None:
+    async def answer(_: MockRequest) -> Answer:
+        return Answer()
+
+    with pytest.raises(TypeError, match="must be a plain one"):
+        MockServer().get("/", answer=answer)  # type: ignore[arg-type]
+
+
+def test_many_requests_are_answered_in_their_order(mock: MockServer, client: headgate.Client) -> None:
+    mock.get("/{n}", answer=lambda request: request.path_params["n"])
+    urls = [f"https://{n % 7}.example/{n}" for n in range(3000)]
+    assert [str(n) for n in range(3000)] == [o.unwrap().text for o in client.fetch_many(urls, ordered=True)]
+    assert (3000, 1000) == (mock.call_count, len(mock.calls))
+
+
+def test_large_bodies_go_both_ways(mock: MockServer, client: headgate.Client) -> None:
+    mock.post(URL, answer=lambda request: Answer(content=request.content[::-1]))
+    sent = os.urandom(3_000_000)
+    assert sent[::-1] == client.post(URL, content=sent).content
+
+
+def test_head_and_no_content_have_no_body(mock: MockServer, client: headgate.Client) -> None:
+    mock.head(URL, text="abc")
+    mock.delete(URL, status=204)
+    assert ("3", b"") == (client.head(URL).headers["content-length"], client.head(URL).content)
+    assert (204, b"") == (client.delete(URL).status_code, client.delete(URL).content)
+
+
+def test_tables_are_answered_and_share_nothing_with_calls_outside(server: str) -> None:
+    urls = pa.table({"url": [f"{server}/hello"] * 20})
+
+    def bodies() -> set[bytes]:
+        return {bytes(body) for body in pa.table(headgate.fetch_table(urls)).column("body").to_pylist()}
+
+    assert {b"Hello, World!"} == bodies()
+    for text in (b"one", b"two"):
+        with headgate.testing.mock() as mock:
+            route = mock.get(f"{server}/hello", content=text)
+            assert {text} == bodies()
+            assert 20 == route.call_count
+    assert {b"Hello, World!"} == bodies()
+
+
+def test_jobs_are_answered(mock: MockServer, tmp_path: Path) -> None:
+    route = mock.get("https://a.example/{n}").answers(({"n": n} if n != 2 else 404) for n in range(5))
+    (tmp_path / "urls.txt").write_text("".join(f"https://a.example/{n}\n" for n in range(4)))
+    summary = headgate.fetch(tmp_path / "urls.txt", tmp_path / "out", concurrency=1, progress=False)
+    assert ({200: 3, 404: 1}, 4) == (summary.statuses, route.call_count)
+    assert {"in process"} == set(table(tmp_path / "out").column("remote_addr").to_pylist())
+
+
+def test_proxies_and_http2_stand_aside(mock: MockServer) -> None:
+    mock.get(URL, text="mocked")
+    with headgate.Client(proxy="http://127.0.0.1:1", http2_prior_knowledge=True) as client:
+        assert ("mocked", "HTTP/1.1") == (client.get(URL).text, client.get(URL).http_version)
+
+
+def test_robots_are_asked_of_the_mock(mock: MockServer) -> None:
+    mock.get("/robots.txt", text="User-agent: *\nDisallow: /users")
+    with headgate.Client(robots=True) as client, pytest.raises(headgate.BlockedByRobots):
+        client.get(URL)
+
+
+def test_of_several_mocks_the_inner_one_answers(client: headgate.Client) -> None:
+    with headgate.testing.mock() as outer:
+        outer.get(URL, text="outer")
+        assert "outer" == client.get(URL).text
+        with headgate.testing.mock() as inner:
+            inner.get(URL, text="inner")
+            assert "inner" == client.get(URL).text
+        assert "outer" == client.get(URL).text
+    assert (2, 1) == (outer.call_count, inner.call_count)
+
+
+def test_a_mock_begins_once_at_a_time_and_may_begin_again(client: headgate.Client) -> None:
+    mock = headgate.testing.mock()
+    route = mock.get(URL, text="a")
+    for _ in range(2):
+        with mock:
+            assert "a" == client.get(URL).text
+            with pytest.raises(RuntimeError, match="this mock has begun"), mock:
+                pass
+    assert 2 == route.call_count
+
+
+def test_threads_share_a_mock(mock: MockServer, client: headgate.Client) -> None:
+    route = mock.get("/{n}", answer=lambda request: request.path_params["n"])
+    with ThreadPoolExecutor(16) as threads:
+        found = threads.map(lambda n: client.get(f"http://a.example/{n}").text, range(320))
+        assert [str(n) for n in range(320)] == list(found)
+    assert 320 == route.call_count
+
+
+def test_what_is_in_flight_at_the_end_fails(client: headgate.Client) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def hold(_: MockRequest) -> int:
+        asked.set()
+        over.wait()
+        return 200
+
+    with ThreadPoolExecutor(1) as threads:
+        with headgate.testing.mock() as mock:
+            mock.get(URL).gives(hold)
+            held = threads.submit(client.get, URL)
+            asked.wait()
+            mock.reset()
+            mock.routes = ()
+        with pytest.raises(headgate.ConnectionClosed, match="the mock has ended"):
+            held.result()
+    over.set()
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_nothing_is_left_open() -> None:
+    def once() -> None:
+        with headgate.testing.mock() as mock, headgate.Client() as client:
+            mock.get(prefix="http://").answer(text="a")
+            assert 50 == sum(1 for _ in client.fetch_many(f"http://{n}.example/" for n in range(50)))
+
+    once()
+    gc.collect()
+    before, threads = open_files(), threading.active_count()
+    for _ in range(3):
+        once()
+    gc.collect()
+    assert (before, threads) == (open_files(), threading.active_count())
+
+
+def test_a_fork_is_told_that_it_has_no_mock(tmp_path: Path) -> None:
+    program = """
+import warnings; warnings.simplefilter("ignore")
+import os, headgate, headgate.testing
+with headgate.testing.mock() as mock:
+    mock.get("http://a.example/", text="mocked")
+    client = headgate.Client()
+    assert "mocked" == client.get("http://a.example/").text
+    child = os.fork()
+    if child == 0:
+        try:
+            client.get("http://a.example/")
+        except headgate.InvalidRequest as error:
+            assert "this is a fork" in str(error), error
+            os._exit(7)
+    assert 7 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert "mocked" == client.get("http://a.example/").text
+print("well")
+"""
+    assert "well\n" == printed_by(program, tmp_path)
+
+
+def test_a_program_may_end_within_a_block(tmp_path: Path) -> None:
+    program = """
+import warnings; warnings.filterwarnings("ignore", "this headgate is a debug build")
+import headgate, headgate.testing
+mock = headgate.testing.mock().__enter__()
+mock.get("http://a.example/", text="mocked")
+print(headgate.Client().get("http://a.example/").text)
+"""
+    assert "mocked\n" == printed_by(program, tmp_path)

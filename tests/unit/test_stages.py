@@ -1,0 +1,53 @@
+"""What `headgate.ray` and `headgate.spark` check before a worker is asked, and what is sent to it."""
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import headgate
+import headgate.ray
+import headgate.spark
+
+
+def to_ray(**options: Any) -> Any:
+    return headgate.ray.fetch(None, **options)
+
+
+FACES = pytest.mark.parametrize("face", [to_ray, headgate.ray.Fetch, headgate.spark.fetch])
+
+
+@FACES
+def test_mistakes_are_told_where_they_are_made(face: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match=r"etch\(\) got an unexpected keyword argument 'urll': did you mean url\?"):
+        face(urll="http://127.0.0.1/")
+    with pytest.raises(headgate.UsageError, match="^concurrency must be at least 1, not 0; retries must be"):
+        face(concurrency=0, retries=-1)
+    with pytest.raises(headgate.UsageError, match="omit"):
+        face(omit=["nonsense"])
+    with pytest.raises(TypeError, match="unexpected keyword argument 'output'"):
+        face(output="results")
+
+
+def test_what_is_sent_to_workers_shows_no_secrets_and_survives() -> None:
+    fetch = headgate.spark.fetch(headers={"Authorization": "my secret"}, bearer=None, select={"a": "$.a"})
+    sent = pickle.loads(pickle.dumps(fetch))  # noqa: S301 - our own
+    assert "headgate.spark.fetch(headers=…, bearer=…, select=…)" == repr(fetch) == repr(sent)
+    assert [("Authorization", "my secret")] == sent._stage.options.headers
+    assert "my secret" not in repr(vars(fetch))
+
+
+def test_a_process_has_one_worker_thread_unless_more_are_asked_for() -> None:
+    assert 1 == headgate.spark.fetch()._stage.options.threads
+    assert 3 == headgate.spark.fetch(threads=3)._stage.options.threads
+    assert "Defaults to `1`." in (headgate.ray.fetch.__doc__ or "").partition("threads: ")[2].partition("\n        ")[0]
+
+
+def test_neither_is_imported_before_it_is_used() -> None:
+    code = "import sys, headgate; import headgate.ray, headgate.spark; headgate.spark.fetch(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert {"headgate.ray", "headgate.spark"} <= set(done.stdout.split())
+    assert set() == {"ray", "pyspark", "pyarrow", "pandas"} & set(done.stdout.split())
