@@ -15,11 +15,11 @@ from support.run import headgate
 GUIDE = "docs/many-tasks.md"
 """Its programs are independent of each other, and tested one by one."""
 
-PROGRAMS = "docs/programs.md"
-"""It has servers of its own."""
+WITH_SERVERS = {"docs/programs.md", "docs/examples.md", "docs/coming-from.md"}
+"""They have servers, and tests, of their own."""
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in {GUIDE, PROGRAMS} and steps(page)])
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in {GUIDE, *WITH_SERVERS} and steps(page)])
 def test_every_step_of_the_page_prints_what_it_shows(page: str, server: str, tmp_path: Path) -> None:
     console = Console(tmp_path, server)
     for step in steps(page):
@@ -44,7 +44,7 @@ def test_the_pages_with_steps_are_known() -> None:
             "clusters",
         )
     }
-    assert {"README.md", GUIDE, PROGRAMS} | pages == {page for page in PAGES if steps(page)}
+    assert {"README.md", GUIDE, *WITH_SERVERS} | pages == {page for page in PAGES if steps(page)}
 
 
 def test_a_command_that_prints_something_else_is_noticed(server: str, tmp_path: Path) -> None:

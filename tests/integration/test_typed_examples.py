@@ -4,8 +4,10 @@ import ast
 import asyncio
 import concurrent.futures
 import doctest
+import gzip
 import inspect
 import json
+import queue
 import traceback
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -39,9 +41,11 @@ def at_hand(server: str) -> Iterator[dict[str, Any]]:
             "client": client,
             "concurrent": concurrent,
             "fetch": fetch,
+            "gzip": gzip,
             "headgate": headgate,
             "json": json,
             "pyarrow": pa,
+            "queue": queue,
         }
 
 

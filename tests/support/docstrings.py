@@ -21,13 +21,14 @@ def typed_in(thing: object) -> list[doctest.Example]:
 
 
 def members() -> Iterator[tuple[str, Any]]:
-    """The functions and properties of the classes among them that are ours, as `Class.name`."""
+    """The functions and properties of the classes among them that are ours, as `Class.name`, each once."""
     for class_name, thing in public():
         if not isinstance(thing, type):
             continue
         found = dict[str, Any]()
+        others = {other for _, other in public() if other is not thing}
         for base in reversed(thing.__mro__):
-            if base.__module__.startswith("headgate"):
+            if base.__module__.startswith("headgate") and base not in others:
                 found |= vars(base)
         for name, member in found.items():
             is_one = isinstance(member, classmethod | property | cached_property) or inspect.isfunction(member)

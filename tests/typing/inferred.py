@@ -235,6 +235,17 @@ async def a_client_in_a_loop_gives_the_same(client: headgate.AsyncClient) -> Non
             assert_type(outcome.unwrap(), Response)
 
 
+async def streams_give_pieces(client: headgate.Client, in_loop: headgate.AsyncClient) -> None:
+    with client.stream("GET", "/") as response:
+        assert_type(response, headgate.StreamedResponse)
+        assert_type(next(response.iter_bytes()), bytes)
+        assert_type(next(response.iter_lines()), str)
+        assert_type(response.read(), bytes)
+    async with in_loop.stream("GET", "/") as streamed:
+        assert_type(streamed, headgate.AsyncStreamedResponse)
+        assert_type(await anext(streamed.aiter_bytes()), bytes)
+
+
 def errors_say_what_was_asked(error: headgate.ConnectTimeout, status: headgate.StatusError) -> None:
     caught: list[TimeoutError | ConnectionError] = [error]
     assert_type(caught, list[TimeoutError | ConnectionError])
@@ -250,6 +261,9 @@ def tables_give_batches(table: object) -> None:
         for batch in batches:
             assert_type(batch.num_rows, int)
     assert_type(headgate.fetch_table(table), headgate.BatchTable)
+    with headgate.Client() as client:
+        assert_type(client.fetch_table(table), headgate.BatchTable)
+        assert_type(client.fetch_many(["/"]).batches(), headgate.BatchIterator)
 
 
 def jobs_give_summaries() -> None:

@@ -5,8 +5,8 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Coroutine, Iterator
-from operator import attrgetter
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -147,4 +147,4 @@ def test_an_editor_that_runs_nothing_is_told_where_options_are_described(path: P
     named = re.findall(r"\*\*options: .*`help\(headgate\.([\w.]+)\)` describes each with its default\.", source)
     assert source.count("        **options: ") == len(named)
     for name in named:
-        assert "Defaults to" in (attrgetter(name)(headgate).__doc__ or "")
+        assert "Defaults to" in (resolve_name(f"headgate.{name}").__doc__ or "")

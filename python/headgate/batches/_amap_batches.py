@@ -12,10 +12,11 @@ from headgate.batches._runs import begin
 def amap_batches(batches: Any, **options: Unpack[BatchKeywords]) -> AsyncBatchIterator:  # noqa: ANN401 - whatever speaks Arrow
     """`headgate.map_batches` in an event loop, which goes on meanwhile.
 
-        async for batch in headgate.amap_batches(table, url="https://api.example.com/items/{id}"):
-            print(pyarrow.record_batch(batch))
-
     Calls in one process share what those of `headgate.map_batches` share, with these as well.
+
+    >>> table = pyarrow.table({"id": range(100)})
+    >>> sum([batch.num_rows async for batch in headgate.amap_batches(table, url="http://127.0.0.1:8080/{id}")])
+    100
 
     Args:
         batches: As for `headgate.map_batches`; the iterable may be asynchronous. Another one is read in threads.

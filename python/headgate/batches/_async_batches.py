@@ -12,6 +12,7 @@ from headgate._summary import Snapshot
 from headgate.batches._batch_iterator import statistics_of
 from headgate.batches._pulled import Pulled, in_threads
 from headgate.batches._supply import async_tables_of
+from headgate.jobs._notebook import in_turns
 from headgate.jobs._progress import Progress, Told
 
 
@@ -20,9 +21,11 @@ class AsyncSupply(Protocol):
 
     async def give(self, flow: BatchFlow) -> bool:
         """Gives it what there is, or says that there is none any more. Whether it did."""
+        ...
 
     async def step(self, flow: BatchFlow) -> tuple[RowBatch | None, bool, bool]:
         """Goes on without waiting for anything to arrive."""
+        ...
 
     async def aclose(self, flow: BatchFlow) -> None:
         """Ends the call."""
@@ -67,6 +70,11 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
     """Batches of results, as `headgate.amap_batches` returns them: see `headgate.BatchIterator`.
 
     It can be used as an asynchronous context manager, which ends it. One task takes batches from it.
+
+    >>> table = pyarrow.table({"id": range(100)})
+    >>> async with headgate.amap_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
+    ...     print((await anext(batches)).num_rows > 0, batches.statistics().answered > 0)
+    True True
     """
 
     def __init__(self, flow: BatchFlow, supply: Callable[[Callable[[], None]], AsyncSupply], progress: Told) -> None:
@@ -99,14 +107,26 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
         return statistics_of(self._flow)
 
     async def table(self) -> BatchTable:
-        """All batches that were not taken yet, as one table."""
+        """All batches that were not taken yet, as one table.
+
+        >>> table = pyarrow.table({"id": range(100)})
+        >>> async with headgate.amap_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
+        ...     print(pyarrow.table(await batches.table()).num_rows)
+        100
+        """
         try:
             return self._flow.table([batch async for batch in self])
         finally:
             await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends it: what is in flight is cancelled, and there are no more batches. Again: nothing."""
+        """Ends it: what is in flight is cancelled, and there are no more batches. Again: nothing.
+
+        >>> batches = headgate.amap_batches(pyarrow.table({"id": [1]}), url="http://127.0.0.1:8080/{id}")
+        >>> await batches.aclose()
+        >>> [batch async for batch in batches]
+        []
+        """
         if self._is_closed:
             return
         self._is_closed = True
@@ -130,7 +150,8 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
                 return batch
             if not (wants_more and await self._supply.give(self._flow)):
                 ready_in_s = self._flow.ready_in_s()
-                await self._progress.wait(self._news, float("inf") if ready_in_s is None else ready_in_s)
+                wait_s = float("inf") if ready_in_s is None else ready_in_s
+                await in_turns(self._progress.wait(self._news, wait_s))
         return None
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:

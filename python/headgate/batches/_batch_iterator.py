@@ -60,6 +60,10 @@ class BatchIterator(Iterator[RowBatch]):
     def schema(self) -> RowSchema:
         """The columns of all batches (`__arrow_c_schema__`). The first batch of the input is taken for that.
 
+        >>> with headgate.map_batches(pyarrow.table({"id": [1]}), url="http://127.0.0.1:8080/{id}") as batches:
+        ...     print(pyarrow.schema(batches.schema).names[-1])
+        id
+
         Raises:
             InputError: As `next`.
         """
@@ -68,11 +72,22 @@ class BatchIterator(Iterator[RowBatch]):
         return self._flow.schema
 
     def statistics(self) -> Snapshot:
-        """How far it is, together with all that shares its limits."""
+        """How far it is, together with all that shares its limits.
+
+        >>> with headgate.map_batches(pyarrow.table({"id": [1]}), url="http://127.0.0.1:8080/{id}") as batches:
+        ...     batch = next(batches)
+        ...     print(batches.statistics().answered > 0)
+        True
+        """
         return statistics_of(self._flow)
 
     def table(self) -> BatchTable:
-        """All batches that were not taken yet, as one table. Raises as `next`."""
+        """All batches that were not taken yet, as one table. Raises as `next`.
+
+        >>> with headgate.map_batches(pyarrow.table({"id": [1, 2]}), url="http://127.0.0.1:8080/{id}") as batches:
+        ...     print(pyarrow.table(batches.table()).num_rows)
+        2
+        """
         return self._flow.table(list(self))
 
     def close(self) -> None:

@@ -132,10 +132,6 @@ class AsyncClient:
     ) -> AbstractAsyncContextManager[AsyncStreamedResponse]:
         """Sends a request, and gives its response out when its head has come: the body is taken while it comes.
 
-            async with client.stream("GET", "/events") as response:
-                async for line in response.raise_for_status().aiter_lines():
-                    print(line)
-
         In memory there are never more than about 256 KiB of the body, over HTTP/2 with a window of up to 1 MiB before
         it: where it isn't taken, the server waits. So `max_body_bytes` is not for it. Redirects are followed, and what
         may pass is asked again, until the head of an answer is given out; after that, what goes wrong is raised by
@@ -144,6 +140,10 @@ class AsyncClient:
 
         An open stream takes one of the `concurrency` places of the client, and of those of its host. Reading to the end
         gives the connection to the next request; leaving the block before closes it.
+
+        >>> async with client.stream("GET", "/bytes/100000") as response:
+        ...     print(sum([len(piece) async for piece in response.raise_for_status().aiter_bytes()]))
+        100000
 
         Args:
             method: `GET`, or what it is to be.
@@ -186,10 +186,11 @@ class AsyncClient:
     def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> AsyncBatchIterator:  # noqa: ANN401 - whatever speaks Arrow
         """Makes one request for each row of a table, and yields the results in batches.
 
-            async for batch in client.map_batches(table, url="/items/{id}"):
-                print(pyarrow.record_batch(batch))
-
         It is `Client.map_batches` in an event loop, which goes on meanwhile.
+
+        >>> async for batch in client.map_batches(pyarrow.table({"url": ["/hello", "/status/404"]})):
+        ...     print(sorted(pyarrow.record_batch(batch)["status"].to_pylist()))
+        [200, 404]
 
         Args:
             batches: As for `headgate.amap_batches`.
@@ -210,10 +211,11 @@ class AsyncClient:
     async def fetch_table(self, table: Any, **options: Unpack[TableKeywords]) -> BatchTable:  # noqa: ANN401 - as above
         """Makes one request for each row of a table, and returns the results as a table.
 
-            results = await client.fetch_table(table, url="/items/{id}")
-            print(polars.DataFrame(results))
-
         Cancelling it cancels what is in flight.
+
+        >>> results = await client.fetch_table(pyarrow.table({"url": ["/hello", "/status/404"]}))
+        >>> sorted(pyarrow.table(results)["status"].to_pylist())
+        [200, 404]
 
         Args:
             table: As for `map_batches`.

@@ -79,7 +79,11 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
 
     @property
     def room(self) -> int:
-        """How many more may be submitted now."""
+        """How many more may be submitted now.
+
+        >>> client.fetch_many().room
+        1000000
+        """
         return self._flow.submitted.room
 
     def finish(self) -> None:
@@ -98,8 +102,9 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
     def batches(self, **options: Unpack[ResultKeywords]) -> AsyncBatchIterator:
         """The results as record batches, in place of outcomes: nothing of them becomes Python's.
 
-            async for batch in client.fetch_many(urls).batches(omit=["headers"]):
-                print(pyarrow.record_batch(batch))
+        >>> batches = client.fetch_many(f"/{n}" for n in range(100)).batches(omit=["headers"])
+        >>> sum([batch.num_rows async for batch in batches])
+        100
 
         Args:
             **options: `help(headgate.AsyncFetchMany.batches)` describes each with its default.

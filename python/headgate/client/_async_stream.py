@@ -12,6 +12,7 @@ from headgate.client._pieces import Lines, Pieces, Text
 from headgate.client._request import Request
 from headgate.client._response import error_of
 from headgate.client._streamed import Streamed
+from headgate.jobs._notebook import in_turns
 
 
 class _News:
@@ -35,7 +36,7 @@ class _News:
             answer = native.take_head()
             if answer is not None:
                 return answer
-            await self._has_come.wait()
+            await in_turns(self._has_come.wait())
 
     async def piece(self) -> bytes | None:
         """More of the body; empty: it has ended. `None`: this is a fork."""
@@ -46,7 +47,7 @@ class _News:
             piece = self._native.take()
             if piece is not None or not self._native.is_here:
                 return piece
-            await self._has_come.wait()
+            await in_turns(self._has_come.wait())
         return b""
 
     def close(self) -> None:
@@ -65,6 +66,13 @@ class AsyncStreamedResponse(Streamed):
     once, and in the block of `stream` only. Iterating raises a `RequestError` where the body breaks off, behind all
     that has come: it isn't asked for again. One coroutine takes the body, in the loop that has opened the block. An
     iterator whose `await` was cancelled doesn't go on.
+
+    >>> async with client.stream("GET", "/bytes/1000") as response:
+    ...     print(response.status_code, response.is_stream_consumed, response.is_closed)
+    ...     body = await response.aread()
+    ...     print(len(response.content), response.num_bytes_downloaded, response.encoding)
+    200 False False
+    1000 1000 utf-8
     """
 
     def __init__(self, request: Request, answer: Answer, native: ResponseStream, news: _News) -> None:
@@ -73,6 +81,10 @@ class AsyncStreamedResponse(Streamed):
 
     def aiter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
         """The body, with its content codings undone.
+
+        >>> async with client.stream("GET", "/hello") as response:
+        ...     print([piece async for piece in response.aiter_bytes(chunk_size=8)])
+        [b'Hello, W', b'orld!']
 
         Args:
             chunk_size: Bytes of each piece but the last; `None`: pieces are as they come.
@@ -84,11 +96,21 @@ class AsyncStreamedResponse(Streamed):
         return self._sized(self._read() if "content" in vars(self) else self._taken(raw=False), Pieces(chunk_size))
 
     def aiter_raw(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
-        """The body as it is sent, with its content codings left. See `aiter_bytes`."""
+        """The body as it is sent, with its content codings left. See `aiter_bytes`.
+
+        >>> async with client.stream("GET", "/encoded/gzip/1000") as response:
+        ...     print(len(gzip.decompress(b"".join([piece async for piece in response.aiter_raw()]))))
+        1000
+        """
         return self._sized(self._taken(raw=True), Pieces(chunk_size))
 
     async def aiter_text(self) -> AsyncIterator[str]:
-        """The body as text, piece by piece; what can't be decoded becomes U+FFFD. See `aiter_bytes`."""
+        """The body as text, piece by piece; what can't be decoded becomes U+FFFD. See `aiter_bytes`.
+
+        >>> async with client.stream("GET", "/hello") as response:
+        ...     print("".join([text async for text in response.aiter_text()]))
+        Hello, World!
+        """
         text = Text(told_encoding(self.headers))
         async for piece in self.aiter_bytes():
             if read := text.feed(piece):
@@ -100,6 +122,10 @@ class AsyncStreamedResponse(Streamed):
         r"""The body as lines of text, each as soon as it has come, without its end: `\n`, `\r\n` or `\r`.
 
         See `aiter_bytes`.
+
+        >>> async with client.stream("GET", "/base64/b25lCnR3bwo=") as response:
+        ...     print([line async for line in response.aiter_lines()])
+        ['one', 'two']
         """
         lines = Lines()
         async for text in self.aiter_text():
@@ -115,7 +141,13 @@ class AsyncStreamedResponse(Streamed):
         return self.content
 
     async def aclose(self) -> None:
-        """Ends the exchange where it is, as leaving the block does. Again: nothing."""
+        """Ends the exchange where it is, as leaving the block does. Again: nothing.
+
+        >>> async with client.stream("GET", "/bytes/1000") as response:
+        ...     await response.aclose()
+        ...     print(response.is_closed)
+        True
+        """
         self._close()
 
     def _close(self) -> None:

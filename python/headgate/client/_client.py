@@ -127,10 +127,6 @@ class Client:
     ) -> AbstractContextManager[StreamedResponse]:
         """Sends a request, and gives its response out when its head has come: the body is taken while it comes.
 
-            with client.stream("GET", "/large.csv") as response:
-                for piece in response.raise_for_status().iter_bytes():
-                    file.write(piece)
-
         In memory there are never more than about 256 KiB of the body, over HTTP/2 with a window of up to 1 MiB before
         it: where it isn't taken, the server waits. So `max_body_bytes` is not for it. Redirects are followed, and what
         may pass is asked again, until the head of an answer is given out; after that, what goes wrong is raised by
@@ -139,6 +135,10 @@ class Client:
 
         An open stream takes one of the `concurrency` places of the client, and of those of its host. Reading to the end
         gives the connection to the next request; leaving the block before closes it.
+
+        >>> with client.stream("GET", "/bytes/100000") as response:
+        ...     print(sum(len(piece) for piece in response.raise_for_status().iter_bytes()))
+        100000
 
         Args:
             method: `GET`, or what it is to be.
@@ -179,11 +179,13 @@ class Client:
     def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> BatchIterator:  # noqa: ANN401 - whatever speaks Arrow
         """Makes one request for each row of a table, and yields the results in batches.
 
-            for batch in client.map_batches(table, url="/items/{id}"):
-                print(pyarrow.record_batch(batch))
-
         It is `headgate.map_batches` with the connections and the limits of the client, and URLs may be relative to its
         `base_url`. What is selected of answers is what the client has in `select`, and what is given here.
+
+        >>> table = pyarrow.table({"url": ["/hello", "/status/404"]})
+        >>> for batch in client.map_batches(table):
+        ...     print(sorted(pyarrow.record_batch(batch)["status"].to_pylist()))
+        [200, 404]
 
         Args:
             batches: As for `headgate.map_batches`.
@@ -205,10 +207,11 @@ class Client:
     def fetch_table(self, table: Any, **options: Unpack[TableKeywords]) -> BatchTable:  # noqa: ANN401 - as above
         """Makes one request for each row of a table, and returns the results as a table.
 
-            results = client.fetch_table(table, url="/items/{id}")
-            print(polars.DataFrame(results))
-
         It is `map_batches` with all batches at once: the results have to fit in memory.
+
+        >>> results = client.fetch_table(pyarrow.table({"url": ["/hello", "/status/404"]}))
+        >>> sorted(pyarrow.table(results)["status"].to_pylist())
+        [200, 404]
 
         Args:
             table: As for `headgate.fetch_table`.

@@ -67,7 +67,11 @@ class FetchMany(Iterator[Outcome]):
 
     @property
     def room(self) -> int:
-        """How many more may be submitted in the thread that takes outcomes."""
+        """How many more may be submitted in the thread that takes outcomes.
+
+        >>> client.fetch_many().room
+        1000000
+        """
         return self._flow.submitted.room
 
     def finish(self) -> None:
@@ -86,7 +90,9 @@ class FetchMany(Iterator[Outcome]):
     def batches(self, **options: Unpack[ResultKeywords]) -> BatchIterator:
         """The results as record batches, in place of outcomes: nothing of them becomes Python's.
 
-            results = polars.DataFrame(client.fetch_many(urls).batches(omit=["headers"]))
+        >>> batches = client.fetch_many(f"/{n}" for n in range(100)).batches(omit=["headers"])
+        >>> pyarrow.table(batches).num_rows
+        100
 
         Args:
             **options: `help(headgate.FetchMany.batches)` describes each with its default.

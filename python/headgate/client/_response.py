@@ -49,6 +49,8 @@ class Response:
     (200, 'OK', 'HTTP/1.1', 'http://127.0.0.1:8080/redirect/0')
     >>> response.headers["content-type"], response.encoding, response.content, response.text
     ('text/plain', 'utf-8', b'Hello, World!', 'Hello, World!')
+    >>> response.request
+    Request('/redirect/1')
     >>> response.attempts, len(response.history), response.elapsed.total_seconds() < 60
     (1, 1, True)
     >>> response.remote_addr, response.is_truncated

@@ -19,10 +19,21 @@ class StreamedResponse(Streamed):
     It has what a `Response` has; `content`, `text` and `json()` are there when it was `read`. The body comes
     once, and in the block of `stream` only. Iterating raises a `RequestError` where the body breaks off, behind all
     that has come: it isn't asked for again. Any thread may take the body, one at a time.
+
+    >>> with client.stream("GET", "/bytes/1000") as response:
+    ...     print(response.status_code, response.is_stream_consumed, response.is_closed)
+    ...     body = response.read()
+    ...     print(len(response.content), response.num_bytes_downloaded, response.encoding)
+    200 False False
+    1000 1000 utf-8
     """
 
     def iter_bytes(self, chunk_size: int | None = None) -> Iterator[bytes]:
         """The body, with its content codings undone.
+
+        >>> with client.stream("GET", "/hello") as response:
+        ...     print(list(response.iter_bytes(chunk_size=8)))
+        [b'Hello, W', b'orld!']
 
         Args:
             chunk_size: Bytes of each piece but the last; `None`: pieces are as they come.
@@ -36,11 +47,21 @@ class StreamedResponse(Streamed):
         return self._sized(self._taken(raw=False), Pieces(chunk_size))
 
     def iter_raw(self, chunk_size: int | None = None) -> Iterator[bytes]:
-        """The body as it is sent, with its content codings left. See `iter_bytes`."""
+        """The body as it is sent, with its content codings left. See `iter_bytes`.
+
+        >>> with client.stream("GET", "/encoded/gzip/1000") as response:
+        ...     print(len(gzip.decompress(b"".join(response.iter_raw()))))
+        1000
+        """
         return self._sized(self._taken(raw=True), Pieces(chunk_size))
 
     def iter_text(self) -> Iterator[str]:
-        """The body as text, piece by piece; what can't be decoded becomes U+FFFD. See `iter_bytes`."""
+        """The body as text, piece by piece; what can't be decoded becomes U+FFFD. See `iter_bytes`.
+
+        >>> with client.stream("GET", "/hello") as response:
+        ...     print("".join(response.iter_text()))
+        Hello, World!
+        """
         text = Text(told_encoding(self.headers))
         for piece in self.iter_bytes():
             if read := text.feed(piece):
@@ -52,6 +73,10 @@ class StreamedResponse(Streamed):
         r"""The body as lines of text, each as soon as it has come, without its end: `\n`, `\r\n` or `\r`.
 
         See `iter_bytes`.
+
+        >>> with client.stream("GET", "/base64/b25lCnR3bwo=") as response:
+        ...     print(list(response.iter_lines()))
+        ['one', 'two']
         """
         lines = Lines()
         for text in self.iter_text():
@@ -65,7 +90,13 @@ class StreamedResponse(Streamed):
         return self.content
 
     def close(self) -> None:
-        """Ends the exchange where it is, as leaving the block does. Again: nothing."""
+        """Ends the exchange where it is, as leaving the block does. Again: nothing.
+
+        >>> with client.stream("GET", "/bytes/1000") as response:
+        ...     response.close()
+        ...     print(response.is_closed)
+        True
+        """
         self._close()
 
     def _taken(self, *, raw: bool) -> Iterator[bytes]:

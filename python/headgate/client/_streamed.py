@@ -45,7 +45,7 @@ class Streamed(Response):
         self._is_closed = False
 
     @cached_property
-    def content(self) -> bytes:
+    def content(self) -> bytes:  # pyright: ignore[reportIncompatibleMethodOverride] # it is set when it was read
         """Its body, when it was read.
 
         Raises:

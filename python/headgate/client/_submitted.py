@@ -19,6 +19,9 @@ class QueueFull(HeadgateError, queue.Full):  # noqa: N818 - as `queue.Full`
     """So many requests wait that no more can be submitted without waiting, where waiting would be for ever.
 
     The request was not taken: keep it, and submit it when there is `room`.
+
+    >>> issubclass(headgate.QueueFull, queue.Full)
+    True
     """
 
 

@@ -80,7 +80,7 @@ def _table_of(batch: Any) -> Any:  # noqa: ANN401 - in each of Ray's formats
         return batch
     from ray.data.block import BlockAccessor  # noqa: PLC0415 - in a worker, Ray is there
 
-    return BlockAccessor.batch_to_arrow_block(batch)
+    return BlockAccessor.batch_to_arrow_block(dict(batch))
 
 
 def _in_order(results: BatchIterator) -> "pa.Table":

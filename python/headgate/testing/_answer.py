@@ -81,7 +81,7 @@ class Answer:
             raise ValueError(f"status must be a number from 200 to 999, not {status!r}")
         self.status = status
         kind, self.content = _body(json, text, html, content)
-        pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
+        pairs: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
         if kind is not None and all(name.lower() != "content-type" for name, _ in pairs):
             pairs.append(("Content-Type", kind))
         for name, value in pairs:

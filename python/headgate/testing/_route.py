@@ -113,4 +113,4 @@ def _checked(answer: object) -> Answer | Failure | Computed:
         return answer_of(answer)
     if inspect.iscoroutinefunction(answer):
         raise TypeError("a function that computes answers must be a plain one: it is called in a thread of its own")
-    return answer
+    return answer  # pyright: ignore[reportReturnType] # what it returns is looked at when it has

@@ -115,7 +115,7 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
         self._serving.met(self)
 
-    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - whoever asked has gone, for whatever reason
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - whoever asked has gone, why does not matter
         self._transport = None
         self._serving.lost(self)
         if self._timer is not None:

@@ -1,0 +1,133 @@
+"""The page for those who come from other clients: what is written four times prints the same; its tables are true."""
+
+import ast
+import asyncio
+import concurrent.futures
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx
+import pytest
+import requests
+import urllib3
+
+import headgate
+from support.documents import Example, examples, table
+from support.run import serving
+
+PAGE = "docs/coming-from.md"
+CLIENTS = {"requests": requests, "httpx": httpx, "aiohttp": aiohttp, "headgate": headgate}
+
+
+def written(example: Example) -> dict[str, str]:
+    """What is written for each client."""
+    _, *parts = re.split(rf"^# ({'|'.join(CLIENTS)})$", example.code, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
+    place = tmp_path_factory.mktemp("coming")
+    with serving() as plain, serving("--tls-made", str(place / "cert.pem")) as tls:
+        yield plain, tls.rpartition(":")[2], place
+
+
+def run(code: str, server: str) -> str:
+    """What it prints, as within an `async def`."""
+    variables = CLIENTS | {"asyncio": asyncio, "concurrent": concurrent, "server": server, "urllib3": urllib3}
+    compiled = compile(code, "<example>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    printed = StringIO()
+    with redirect_stdout(printed):
+        ended = eval(compiled, variables)  # noqa: S307 - it is our own
+        if inspect.iscoroutine(ended):
+            asyncio.run(ended)
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("example", examples(PAGE), ids=lambda example: example.heading)
+@pytest.mark.parametrize("client", CLIENTS)
+def test_all_four_print_the_same(
+    client: str, example: Example, servers: tuple[str, str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, tls_port, place = servers
+    monkeypatch.chdir(place)
+    assert list(CLIENTS) == list(written(example))
+    assert example.output == run(written(example)[client].replace(":8443", f":{tls_port}"), server)
+
+
+def urls(server: str) -> dict[str, str]:
+    return {
+        "nobody listens": "http://127.0.0.1:1/",
+        "no answer in time": f"{server}/delay/60",
+        "the connection is closed, and no answer has come": f"{server}/fault/refuse",
+        "the body is cut off": f"{server}/fault/content-length-too-long",
+        "the body is no gzip, but says so": f"{server}/fault/corrupt-gzip",
+        "too many redirects": f"{server}/redirect/40",
+        "no TLS where it is expected": server.replace("http:", "https:"),
+        "a scheme that nobody speaks": "gopher://127.0.0.1/",
+        "the proxy isn't there": f"{server}/hello",
+    }
+
+
+def by_requests(url: str, proxy: str | None) -> None:
+    requests.get(url, timeout=(5, 0.5), proxies={"http": proxy} if proxy else None)
+
+
+def by_httpx(url: str, proxy: str | None) -> None:
+    with httpx.Client(timeout=0.5, proxy=proxy, follow_redirects=True) as client:
+        client.get(url)
+
+
+def by_aiohttp(url: str, proxy: str | None) -> None:
+    async def get() -> None:
+        timeout = aiohttp.ClientTimeout(sock_read=0.5)
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url, proxy=proxy) as response:
+            await response.read()
+
+    asyncio.run(get())
+
+
+def by_headgate(url: str, proxy: str | None) -> None:
+    with headgate.Client(timeout_s=0.5, retries=0, proxy=proxy or ()) as client:
+        client.get(url)
+
+
+GET: dict[str, Callable[[str, str | None], None]] = {
+    "requests": by_requests,
+    "httpx": by_httpx,
+    "aiohttp": by_aiohttp,
+    "headgate": by_headgate,
+}
+ERRORS = table(PAGE, "what happens", "requests")
+
+
+@pytest.mark.parametrize("row", ERRORS, ids=lambda row: row[0])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_happens_is_the_error_of_the_table(client: str, row: list[str], servers: tuple[str, str, Path]) -> None:
+    shown = re.findall(r"`(\w+)`", row[1 + list(CLIENTS).index(client)])
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - which, the table says
+        GET[client](urls(servers[0])[row[0]], "http://127.0.0.1:1" if "proxy" in row[0] else None)
+    assert shown[0] == type(raised.value).__name__
+    assert set(shown[1:]) <= {base.__name__ for base in type(raised.value).__mro__}
+
+
+def ask_with(of_client: dict[str, Any], of_call: dict[str, Any]) -> None:
+    with headgate.Client(**of_client) as client:  # what a type checker would refuse, too
+        client.get("http://127.0.0.1:1/", **of_call)
+
+
+@pytest.mark.parametrize("row", table(PAGE, "there", "of", "here"), ids=lambda row: f"{row[1]}: {row[0]}")
+def test_a_name_of_others_is_answered_with_ours(row: list[str]) -> None:
+    there, of, here = row
+    for name in re.findall(r"`(\w+)`", there):
+        of_client, of_call = ({name: 1}, {}) if of == "a client" else ({}, {name: 1})
+        with pytest.raises(TypeError) as raised:
+            ask_with(of_client, of_call)
+        for ours in re.findall(r"`([^`]+)`", here):
+            assert ours in str(raised.value)
