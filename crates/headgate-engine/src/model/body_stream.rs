@@ -52,7 +52,8 @@ struct State {
     received: u64,
     /// Whether who takes it wants its content codings left; `None`: that is not said yet.
     raw: Option<bool>,
-    end: Option<Option<Failure>>,
+    /// `None`: there is more to come.
+    end: Option<Result<(), Failure>>,
     is_closed: bool,
     /// Somebody waits, and was not rung for.
     is_awaited: bool,
@@ -80,7 +81,7 @@ impl BodyStream {
             return Taken::Bytes(bytes);
         }
         if let Some(end) = &state.end {
-            return Taken::End(end.clone());
+            return Taken::End(end.clone().err());
         }
         state.is_awaited = true;
         Taken::Nothing
@@ -88,7 +89,7 @@ impl BodyStream {
 
     /// Why the body isn't whole, when that is known.
     pub fn failure(&self) -> Option<Failure> {
-        self.state().end.clone().flatten()
+        self.state().end.clone()?.err()
     }
 
     /// Bytes of the body that came over the connection so far, before content codings were undone.
@@ -145,7 +146,7 @@ impl BodyStream {
     /// There is no more. What is told first holds.
     pub fn end(&self, failure: Option<Failure>) {
         let mut state = self.state();
-        state.end.get_or_insert(failure);
+        state.end.get_or_insert(failure.map_or(Ok(()), Err));
         self.ring_if_awaited(state);
     }
 
@@ -207,8 +208,11 @@ mod tests {
 
     fn stream() -> (BodyStream, Arc<AtomicUsize>) {
         let rung = Arc::<AtomicUsize>::default();
-        let rings = rung.clone();
-        (BodyStream::new(Box::new(move || drop(rings.fetch_add(1, Ordering::Relaxed)))), rung)
+        let counted = rung.clone();
+        let ring = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        };
+        (BodyStream::new(Box::new(ring)), rung)
     }
 
     fn now<T>(future: impl Future<Output = T>) -> Option<T> {

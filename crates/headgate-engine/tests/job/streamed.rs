@@ -47,9 +47,9 @@ impl Stream {
     }
 
     fn asking(run: &Run, url: String, timeout: Option<Duration>) -> Self {
-        let (rings, rung) = channel();
-        let (ring, of_body) = (Ring(Mutex::new(rings.clone())), Ring(Mutex::new(rings)));
-        let inbox = Inbox::new(Box::new(ring));
+        let (sender, rung) = channel();
+        let (of_inbox, of_body) = (Ring(Mutex::new(sender.clone())), Ring(Mutex::new(sender)));
+        let inbox = Inbox::new(Box::new(of_inbox));
         let body = Arc::new(BodyStream::new(Box::new(move || of_body.ring())));
         let own = OwnOptions { stream: Some(body.clone()), timeout, ..OwnOptions::default() };
         let extra = RowExtra { reply_to: inbox.reply_to(0), own: Some(Box::new(own)), ..RowExtra::default() };
