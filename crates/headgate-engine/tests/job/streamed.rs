@@ -139,6 +139,8 @@ fn a_body_comes_whole_however_it_is_framed() {
     let stream = Stream::ask(&run, url(server.address(), "/bytes/1000000"));
     assert!(expected == stream.whole(), "over HTTP/2");
     assert_eq!(1_000_000, stream.body.received());
+    let empty = Stream::ask(&run, url(server.address(), "/status/204"));
+    assert_eq!((204, (Vec::new(), None)), (empty.status(), empty.rest(false)));
 }
 
 #[test]
