@@ -209,10 +209,10 @@ mod tests {
     fn stream() -> (BodyStream, Arc<AtomicUsize>) {
         let rung = Arc::<AtomicUsize>::default();
         let counted = rung.clone();
-        let bell = move || {
+        let count = move || {
             counted.fetch_add(1, Ordering::Relaxed);
         };
-        (BodyStream::new(Box::new(bell)), rung)
+        (BodyStream::new(Box::new(count)), rung)
     }
 
     fn now<T>(future: impl Future<Output = T>) -> Option<T> {
