@@ -33,7 +33,6 @@ FACES = {
     "batches/_batch_iterator",
     "batches/_async_batches",
     "batches/_fetch_table",
-    "batches/_stage",
     "batches/_supply",
     "client/_async_client",
     "client/_async_stream",

@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from headgate import _format
 from headgate._native import Answer
 from headgate.client._engine import Engine
 from headgate.client._outcome import Outcome
@@ -57,7 +58,7 @@ class Flow:
         """How far it is, in words."""
         if self.is_closed:
             return "closed"
-        return f"{self._number - self.outstanding:,} of {self._number:,} requests done"
+        return f"{_format.count(self._number - self.outstanding)} of {_format.count(self._number)} requests done"
 
     @property
     def room(self) -> int:

@@ -80,13 +80,14 @@ class Answer:
         if not 200 <= status <= 999:  # noqa: PLR2004 - what statuses of answers are
             raise ValueError(f"status must be a number from 200 to 999, not {status!r}")
         self.status = status
+        self.content: bytes
         kind, self.content = _body(json, text, html, content)
         pairs: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
         if kind is not None and all(name.lower() != "content-type" for name, _ in pairs):
             pairs.append(("Content-Type", kind))
         for name, value in pairs:
             _check_header(name, value)
-        self.headers = Headers(pairs)
+        self.headers: Headers = Headers(pairs)
         if delay_s < 0:
             raise ValueError(f"delay_s must be 0 or more seconds, not {delay_s}")
         self.delay_s = delay_s

@@ -25,11 +25,11 @@ class MockRequest:
         self.content = content
         self.path_params: dict[str, str] = {}
         parts = urlsplit(url)
-        self.scheme = parts.scheme
-        self.host = parts.hostname or ""
-        self.port = parts.port or (443 if parts.scheme == "https" else 80)
-        self.path = parts.path
-        self.query = parts.query
+        self.scheme: str = parts.scheme
+        self.host: str = parts.hostname or ""
+        self.port: int = parts.port or (443 if parts.scheme == "https" else 80)
+        self.path: str = parts.path
+        self.query: str = parts.query
 
     @property
     def params(self) -> dict[str, list[str]]:

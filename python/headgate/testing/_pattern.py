@@ -40,7 +40,7 @@ class Pattern:
     def __init__(self, method: str | None, url: Text | None, base_url: str, given: PatternKeywords) -> None:
         method = method.upper() if method else None
         said: dict[str, Any] = {name: value for name, value in (("method", method), ("url", url)) if value is not None}
-        self.said = {**said, **given, "base_url": base_url}
+        self.said: dict[str, Any] = {**said, **given, "base_url": base_url}
         """What it was made of: two of the same are the same."""
         self._checks: list[Check] = []
         if method is not None:

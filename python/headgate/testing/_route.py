@@ -25,7 +25,7 @@ class Route:
 
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
-        self.calls = Calls()
+        self.calls: Calls = Calls()
         self._lock = threading.Lock()
         self._next: Callable[[], Next] = Answer
 

@@ -82,7 +82,7 @@ class MockServer:
         """
         if handler is not None and not callable(handler):
             raise TypeError(f"handler must be a function of a request, not {kind_of(handler)}; base_url= takes a URL")
-        self.calls = Calls()
+        self.calls: Calls = Calls()
         self.routes: tuple[Route, ...] = ()
         self._handler = Route(Pattern(None, None, "", {})).gives(handler) if handler is not None else None
         self._base_url = base_url
