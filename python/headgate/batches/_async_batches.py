@@ -1,6 +1,7 @@
 """One call in an event loop: an asynchronous iterator over batches of results."""
 
 import asyncio
+import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -11,7 +12,7 @@ from headgate._native import BatchFlow, BatchTable, RowBatch
 from headgate._summary import Snapshot
 from headgate.batches._batch_iterator import statistics_of
 from headgate.batches._pulled import Pulled, in_threads
-from headgate.batches._supply import async_tables_of
+from headgate.batches._supply import LOOK_S, async_tables_of
 from headgate.jobs._notebook import in_turns
 from headgate.jobs._progress import Progress, Told
 
@@ -149,10 +150,16 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
             if batch is not None:
                 return batch
             if not (wants_more and await self._supply.give(self._flow)):
-                ready_in_s = self._flow.ready_in_s()
-                wait_s = float("inf") if ready_in_s is None else ready_in_s
-                await in_turns(self._progress.wait(self._news, wait_s))
+                await in_turns(self._wait())
         return None
+
+    async def _wait(self) -> None:
+        """Waits for news. What comes next may wait for memory that results of other calls have."""
+        ready_in_s = self._flow.ready_in_s()
+        began = time.monotonic()
+        await self._progress.wait(self._news, LOOK_S if ready_in_s is None else min(ready_in_s, LOOK_S))
+        if time.monotonic() - began >= LOOK_S:
+            self._flow.give_memory_back()
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Has the loop watch for results; that does not keep this alive when nobody takes them."""

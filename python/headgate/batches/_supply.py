@@ -5,6 +5,9 @@ from typing import Final, NoReturn, Protocol
 
 from headgate._native import BatchFlow
 
+LOOK_S: Final = 0.1
+"""Whoever has waited so long has others let go of memory that the engine may wait for."""
+
 _ARROW: Final = ("__arrow_c_array__", "__arrow_c_stream__")
 
 

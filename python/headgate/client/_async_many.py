@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Final, Self, Unpack
 
 from headgate.batches._async_batches import AsyncBatchIterator
+from headgate.batches._supply import LOOK_S
 from headgate.client._calls import Bulk
-from headgate.client._engine import LOOK_S, Engine
+from headgate.client._engine import Engine
 from headgate.client._flow import BATCH, Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked

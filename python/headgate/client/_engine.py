@@ -2,16 +2,13 @@
 
 import os
 import threading
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from headgate import _mocks, _native
 from headgate._html import table
 from headgate._summary import Snapshot, how_far
 from headgate._url_user import without_user
 from headgate.client._client_options import ClientOptions
-
-LOOK_S: Final = 0.1
-"""Whoever has waited so long has others let go of memory that the engine may wait for."""
 
 _lock = threading.Lock()
 _process = 0

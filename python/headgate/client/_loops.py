@@ -4,7 +4,8 @@ import asyncio
 from typing import Final
 
 from headgate._native import Answer
-from headgate.client._engine import LOOK_S, Engine
+from headgate.batches._supply import LOOK_S
+from headgate.client._engine import Engine
 from headgate.client._request import Native
 from headgate.jobs._notebook import in_turns
 
