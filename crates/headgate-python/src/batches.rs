@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use headgate_engine::engine::inbox::Bell;
+use headgate_engine::engine::bell::Bell;
 use headgate_engine::model::error::JobError;
 use headgate_engine::model::options::JobOptions;
 use headgate_engine::run::Run;
 use headgate_engine::run::batches;
 use headgate_engine::run::batches::Step;
 use headgate_engine::run::fed_runs::FedRuns;
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_in::record_batches;
+use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::json::to_json;
 use crate::mailbox::Request;
 use crate::options::fetch_options;
 use crate::rows::{RowBatch, RowSchema};
-use crate::waker::{Descriptor, Ring, Waker};
 
 /// What the input is called in messages.
 const INPUT: &str = "batches";
@@ -40,7 +40,7 @@ pub struct BatchRuns {
 pub struct BatchFlow {
     inner: Mutex<batches::BatchFlow>,
     /// What a loop watches in place of waiting.
-    waker: Option<Arc<Waker>>,
+    descriptor: Option<Arc<Descriptor>>,
 }
 
 /// What a call on the run of a client is about.
@@ -110,12 +110,12 @@ impl BatchFlow {
 
     /// What a loop watches, if it was asked for: readable when something has come after there was nothing.
     fn fileno(&self) -> i32 {
-        self.descriptor().map_or(-1, Descriptor::number)
+        self.descriptor.as_deref().map_or(-1, Descriptor::number)
     }
 
     /// Its descriptor is not readable any more until something comes.
     fn quiet(&self) {
-        if let Some(descriptor) = self.descriptor() {
+        if let Some(descriptor) = &self.descriptor {
             descriptor.quiet();
         }
     }
@@ -133,8 +133,8 @@ impl BatchFlow {
     }
 
     /// Lets go of the memory of results that nobody has taken, of all calls that share its limits.
-    fn give_memory_back(&self) {
-        self.inner().give_memory_back();
+    fn give_memory_back(&self, py: Python<'_>) {
+        py.detach(|| self.inner().give_memory_back());
     }
 
     /// Cancels what is in flight.
@@ -168,18 +168,12 @@ impl BatchFlow {
     fn begin(
         py: Python<'_>,
         watched: bool,
-        begin: impl FnOnce(Option<Box<dyn Bell>>) -> Result<batches::BatchFlow, JobError> + Send,
+        begin: impl FnOnce(Option<Arc<dyn Bell>>) -> Result<batches::BatchFlow, JobError> + Send,
     ) -> PyResult<Self> {
-        let descriptor = watched.then(Descriptor::new).transpose();
-        let descriptor = descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?;
-        let waker = descriptor.map(|descriptor| Waker::new(Some(descriptor)));
-        let bell = waker.clone().map(|waker| Box::new(Ring(waker)) as Box<dyn Bell>);
+        let descriptor = Descriptor::watched(watched)?;
+        let bell = descriptor.clone().map(|descriptor| descriptor as Arc<dyn Bell>);
         let inner = py.detach(|| begin(bell)).map_err(|error| to_python(py, &error))?;
-        Ok(Self { inner: Mutex::new(inner), waker })
-    }
-
-    fn descriptor(&self) -> Option<&Descriptor> {
-        self.waker.as_ref()?.descriptor()
+        Ok(Self { inner: Mutex::new(inner), descriptor })
     }
 
     fn inner(&self) -> MutexGuard<'_, batches::BatchFlow> {

@@ -8,18 +8,17 @@ use headgate_engine::columns::result::ResultColumns;
 use headgate_engine::engine::{Engine, machine};
 use headgate_engine::model::options::EngineOptions;
 use headgate_engine::run::Run;
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::answer::Answer;
 use crate::batches::{Asks, BatchFlow};
+use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::json::to_json;
 use crate::kept::Kept;
 use crate::mailbox::{Asking, Mailbox, Request};
 use crate::options::fetch_options;
 use crate::stream::ResponseStream;
-use crate::waker::Descriptor;
 
 /// How long closing waits for what was in flight.
 const LONGEST_CLOSE: Duration = Duration::from_secs(1);
@@ -75,8 +74,7 @@ impl Client {
     /// Asks for a response whose body is taken while it comes. `watched`: a loop watches its descriptor. `None`: it is closed.
     fn stream(&self, py: Python<'_>, request: Request, watched: bool) -> PyResult<Option<ResponseStream>> {
         let Some(open) = self.0.here() else { return Ok(None) };
-        let descriptor = watched.then(Descriptor::new).transpose();
-        let descriptor = descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let descriptor = Descriptor::watched(watched)?;
         Ok(py.detach(|| ResponseStream::ask(open.run.clone(), request, descriptor)))
     }
 

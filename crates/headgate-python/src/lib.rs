@@ -4,6 +4,7 @@ mod answer;
 mod arrow_in;
 mod batches;
 mod client;
+mod descriptor;
 mod directory;
 mod error;
 mod json;
@@ -18,7 +19,6 @@ mod rows;
 mod run;
 mod server;
 mod stream;
-mod waker;
 
 use pyo3::prelude::*;
 

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use headgate_engine::engine::bell::{Bell, Waker};
 use headgate_engine::engine::inbox::{Arrived, Inbox, Taken};
 use headgate_engine::model::body_stream::BodyStream;
 use headgate_engine::model::reply_to::ReplyTo;
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
 use headgate_engine::run::Run;
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::answer::Answer;
+use crate::descriptor::Descriptor;
 use crate::kept::Kept;
-use crate::waker::{Descriptor, Ring, Waker};
 
 /// How often who waits looks whether Ctrl-C was pressed.
 pub const SLICE: Duration = Duration::from_millis(100);
@@ -84,20 +84,22 @@ pub struct Asking {
     pub run: Arc<Run>,
     pub inbox: Arc<Inbox>,
     pub waker: Arc<Waker>,
+    /// What a loop watches.
+    pub descriptor: Option<Arc<Descriptor>>,
 }
 
 impl Asking {
     /// For one row. `descriptor`: what a loop watches.
-    pub fn of_one(run: Arc<Run>, descriptor: Option<Descriptor>) -> Self {
-        let waker = Waker::new(descriptor);
-        Self { run, inbox: Inbox::new(Box::new(Ring(waker.clone()))), waker }
+    pub fn of_one(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
+        let waker = waker(descriptor.as_ref());
+        Self { run, inbox: Inbox::new(waker.clone()), waker, descriptor }
     }
 
     /// For many, which may not be taken for long.
-    pub fn of_many(run: Arc<Run>, descriptor: Option<Descriptor>) -> Self {
-        let waker = Waker::new(descriptor);
-        let inbox = run.inbox(Box::new(Ring(waker.clone())), None);
-        Self { run, inbox, waker }
+    pub fn of_many(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
+        let waker = waker(descriptor.as_ref());
+        let inbox = run.inbox(waker.clone(), None);
+        Self { run, inbox, waker, descriptor }
     }
 
     /// Waits for the outcome of the one row. What raises meanwhile, such as Ctrl-C, ends it.
@@ -142,9 +144,7 @@ pub struct Mailbox(Kept<Asking>);
 
 impl Mailbox {
     pub fn new(run: Arc<Run>, watched: bool) -> PyResult<Self> {
-        let descriptor = watched.then(Descriptor::new).transpose();
-        let descriptor = descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?;
-        Ok(Self(Kept::new(Asking::of_many(run, descriptor))))
+        Ok(Self(Kept::new(Asking::of_many(run, Descriptor::watched(watched)?))))
     }
 }
 
@@ -172,7 +172,7 @@ impl Mailbox {
     /// takes something where this one takes nothing.
     fn take(&self, at_most: usize) -> (Vec<(u64, Answer)>, usize) {
         let Some(asking) = self.0.here() else { return (Vec::new(), 0) };
-        if let Some(descriptor) = asking.waker.descriptor() {
+        if let Some(descriptor) = &asking.descriptor {
             descriptor.quiet();
         }
         let mut arrived = Vec::new();
@@ -192,7 +192,7 @@ impl Mailbox {
 
     /// What a loop watches, if it was asked for.
     fn fileno(&self) -> i32 {
-        self.0.here().and_then(|asking| asking.waker.descriptor()).map_or(-1, Descriptor::number)
+        self.0.here().and_then(|asking| asking.descriptor.as_deref()).map_or(-1, Descriptor::number)
     }
 
     /// Wakes who waits, though nothing has come.
@@ -219,6 +219,10 @@ impl Mailbox {
             });
         }
     }
+}
+
+fn waker(descriptor: Option<&Arc<Descriptor>>) -> Arc<Waker> {
+    Waker::new(descriptor.cloned().map(|descriptor| descriptor as Arc<dyn Bell>))
 }
 
 fn numbered(arrived: Arrived) -> (u64, Answer) {

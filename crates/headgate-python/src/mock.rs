@@ -14,7 +14,7 @@ use headgate_engine::model::stand_in::{Line, StandIn, StandsIn, Verdict};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::waker::Descriptor;
+use crate::descriptor::Descriptor;
 
 /// May be used from any thread.
 #[pyclass(frozen, weakref, module = "headgate._headgate")]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use headgate_engine::engine::bell::Bell as _;
 use headgate_engine::engine::inbox::Arrived;
 use headgate_engine::model::body_stream::{BodyStream, Taken};
 use headgate_engine::model::error::Failure;
@@ -12,9 +13,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::answer::Answer;
+use crate::descriptor::Descriptor;
 use crate::kept::Kept;
 use crate::mailbox::{Asking, Request, SLICE};
-use crate::waker::Descriptor;
 
 /// A kind of error, its message, and what of it varies.
 type Told = (&'static str, String, Option<String>);
@@ -67,7 +68,7 @@ impl Drop for Streaming {
 
 impl ResponseStream {
     /// Asks; `None`: the client is closed.
-    pub fn ask(run: Arc<Run>, request: Request, descriptor: Option<Descriptor>) -> Option<Self> {
+    pub fn ask(run: Arc<Run>, request: Request, descriptor: Option<Arc<Descriptor>>) -> Option<Self> {
         let asking = Asking::of_one(run, descriptor);
         let waker = asking.waker.clone();
         let body = Arc::new(BodyStream::new(Box::new(move || waker.ring())));
@@ -146,12 +147,12 @@ impl ResponseStream {
 
     /// What a loop watches, if it was asked for.
     fn fileno(&self) -> i32 {
-        self.0.here().and_then(|streaming| streaming.asking.waker.descriptor()).map_or(-1, Descriptor::number)
+        self.0.here().and_then(|streaming| streaming.asking.descriptor.as_deref()).map_or(-1, Descriptor::number)
     }
 
     /// The descriptor is readable no more, until something comes that somebody waits for.
     fn quiet(&self) {
-        if let Some(descriptor) = self.0.here().and_then(|streaming| streaming.asking.waker.descriptor()) {
+        if let Some(descriptor) = self.0.here().and_then(|streaming| streaming.asking.descriptor.as_ref()) {
             descriptor.quiet();
         }
     }

@@ -290,7 +290,13 @@ impl Share {
         };
         let selected = |answer: &WholeAnswer<'_>| {
             let body = answer.body.ok_or(NO_BODY);
-            self.select(selection.as_deref(), HeadersRef::Parsed(answer.head.headers), body, length).ok()
+            self.select(
+                selection.as_deref().map(|selection| &**selection),
+                HeadersRef::Parsed(answer.head.headers),
+                body,
+                length,
+            )
+            .ok()
         };
         let answer = answer.filter(is_plain).and_then(|answer| Some((selected(&answer)?, answer)));
         let Some((selected, answer)) = answer else {

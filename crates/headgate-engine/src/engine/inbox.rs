@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::columns::select::Selection;
+use crate::engine::bell::Bell;
 use crate::model::outcome::Outcome;
 use crate::model::reply_to::{ReplyTo, Waits};
 use crate::model::row::Row;
@@ -22,11 +23,6 @@ const MOST_TAKEN_BYTES: usize = 16 << 20;
 thread_local! {
     /// Inboxes to ring for when the thread has nothing to do.
     static TO_RING: RefCell<Vec<Arc<Inbox>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Wakes whoever waits. It does not block, and no ring is lost.
-pub trait Bell: Send + Sync {
-    fn ring(&self);
 }
 
 /// What has come for one row.
@@ -55,7 +51,7 @@ pub struct Inbox {
     me: Weak<Self>,
     state: Mutex<State>,
     is_closed: AtomicBool,
-    bell: Box<dyn Bell>,
+    bell: Arc<dyn Bell>,
     /// What is taken from the answers to its rows; `None`: what the run takes of all.
     selection: Option<Arc<Selection>>,
 }
@@ -68,12 +64,12 @@ struct State {
 }
 
 impl Inbox {
-    pub fn new(bell: Box<dyn Bell>) -> Arc<Self> {
+    pub fn new(bell: Arc<dyn Bell>) -> Arc<Self> {
         Self::selecting(bell, None)
     }
 
     /// One whose rows have a selection of their own.
-    pub fn selecting(bell: Box<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Self> {
+    pub fn selecting(bell: Arc<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             state: Mutex::default(),

@@ -3,6 +3,7 @@
 
 mod alarm;
 mod attempt;
+pub mod bell;
 mod conclude;
 pub mod failure;
 mod gated;

@@ -1,6 +1,7 @@
 //! What is taken from an answer, once, before its row's fate is known: it may decide on it.
 
 use std::mem;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,11 +19,28 @@ use crate::model::selected::Selected;
 use crate::schedule::Verdict;
 use crate::schedule::retry::AttemptEnd;
 
+/// What is taken from an answer.
+pub(super) enum Selecting<'a> {
+    OfRun(&'a Arc<Selection>),
+    OfRow(Arc<Selection>),
+}
+
+impl Deref for Selecting<'_> {
+    type Target = Arc<Selection>;
+
+    fn deref(&self) -> &Arc<Selection> {
+        match self {
+            Self::OfRun(selection) => selection,
+            Self::OfRow(selection) => selection,
+        }
+    }
+}
+
 impl Share {
     /// What is to be taken from an answer of the row at `place`, if anything is.
-    pub(super) fn selection_at(&self, place: PlaceIndex) -> Option<Arc<Selection>> {
+    pub(super) fn selection_at(&self, place: PlaceIndex) -> Option<Selecting<'_>> {
         let own = self.lanes.look(place, |row| selection_for(row).cloned());
-        own.or_else(|| self.shared.selection.clone())
+        own.map(Selecting::OfRow).or_else(|| self.shared.selection.as_ref().map(Selecting::OfRun))
     }
 
     /// What is taken from an answer, if anything is, and how much memory that has of the allowance, beside
@@ -60,7 +78,7 @@ impl Share {
         let mut selected = loop {
             let in_hand = memory_of(reply).bytes() - before;
             let taken = if body_of(reply).is_ok_and(|body| !selection.takes_little(body.len())) {
-                self.take_elsewhere(selection.clone(), reply, in_hand, state).await
+                self.take_elsewhere(Arc::clone(selection), reply, in_hand, state).await
             } else {
                 take_here(selection, reply, in_hand)
             };

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::process;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -19,7 +19,8 @@ use super::checks::check;
 use super::fed_runs::FedRuns;
 use super::handle::Run;
 use crate::columns::builder::{OutcomeBatch, OutcomeBuilder};
-use crate::engine::inbox::{Arrived, Bell, Inbox};
+use crate::engine::bell::{Bell, Waker};
+use crate::engine::inbox::{Arrived, Inbox};
 use crate::model::error::JobError;
 use crate::model::memory::MemoryBudget;
 use crate::model::options::{AnswerOptions, JobOptions};
@@ -37,7 +38,7 @@ pub struct BatchFlow {
     runs: Option<Arc<FedRuns>>,
     run: Arc<Run>,
     inbox: Arc<Inbox>,
-    bell: Arc<Waiting>,
+    bell: Arc<Waker>,
     /// Where it was begun: a process that was forked off has none of its threads.
     process: u32,
     /// `None`: no batch has come that says which columns there are.
@@ -78,13 +79,13 @@ impl BatchFlow {
     ///
     /// # Errors
     /// `Usage`: an option that can't be, or more in flight than this process may have files open.
-    pub fn new(runs: Arc<FedRuns>, options: JobOptions, bell: Option<Box<dyn Bell>>) -> Result<Self, JobError> {
+    pub fn new(runs: Arc<FedRuns>, options: JobOptions, bell: Option<Arc<dyn Bell>>) -> Result<Self, JobError> {
         let input = BatchInput::new(options.source)?;
         let columns = input.columns(&options.answer, Fields::empty())?;
         let options = JobOptions { source: input.options().clone(), ..options };
         let run = runs.run_for(&options, &columns)?;
-        let bell = Arc::new(Waiting { also: bell, ..Waiting::default() });
-        let inbox = run.inbox(Box::new(bell.clone()), None);
+        let bell = Waker::new(bell);
+        let inbox = run.inbox(bell.clone(), None);
         Ok(Self::begin_with(input, options, (Some(runs), run), (inbox, bell)))
     }
 
@@ -97,7 +98,7 @@ impl BatchFlow {
         run: Arc<Run>,
         mut options: JobOptions,
         base_url: String,
-        bell: Option<Box<dyn Bell>>,
+        bell: Option<Arc<dyn Bell>>,
     ) -> Result<Self, JobError> {
         if let Some(template) = &mut options.source.url {
             join_template(&base_url, template);
@@ -105,8 +106,8 @@ impl BatchFlow {
         check(&options)?;
         let input = BatchInput::new(options.source.clone())?.of_all(base_url, &options.request);
         let columns = input.columns(&options.answer, Fields::empty())?;
-        let bell = Arc::new(Waiting { also: bell, ..Waiting::default() });
-        let inbox = run.inbox(Box::new(bell.clone()), columns.selection);
+        let bell = Waker::new(bell);
+        let inbox = run.inbox(bell.clone(), columns.selection);
         Ok(Self::begin_with(input, options, (None, run), (inbox, bell)))
     }
 
@@ -114,7 +115,7 @@ impl BatchFlow {
     ///
     /// # Errors
     /// `Usage`: an option that can't be.
-    pub fn of_requests(run: Arc<Run>, options: JobOptions, bell: Option<Box<dyn Bell>>) -> Result<Self, JobError> {
+    pub fn of_requests(run: Arc<Run>, options: JobOptions, bell: Option<Arc<dyn Bell>>) -> Result<Self, JobError> {
         let mut flow = Self::on(run, options, String::new(), bell)?;
         flow.begin(Fields::empty())?;
         Ok(flow)
@@ -124,7 +125,7 @@ impl BatchFlow {
         input: BatchInput,
         options: JobOptions,
         (runs, run): (Option<Arc<FedRuns>>, Arc<Run>),
-        (inbox, bell): (Arc<Inbox>, Arc<Waiting>),
+        (inbox, bell): (Arc<Inbox>, Arc<Waker>),
     ) -> Self {
         Self {
             input,
@@ -353,37 +354,6 @@ impl Drop for BatchFlow {
             // Its threads are those of another process, and may have held any of its locks when this one was forked off.
             mem::forget((self.run.clone(), self.inbox.clone(), self.runs.clone()));
             mem::forget((mem::take(&mut self.arrived), self.begun.take()));
-        }
-    }
-}
-
-/// Who waits for outcomes.
-#[derive(Default)]
-struct Waiting {
-    has_rung: Mutex<bool>,
-    changed: Condvar,
-    also: Option<Box<dyn Bell>>,
-}
-
-impl Waiting {
-    /// Waits until it rings, or has rung since it was waited for.
-    fn wait(&self, timeout: Duration) {
-        let waited = self.changed.wait_timeout_while(self.has_rung(), timeout, |has_rung| !*has_rung);
-        let (mut has_rung, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *has_rung = false;
-    }
-
-    fn has_rung(&self) -> MutexGuard<'_, bool> {
-        self.has_rung.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Bell for Arc<Waiting> {
-    fn ring(&self) {
-        *self.has_rung() = true;
-        self.changed.notify_one();
-        if let Some(also) = &self.also {
-            also.ring();
         }
     }
 }

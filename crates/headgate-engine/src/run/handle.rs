@@ -10,8 +10,9 @@ use super::sink_thread::Done;
 use super::stop::Stop;
 use crate::columns::select::Selection;
 use crate::engine::Assigned;
+use crate::engine::bell::Bell;
 use crate::engine::failure::FirstFailure;
-use crate::engine::inbox::{Bell, Inbox};
+use crate::engine::inbox::Inbox;
 use crate::job::control::Change;
 use crate::model::error::JobError;
 use crate::model::live::Settings;
@@ -73,7 +74,7 @@ impl Run {
 
     /// An inbox for outcomes of rows that are fed, whose memory is given back where somebody needs it (see
     /// [`Run::give_memory_back`]). `selection`: as for [`Inbox::selecting`].
-    pub fn inbox(&self, bell: Box<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Inbox> {
+    pub fn inbox(&self, bell: Arc<dyn Bell>, selection: Option<Arc<Selection>>) -> Arc<Inbox> {
         let inbox = Inbox::selecting(bell, selection);
         let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
         inboxes.retain(|inbox| inbox.strong_count() > 0);

@@ -38,30 +38,14 @@ impl Run {
     /// read or sent then.
     pub fn start(engine: &Engine, passage: Passage) -> Result<Self, JobError> {
         let Passage { source, sink, window, request, run } = passage;
-        check_run(&run)?;
-        check_request(&request)?;
-        let room = engine.reserve(run.concurrency, &request, false)?;
-        let asked = Live::new(&run);
-        let launch = Launch {
+        let ends = Ends {
             size: source.size(),
             columns: ResultColumns::of_kept(source.kept_fields()),
             rows: RowsFrom::Source(source),
-            done: DoneRows::default(),
-            window: window.unwrap_or_else(|| Arc::new(Window::new(u64::MAX, 0))),
-            input_is_pipe: false,
-            output_is_pipe: false,
-            output: String::new(),
-            tick: SINK_TICK,
-            request,
-            run,
-            asked,
-            set_before: SetBefore::default(),
-            save_places: None,
-            key_salt: KeySalt::random()?,
-            own_engine: false,
-            notes: Vec::new(),
+            window: window.unwrap_or_else(without_window),
+            sink,
         };
-        launch.begin(engine, room, |_| Ok(Begun::Running { sink, state: None }))
+        ends.begin(engine, request, run)
     }
 
     /// Begins a run of rows that are fed one by one (see [`Run::feed`]). It goes on until [`Run::end_feeding`].
@@ -83,16 +67,39 @@ impl Run {
         request: RequestOptions,
         run: RunOptions,
     ) -> Result<Self, JobError> {
+        let ends = Ends {
+            size: SourceSize::default(),
+            columns,
+            rows: RowsFrom::Caller,
+            window: without_window(),
+            sink: Box::new(NoneSink),
+        };
+        ends.begin(engine, request, run)
+    }
+}
+
+/// Where rows come from, and where their outcomes go.
+struct Ends {
+    size: SourceSize,
+    columns: ResultColumns,
+    rows: RowsFrom,
+    window: Arc<Window>,
+    sink: Box<dyn Sink>,
+}
+
+impl Ends {
+    fn begin(self, engine: &Engine, request: RequestOptions, run: RunOptions) -> Result<Run, JobError> {
         check_run(&run)?;
         check_request(&request)?;
         let room = engine.reserve(run.concurrency, &request, false)?;
         let asked = Live::new(&run);
+        let Self { size, columns, rows, window, sink } = self;
         let launch = Launch {
-            size: SourceSize::default(),
+            size,
             columns,
-            rows: RowsFrom::Caller,
+            rows,
             done: DoneRows::default(),
-            window: Arc::new(Window::new(u64::MAX, 0)),
+            window,
             input_is_pipe: false,
             output_is_pipe: false,
             output: String::new(),
@@ -106,6 +113,10 @@ impl Run {
             own_engine: false,
             notes: Vec::new(),
         };
-        launch.begin(engine, room, |_| Ok(Begun::Running { sink: Box::new(NoneSink), state: None }))
+        launch.begin(engine, room, |_| Ok(Begun::Running { sink, state: None }))
     }
+}
+
+fn without_window() -> Arc<Window> {
+    Arc::new(Window::new(u64::MAX, 0))
 }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use headgate_engine::engine::inbox::{Arrived, Bell, Inbox};
+use headgate_engine::engine::bell::Bell;
+use headgate_engine::engine::inbox::{Arrived, Inbox};
 use headgate_engine::model::error::ErrorKind;
 use headgate_engine::model::options::{RequestOptions, RunOptions};
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
@@ -43,7 +44,7 @@ impl Fed {
     pub fn asking(concurrency: usize, request: RequestOptions) -> Self {
         let rung = Arc::<Rung>::default();
         let run = Run::fed(&engine(2), request, RunOptions { concurrency, ..RunOptions::default() }).unwrap();
-        Self { run, inbox: Inbox::new(Box::new(Ring(rung.clone()))), rung }
+        Self { run, inbox: Inbox::new(Arc::new(Ring(rung.clone()))), rung }
     }
 
     /// Numbers are those of the places.
@@ -157,7 +158,7 @@ fn what_nobody_waits_for_any_more_is_cancelled_and_the_rest_goes_on() {
     eventually("they are cancelled", || fed.run.snapshot().rows == 100);
     assert_eq!(4, server.statistics().requests);
 
-    let next = Fed { inbox: Inbox::new(Box::new(Ring(fed.rung.clone()))), ..fed };
+    let next = Fed { inbox: Inbox::new(Arc::new(Ring(fed.rung.clone()))), ..fed };
     next.ask(&server, "/1", 10);
     assert_eq!(10, next.wait(10).len());
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use headgate_engine::engine::inbox::{Bell, Inbox};
+use headgate_engine::engine::bell::Bell;
+use headgate_engine::engine::inbox::Inbox;
 use headgate_engine::model::body_stream::{BodyStream, ROOM_BYTES, Taken};
 use headgate_engine::model::error::{ErrorKind, Failure};
 use headgate_engine::model::limits::Retrying;
@@ -51,7 +52,7 @@ impl Stream {
     fn asking(run: &Run, url: String, timeout: Option<Duration>) -> Self {
         let (sender, rung) = channel();
         let (of_inbox, of_body) = (Ring(Mutex::new(sender.clone())), Ring(Mutex::new(sender)));
-        let inbox = Inbox::new(Box::new(of_inbox));
+        let inbox = Inbox::new(Arc::new(of_inbox));
         let body = Arc::new(BodyStream::new(Box::new(move || of_body.ring())));
         let own = OwnOptions { stream: Some(body.clone()), timeout, ..OwnOptions::default() };
         let extra = RowExtra { reply_to: inbox.reply_to(0), own: Some(Box::new(own)), ..RowExtra::default() };

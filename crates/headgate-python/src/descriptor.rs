@@ -1,61 +1,29 @@
-//! Wakes a thread that waits, or a loop that watches a file descriptor.
+//! A file descriptor that a loop watches.
 
-use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use headgate_engine::engine::inbox::Bell;
+use headgate_engine::engine::bell::Bell;
+use pyo3::PyResult;
+use pyo3::exceptions::PyOSError;
 
-pub use self::descriptor::Descriptor;
+pub use self::system::Descriptor;
 
-/// Rings wherever somebody waits.
-pub struct Waker {
-    is_rung: Mutex<bool>,
-    changed: Condvar,
-    descriptor: Option<Descriptor>,
-}
-
-/// The end of it that the engine has.
-pub struct Ring(pub Arc<Waker>);
-
-impl Waker {
-    /// `descriptor`: what a loop watches.
-    pub fn new(descriptor: Option<Descriptor>) -> Arc<Self> {
-        Arc::new(Self { is_rung: Mutex::new(false), changed: Condvar::new(), descriptor })
-    }
-
-    pub fn descriptor(&self) -> Option<&Descriptor> {
-        self.descriptor.as_ref()
-    }
-
-    /// Waits for a ring that nobody has waited for yet, for `timeout` at the most. Whether there was one.
-    pub fn wait(&self, timeout: Duration) -> bool {
-        let rung = self.changed.wait_timeout_while(self.rung(), timeout, |is_rung| !*is_rung);
-        let (mut is_rung, _) = rung.unwrap_or_else(PoisonError::into_inner);
-        mem::take(&mut *is_rung)
-    }
-
-    pub fn ring(&self) {
-        if let Some(descriptor) = &self.descriptor {
-            descriptor.ring();
-        }
-        *self.rung() = true;
-        self.changed.notify_all();
-    }
-
-    fn rung(&self) -> MutexGuard<'_, bool> {
-        self.is_rung.lock().unwrap_or_else(PoisonError::into_inner)
+impl Descriptor {
+    /// One, if a loop watches.
+    pub fn watched(watched: bool) -> PyResult<Option<Arc<Self>>> {
+        let descriptor = watched.then(Self::new).transpose().map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(descriptor.map(Arc::new))
     }
 }
 
-impl Bell for Ring {
+impl Bell for Descriptor {
     fn ring(&self) {
-        self.0.ring();
+        Self::ring(self);
     }
 }
 
 #[cfg(target_os = "linux")]
-mod descriptor {
+mod system {
     use std::io;
     use std::os::fd::{AsFd as _, AsRawFd as _};
 
@@ -86,7 +54,7 @@ mod descriptor {
 }
 
 #[cfg(not(target_os = "linux"))]
-mod descriptor {
+mod system {
     use std::io::{self, Read as _, Write as _};
     use std::os::fd::AsRawFd as _;
     use std::os::unix::net::UnixStream;
