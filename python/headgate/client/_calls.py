@@ -10,7 +10,7 @@ from headgate._option import OptionSet
 from headgate.batches._async_batches import AsyncBatchIterator, AsyncTables
 from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._pulled import Pulled
-from headgate.batches._supply import Tables
+from headgate.batches._supply import Tables, close_source
 from headgate.client._engine import Engine
 from headgate.client._request import Asked, Native, Request, joined
 from headgate.client._table_options import BATCHES, asked_of
@@ -45,7 +45,8 @@ class Requests:
 
     def close(self) -> None:
         """Takes no more of them."""
-        self._source = iter(())
+        source, self._source = self._source, iter(())
+        close_source(source)
 
 
 class AsyncRequests:
@@ -85,12 +86,17 @@ class AsyncRequests:
         """Ends the call."""
         if self._pulled is not None:
             await self._pulled.aclose()
+        if self._requests is not None:
+            self._requests.close()
         flow.close()
 
-    def cancel(self) -> None:
-        """Takes no more requests."""
+    def cancel(self, flow: BatchFlow) -> None:
+        """Ends the call."""
         if self._pulled is not None:
             self._pulled.cancel()
+        if self._requests is not None:
+            self._requests.close()
+        flow.close()
 
 
 class Bulk:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Final, Self, Unpack
 
 from headgate.batches._batch_iterator import BatchIterator
+from headgate.batches._supply import close_source
 from headgate.client._calls import Bulk
 from headgate.client._engine import Engine
 from headgate.client._flow import Flow
@@ -109,6 +110,7 @@ class FetchMany(Iterator[Outcome]):
         flow = self._flow
         has_begun = flow.is_closed or flow.has_begun
         batches = self._bulk.batches(self._source, dict(options), has_begun=has_begun)
+        self._source = None
         self._flow.close()
         return batches
 
@@ -124,6 +126,7 @@ class FetchMany(Iterator[Outcome]):
         """
         self._flow.close()
         self._progress.leave()
+        close_source(self._source)
 
     def __iter__(self) -> Self:
         return self
