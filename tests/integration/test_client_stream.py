@@ -379,7 +379,7 @@ def test_a_loop_is_told_what_went_wrong(server: str, run: Run) -> None:
             async with client.stream("GET", f"/bytes/{GIBIBYTE}") as first, client.stream("GET", "/1"):
                 with pytest.raises(RuntimeError, match="this task has 2 streams open"):
                     async with client.stream("GET", "/1"):
-                        pytest.fail("it would wait for itself")
+                        pytest.fail("it would never start")
                 pieces = first.aiter_bytes()
                 assert await anext(pieces)
                 await client.aclose()

@@ -175,7 +175,7 @@ def test_answers_can_be_used_up() -> None:
 def test_a_route_that_was_not_called_fails_the_block() -> None:
     mock = headgate.testing.mock()
     mock.get("/a")
-    with pytest.raises(AssertionError, match=r"the mock was not asked for:\n  GET /a \(called never\)"), mock:
+    with pytest.raises(AssertionError, match=r"the mock was not asked for:\n  GET /a \(never called\)"), mock:
         pass
 
 

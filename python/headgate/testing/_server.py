@@ -161,7 +161,7 @@ class MockServer:
         return self.calls.total
 
     def assert_all_answered(self) -> None:
-        """Raises what came to pass that no route foresaw.
+        """Raises if a request had no answer.
 
         Raises:
             AssertionError: A request had no answer, or a function that computes one raised something.
@@ -178,10 +178,10 @@ class MockServer:
             )
 
     def assert_all_called(self) -> None:
-        """Raises which routes no request came to.
+        """Raises if a route was never called, and names it.
 
         Raises:
-            AssertionError: There are some.
+            AssertionError: A route was never called.
         """
         left = [route for route in self.routes if not route.called]
         if left:
@@ -319,7 +319,7 @@ class MockServer:
         return Failure("invalid_request", _NO_ANSWER, is_lasting=True, detail=f"{named}; its routes: {routes}")
 
     def _told_routes(self, routes: Sequence[Route], between: str = "\n  ") -> str:
-        told = [f"{route} (called {_times(route.call_count)})" for route in routes[:MAX_TOLD]]
+        told = [f"{route} ({_called(route.call_count)})" for route in routes[:MAX_TOLD]]
         if len(routes) > MAX_TOLD:
             told.append(f"and {len(routes) - MAX_TOLD} more")
         return between.join(told) or "none"
@@ -362,5 +362,5 @@ def _named(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _times(count: int) -> str:
-    return {0: "never", 1: "once"}.get(count, f"{count} times")
+def _called(count: int) -> str:
+    return {0: "never called", 1: "called once"}.get(count, f"called {count} times")
