@@ -51,9 +51,7 @@ class Submitted(deque[Asked]):
         if self._is_closed:
             raise RuntimeError("these requests are closed: no more can be submitted")
         if len(self) >= MAX:
-            raise QueueFull(
-                f"{count(MAX)} submitted requests are already waiting: submit again when `room` is above 0"
-            )
+            raise QueueFull(f"{count(MAX)} submitted requests are already waiting: submit again when `room` is above 0")
         self.append(request)
 
     def popleft(self) -> Asked:

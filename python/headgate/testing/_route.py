@@ -7,7 +7,7 @@ from typing import Self, TypeAlias, Unpack
 
 from headgate._checks import kind_of
 from headgate.testing._answer import Answer, Answerable, AnswerKeywords, Error, Failure, answer_of, failure_of
-from headgate.testing._calls import Call, Calls
+from headgate.testing._calls import Calls
 from headgate.testing._mock_request import MockRequest
 from headgate.testing._pattern import Pattern
 
@@ -94,10 +94,6 @@ class Route:
     def next(self) -> Next:
         """What the next request is answered."""
         return self._next()
-
-    def called_with(self, call: Call) -> None:
-        """A request was answered."""
-        self.calls.add(call)
 
     def __repr__(self) -> str:
         return f"<headgate.testing.Route {self}>"

@@ -249,7 +249,7 @@ class MockServer:
 
     def _add(self, route: Route) -> Route:
         with self._lock:
-            same = [other for other in self.routes if other.pattern.said == route.pattern.said]
+            same = [other for other in self.routes if other.pattern.key == route.pattern.key]
             kept = self.routes if same else (*self.routes, route)
             self.routes = tuple(route if other in same else other for other in kept)
         return route
