@@ -20,6 +20,7 @@ from harness.trees import tree
 from headgate.batches._stage import Stage
 from headgate.ray._fetch import OPTIONS
 from support.console import ADDRESS
+from support.docstrings import check, typed
 from support.documents import programs_run_by
 from support.run import serving, stats, wait_for, wait_for_requests
 
@@ -198,6 +199,12 @@ def test_the_programs_of_the_page_run(server: str, capsys: pytest.CaptureFixture
     assert "[{'id': 0, 'status': 200, 'error': None}]" in capsys.readouterr().out
     exec(by_hand.replace(ADDRESS, server), variables)  # noqa: S102 - our own
     assert [200] * 1000 == [row["status"] for row in sorted_rows(variables["results"])]
+
+
+@pytest.mark.parametrize("name", ["ray.Fetch", "ray.fetch"])
+def test_the_example_of_the_docstring_prints_what_it_shows(name: str, server: str) -> None:
+    with asyncio.Runner() as runner:
+        check(typed()[name], {"headgate": headgate, "ray": ray}, server, runner)
 
 
 def test_a_worker_tells_which_option_is_wrong() -> None:

@@ -29,7 +29,10 @@ def fetch(  # noqa: PLR0913 - those of Ray, by their names
 ) -> "Dataset":
     """Makes one request for each row of a dataset of Ray Data. The results are a dataset, too.
 
-        results = headgate.ray.fetch(dataset, url="https://api.example.com/items/{id}", concurrency=100)
+    >>> dataset = ray.data.from_items([{"id": 7}])
+    >>> results = headgate.ray.fetch(dataset, url="http://127.0.0.1:8080/bytes/{id}", concurrency=100)
+    >>> results.select_columns(["id", "status", "body_bytes"]).take_all()
+    [{'id': 7, 'status': 200, 'body_bytes': 7}]
 
     A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception. It is
     `dataset.map_batches(headgate.ray.Fetch, ...)` with what such a stage needs: tasks of a known size, batches of Arrow

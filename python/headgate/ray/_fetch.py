@@ -39,14 +39,17 @@ _LARGE_BYTES: Final = 1 << 30
 class Fetch:
     """Makes one request for each row of a batch: a callable class for `ray.data.Dataset.map_batches`.
 
-        results = dataset.map_batches(
-            headgate.ray.Fetch,
-            fn_constructor_kwargs={"url": "https://api.example.com/items/{id}", "concurrency": 100},
-            batch_format="pyarrow",
-            batch_size=1024,
-            num_cpus=0.25,
-            compute=ray.data.ActorPoolStrategy(size=1, max_concurrent_calls_per_actor=4),
-        )
+    >>> dataset = ray.data.from_items([{"id": 7}])
+    >>> results = dataset.map_batches(
+    ...     headgate.ray.Fetch,
+    ...     fn_constructor_kwargs={"url": "http://127.0.0.1:8080/bytes/{id}", "concurrency": 100},
+    ...     batch_format="pyarrow",
+    ...     batch_size=1024,
+    ...     num_cpus=0.25,
+    ...     compute=ray.data.ActorPoolStrategy(size=1, max_concurrent_calls_per_actor=4),
+    ... )
+    >>> results.select_columns(["id", "status", "body_bytes"]).take_all()
+    [{'id': 7, 'status': 200, 'body_bytes': 7}]
 
     `headgate.ray.fetch` gives the same, and finds mistakes in options before a worker is started.
 
