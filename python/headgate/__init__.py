@@ -87,8 +87,8 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _client_options                          what a client is told
         _engine                                  one in each process
         _table_options                           what is told of tables
+        _source  _submitted                      where many requests come from, what waits for its turn
         _calls                                   tables and batches on the engine of a client
-        _submitted                               what waits for its turn in many requests
         _flow  _loops                            many requests and their outcomes; those that a loop waits for
         _many  _async_many                       many requests, as a thread and a coroutine have them
         _streamed  _open_streams                 a response whose body is taken while it comes, and how many there are

@@ -248,17 +248,6 @@ def test_leaving_early_cancels_what_is_in_flight(server: str) -> None:
             next(outcomes)
 
 
-def test_what_the_requests_raise_reaches_the_caller_and_the_rest_is_cancelled(server: str) -> None:
-    def broken() -> Iterator[str]:
-        yield f"{server}{HELD}"
-        raise LookupError("no more")
-
-    with headgate.Client() as client:
-        with pytest.raises(LookupError, match="no more"):
-            list(client.fetch_many(broken()))
-        wait_for(lambda: client.statistics().in_flight == 0)
-
-
 def test_more_can_be_submitted_by_who_reads_the_outcomes(client: headgate.Client) -> None:
     with client.fetch_many(["/echo?8"]) as outcomes:
         seen = []

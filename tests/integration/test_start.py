@@ -16,7 +16,7 @@ import pytest
 
 import headgate
 from support.results import table
-from support.run import LONGEST_S, printed_by, serving, stats, wait_for, wait_for_requests
+from support.run import LONGEST_S, serving, stats, wait_for, wait_for_requests
 from support.terminal import read
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
@@ -64,12 +64,6 @@ TWO = """
     import sys, threading, headgate
     runs = [headgate.start(f"{sys.argv[1]}/{name}[1-100000]", name, concurrency=20) for name in ("a", "b")]
 """
-
-
-def test_the_example_does_what_it_says(server: str, tmp_path: Path) -> None:
-    (tmp_path / "urls.txt").write_text(f"{server}/1\n{server}/2\n")
-    example = textwrap.dedent((headgate.start.__doc__ or "").split("\n\n")[1])
-    assert "2" == printed_by(f"import time, headgate\n{example}", tmp_path).splitlines()[-1]
 
 
 def test_several_runs_go_on_at_once(server: str, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ use crate::arrow_in::record_batches;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::json::to_json;
+use crate::kept::Kept;
 use crate::mailbox::Request;
 use crate::options::fetch_options;
 use crate::rows::{RowBatch, RowSchema};
@@ -38,7 +39,7 @@ pub struct BatchRuns {
 /// One call. One thread at a time has it.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct BatchFlow {
-    inner: Mutex<batches::BatchFlow>,
+    inner: Kept<Mutex<batches::BatchFlow>>,
     /// What a loop watches in place of waiting.
     descriptor: Option<Arc<Descriptor>>,
 }
@@ -77,24 +78,26 @@ impl BatchFlow {
     /// Takes rows of this object next, which has `__arrow_c_array__` or `__arrow_c_stream__`.
     fn take_from(&self, batch: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, reader) = (batch.py(), record_batches(batch)?);
-        py.detach(|| self.inner().take_from(reader)).map_err(|error| to_python(py, &error))
+        self.with(py, |flow| flow.take_from(reader))
     }
 
     /// Makes these requests.
     fn feed(&self, py: Python<'_>, requests: Vec<Request>) -> PyResult<()> {
-        let feed = || self.inner().feed_requests(requests.into_iter().map(Request::into_row).collect());
-        py.detach(feed).map_err(|error| to_python(py, &error))
+        self.with(py, |flow| flow.feed_requests(requests.into_iter().map(Request::into_row).collect()))
     }
 
     /// There are no more batches, or requests.
-    fn end(&self, py: Python<'_>) {
-        py.detach(|| self.inner().end());
+    fn end(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |flow| {
+            flow.end();
+            Ok(())
+        })
     }
 
     /// Goes on for so long: a batch of results, if there is one by then, and whether it has come to its end or wants a batch.
     fn step(&self, py: Python<'_>, timeout_s: f64) -> PyResult<(Option<RowBatch>, bool, bool)> {
         let until = Instant::now() + Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
-        match py.detach(|| self.inner().step(until)).map_err(|error| to_python(py, &error))? {
+        match self.with(py, |flow| flow.step(until))? {
             Step::Batch(records) => Ok((Some(RowBatch::of(records)), false, false)),
             Step::Ended => Ok((None, true, false)),
             Step::WantsBatch => Ok((None, false, true)),
@@ -103,9 +106,9 @@ impl BatchFlow {
     }
 
     /// In how many seconds there will be a batch, if nothing more arrives before.
-    fn ready_in_s(&self, py: Python<'_>) -> Option<f64> {
-        let ready_at = py.detach(|| self.inner().ready_at())?;
-        Some(ready_at.saturating_duration_since(Instant::now()).as_secs_f64())
+    fn ready_in_s(&self, py: Python<'_>) -> PyResult<Option<f64>> {
+        let ready_at = self.with(py, |flow| Ok(flow.ready_at()))?;
+        Ok(ready_at.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f64()))
     }
 
     /// What a loop watches, if it was asked for: readable when something has come after there was nothing.
@@ -122,35 +125,40 @@ impl BatchFlow {
 
     /// As that of a run.
     fn snapshot(&self, py: Python<'_>) -> PyResult<String> {
-        to_json(py, &py.detach(|| self.inner().snapshot()))
+        to_json(py, &self.with(py, |flow| Ok(flow.snapshot()))?)
     }
 
     /// A stream of the batches that this iterator has.
     fn stream<'py>(&self, py: Python<'py>, batches: Py<PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = py.detach(|| self.inner().schema()).map_err(|error| to_python(py, &error))?;
+        let schema = self.with(py, |flow| flow.schema())?;
         let stream = FFI_ArrowArrayStream::new(Box::new(Iterated { batches, schema }));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
     /// Lets go of the memory of results that nobody has taken, of all calls that share its limits.
-    fn give_memory_back(&self, py: Python<'_>) {
-        py.detach(|| self.inner().give_memory_back());
+    fn give_memory_back(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |flow| {
+            flow.give_memory_back();
+            Ok(())
+        })
     }
 
     /// Cancels what is in flight.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| self.inner().close());
+        if let Some(flow) = self.inner.here() {
+            py.detach(|| locked(flow).close());
+        }
     }
 
     #[getter]
     fn schema(&self, py: Python<'_>) -> PyResult<RowSchema> {
-        py.detach(|| self.inner().schema()).map(RowSchema::of).map_err(|error| to_python(py, &error))
+        self.with(py, |flow| flow.schema()).map(RowSchema::of)
     }
 
     /// Batches that came out of it, as one table.
     fn table(&self, py: Python<'_>, batches: Vec<PyRef<'_, RowBatch>>) -> PyResult<BatchTable> {
         let batches = batches.into_iter().map(|batch| batch.records().clone()).collect();
-        let schema = py.detach(|| self.inner().schema()).map_err(|error| to_python(py, &error))?;
+        let schema = self.with(py, |flow| flow.schema())?;
         Ok(BatchTable { schema, batches })
     }
 }
@@ -173,12 +181,22 @@ impl BatchFlow {
         let descriptor = Descriptor::watched(watched)?;
         let bell = descriptor.clone().map(|descriptor| descriptor as Arc<dyn Bell>);
         let inner = py.detach(|| begin(bell)).map_err(|error| to_python(py, &error))?;
-        Ok(Self { inner: Mutex::new(inner), descriptor })
+        Ok(Self { inner: Kept::new(Mutex::new(inner)), descriptor })
     }
 
-    fn inner(&self) -> MutexGuard<'_, batches::BatchFlow> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        what: impl FnOnce(&mut batches::BatchFlow) -> Result<T, JobError> + Send,
+    ) -> PyResult<T> {
+        let elsewhere = || JobError::usage("it was begun in another process: begin it after the fork");
+        let flow = self.inner.here().ok_or_else(elsewhere);
+        flow.and_then(|flow| py.detach(|| what(&mut locked(flow)))).map_err(|error| to_python(py, &error))
     }
+}
+
+fn locked(flow: &Mutex<batches::BatchFlow>) -> MutexGuard<'_, batches::BatchFlow> {
+    flow.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[pymethods]

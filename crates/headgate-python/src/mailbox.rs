@@ -33,7 +33,7 @@ type Whole = (
     Option<u64>,
 );
 
-/// A request as Python gives it: a URL, or all of it.
+/// A request as Python gives it: a URL, a URL and why it can't be asked for, or all of it.
 pub struct Request(Row);
 
 impl<'py> FromPyObject<'_, 'py> for Request {
@@ -42,6 +42,11 @@ impl<'py> FromPyObject<'_, 'py> for Request {
     fn extract(given: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if given.is_instance_of::<PyString>() {
             return Ok(Self(Row::new(0, given.extract::<String>()?)));
+        }
+        if given.len()? == 2 {
+            let (url, why): (String, String) = given.extract()?;
+            let extra = RowExtra { defect: Some(why.into()), ..RowExtra::default() };
+            return Ok(Self(Row { extra: Some(Box::new(extra)), ..Row::new(0, url) }));
         }
         let (url, method, headers, body, body_type, timeout_s, max_redirects, cost): Whole = given.extract()?;
         let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

@@ -31,12 +31,19 @@ class AsyncSupply(Protocol):
     async def aclose(self, flow: BatchFlow) -> None:
         """Ends the call."""
 
+    @property
+    def failure(self) -> Exception | None:
+        """What taking it from the caller has raised. It is raised again when what came before is done."""
+        ...
+
     def cancel(self) -> None:
         """Takes no more of what the caller has: where nobody can wait for it."""
 
 
 class AsyncTables:
     """Tables, one after the other. What reads them may take its time: that is done in threads."""
+
+    failure: Exception | None = None
 
     def __init__(self, batches: object, tell: Callable[[], None]) -> None:
         """As `Tables`, also of an asynchronous iterable; `tell` is called in the loop when there is one."""
@@ -145,6 +152,8 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
             batch, has_ended, wants_more = await self._supply.step(self._flow)
             if has_ended:
                 self._progress.end()
+                if self._supply.failure is not None:
+                    raise self._supply.failure
                 return None
             self._progress.look()
             if batch is not None:

@@ -125,6 +125,8 @@ class BatchIterator(Iterator[RowBatch]):
             batch, has_ended, wants_more = self._flow.step(_SLICE_S)
             if has_ended:
                 self._progress.end()
+                if self._supply.failure is not None:
+                    raise self._supply.failure
                 return None
             self._progress.look()
             if batch is not None:

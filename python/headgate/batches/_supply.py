@@ -20,6 +20,10 @@ class Supply(Protocol):
 
     decides_columns: bool
 
+    @property
+    def failure(self) -> Exception | None:
+        """What taking it from the caller has raised. It is raised again when what came before is done."""
+
     def give(self, flow: BatchFlow) -> None:
         """Gives it the next, or says that there is none any more. Raises whatever the caller's own does."""
 
@@ -39,6 +43,7 @@ class Tables:
             TypeError: It is neither.
         """
         self._source = tables_of(batches)
+        self.failure: Exception | None = None
 
     def give(self, flow: BatchFlow) -> None:
         """Gives the next table."""
@@ -46,12 +51,15 @@ class Tables:
             batch = next(self._source)
         except StopIteration:
             flow.end()
+        except Exception as error:  # noqa: BLE001 - it is raised when what came before is done
+            self.failure = error
+            flow.end()
         else:
             flow.take_from(batch)
 
     def close(self) -> None:
         """Takes no more of them."""
-        self._source = iter(())
+        self._source, self.failure = iter(()), None
 
 
 def tables_of(batches: object) -> Iterator[object]:

@@ -17,7 +17,7 @@ from headgate.client._calls import async_tables
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
 from headgate.client._loops import LoopAnswers
-from headgate.client._methods import request_of
+from headgate.client._methods import refuse_other, request_of
 from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Asked, Request
 from headgate.client._request_keywords import RequestKeywords
@@ -75,6 +75,7 @@ class AsyncClient:
         >>> (await client.send(headgate.Request("/hello", tag=7))).request.tag
         7
         """
+        refuse_other(request)
         answer = await self._answers().ask(request.native(self._base_url))
         return response_of(request, answer)
 

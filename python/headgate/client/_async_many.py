@@ -4,7 +4,7 @@ import asyncio
 import time
 import weakref
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from types import TracebackType
 from typing import Final, Self, Unpack
 
@@ -15,6 +15,7 @@ from headgate.client._engine import Engine
 from headgate.client._flow import BATCH, Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
+from headgate.client._source import Source
 from headgate.client._table_options import BATCHES, ResultKeywords
 from headgate.jobs._notebook import in_turns
 from headgate.jobs._progress import Progress, Told
@@ -45,12 +46,12 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         self._progress = Progress(progress, engine.statistics)
         self._flow = Flow(engine, base_url, watched=True, ordered=ordered)
         self._news = asyncio.Event()
-        self._source: Iterator[Asked] | None = None
+        self._source: Source | None = None
         self._pulling: _Pulling | None = None
         if isinstance(requests, AsyncIterable):
             self._pulling = _Pulling(aiter(requests), self._flow.submitted, self._news)
         elif requests is not None:
-            self._source = iter(requests)
+            self._source = Source(requests)
         self._stays_open = requests is None
         self._leaves_some = False
         self._requests = requests
@@ -154,7 +155,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
             if outcome is not None:
                 return outcome
             if pulling is not None and pulling.failure is not None:
-                raise pulling.failure
+                flow.failure = pulling.failure
             if self._leaves_some:
                 self._take_in()
                 continue
@@ -172,9 +173,14 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
             else:
                 await in_turns(self._wait())
             self._progress.look()
+        self._end_well()
+        raise StopAsyncIteration
+
+    def _end_well(self) -> None:
         self._bulk.refuse_outcomes()
         self._progress.end()
-        raise StopAsyncIteration
+        if self._flow.failure is not None:
+            raise self._flow.failure
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Has the loop watch for answers, and run what pulls; neither keeps this alive when nobody iterates."""

@@ -1,7 +1,6 @@
 """Tables and batches of a client: calls on its engine, which share its connections and limits."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Any, Final
 
@@ -12,14 +11,13 @@ from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._pulled import Pulled
 from headgate.batches._supply import Tables
 from headgate.client._engine import Engine
-from headgate.client._request import Asked, Native, Request, joined
+from headgate.client._request import Asked, natives_of
+from headgate.client._source import Source
 from headgate.client._table_options import BATCHES, asked_of
 from headgate.jobs._progress import Told
 
 BATCH: Final = 1024
 """Requests that are handed over at once: as many as the engine takes."""
-LONGEST_PULL_S: Final = 0.005
-"""After that long what has been pulled is handed over, however few."""
 
 
 class Requests:
@@ -27,25 +25,24 @@ class Requests:
 
     decides_columns = False
 
-    def __init__(self, requests: Iterable[Asked], base_url: str) -> None:
-        self._source = iter(requests)
+    def __init__(self, source: Source, base_url: str) -> None:
+        self._source = source
         self._base_url = base_url
 
     def give(self, flow: BatchFlow) -> None:
         """Gives the next ones."""
-        some: list[Asked] = []
-        by = time.monotonic() + LONGEST_PULL_S
-        for one in self._source:
-            some.append(one)
-            if len(some) == BATCH or time.monotonic() > by:
-                break
-        else:
+        flow.feed(natives_of(self._source.take(BATCH), self._base_url))
+        if self._source.has_ended:
             flow.end()
-        flow.feed(natives_of(some, self._base_url))
+
+    @property
+    def failure(self) -> Exception | None:
+        """What reading them has raised."""
+        return self._source.failure
 
     def close(self) -> None:
         """Takes no more of them."""
-        self._source = iter(())
+        self._source.close()
 
 
 class AsyncRequests:
@@ -60,7 +57,7 @@ class AsyncRequests:
         if isinstance(requests, AsyncIterable):
             self._pulled = Pulled(aiter(requests), BATCH, tell)
         else:
-            self._requests = Requests(requests, base_url)
+            self._requests = Requests(Source(requests), base_url)
 
     async def give(self, flow: BatchFlow) -> bool:
         """Gives those that there are."""
@@ -87,6 +84,11 @@ class AsyncRequests:
             await self._pulled.aclose()
         flow.close()
 
+    @property
+    def failure(self) -> Exception | None:
+        """What reading them has raised, where they are not asynchronous."""
+        return self._requests.failure if self._requests is not None else None
+
     def cancel(self) -> None:
         """Takes no more requests."""
         if self._pulled is not None:
@@ -102,14 +104,14 @@ class Bulk:
         self._progress = progress
         self._is_taken = False
 
-    def batches(self, requests: Iterable[Asked] | None, given: dict[str, Any], *, has_begun: bool) -> BatchIterator:
+    def batches(self, requests: Source | None, given: dict[str, Any], *, has_begun: bool) -> BatchIterator:
         """Batches of the results.
 
         Raises:
             RuntimeError: There are no requests, or some were asked for.
         """
         self._take(has_begun=has_begun, is_empty=requests is None)
-        source = Requests(requests or (), self._base_url)
+        source = Requests(Source(()) if requests is None else requests, self._base_url)
         return BatchIterator(self._begin(given, watched=False), source, self._progress)
 
     def async_batches(
@@ -167,14 +169,3 @@ def async_tables(
     flow = engine.native.tables(asked, base_url, watched=True)
     flow = flow if flow is not None else engine.refuse()
     return AsyncBatchIterator(flow, lambda tell: AsyncTables(batches, tell), asked.progress)
-
-
-def natives_of(some: Iterable[Asked], base_url: str) -> list[Native]:
-    """As the engine reads them.
-
-    Raises:
-        TypeError: One is no request.
-    """
-    if base_url:
-        return [joined(base_url, one) if isinstance(one, str) else Request.of(one).native(base_url) for one in some]
-    return [one if isinstance(one, str) else Request.of(one).native("") for one in some]

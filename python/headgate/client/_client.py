@@ -13,7 +13,7 @@ from headgate.client._calls import tables
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
 from headgate.client._many import FetchMany
-from headgate.client._methods import request_of
+from headgate.client._methods import refuse_other, request_of
 from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Asked, Request
 from headgate.client._request_keywords import RequestKeywords
@@ -71,6 +71,7 @@ class Client:
         >>> client.send(headgate.Request("/hello", tag=7)).request.tag
         7
         """
+        refuse_other(request)
         answer = self._engine.native.call(request.native(self._base_url))
         return response_of(request, answer if answer is not None else self._engine.refuse())
 

@@ -50,9 +50,11 @@ _OURS: Final = {
     "http2": "http1_1=True for HTTP/1.1 only: HTTP/2 is used wherever a server offers it",
     "http1": "http1_1=True for HTTP/1.1 only",
     "trust_env": "proxy='env', which is not the default",
-    "transport": "nothing of that kind",
-    "mounts": "nothing of that kind",
-    "event_hooks": "nothing of that kind",
+    "transport": "headgate.testing.mock, which answers requests in tests",
+    "mounts": "headgate.testing.mock, which answers requests in tests",
+    "event_hooks": "a function of yours that is called with each response",
+    "ssl": "insecure=True in place of ssl=False, cacert='ca.pem' in place of a context",
+    "cookie_jar": "headers={'Cookie': '...'}: cookies are kept within the redirects of one request only",
     "params": "params of each request",
 }
 """What httpx, requests and aiohttp call what we have under another name."""

@@ -74,6 +74,8 @@ class Engine:
                 if self._mocked is None or self._mocked[0] is not mock:
                     self._mocked = mock, _native.Client(self.options)
                 native = self._mocked[1]
+            # In this order: whoever sees that nothing has changed sees this one, too.
+            self._native = native
             self._changes = changes
             return native
 

@@ -1,21 +1,19 @@
 """Many requests through one mailbox, as they are asked for and answered: who waits, and how, is for others."""
 
-import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from headgate import _format
 from headgate._native import Answer
 from headgate.client._engine import Engine
 from headgate.client._outcome import Outcome
-from headgate.client._request import Asked, Native, Request
+from headgate.client._request import Asked, natives_of
+from headgate.client._source import Source
 from headgate.client._submitted import Submitted
 
 BATCH: Final = 256
 """Requests that are handed over at once."""
-LONGEST_PULL_S: Final = 0.005
-"""After that long what has been pulled is handed over, however few."""
 EXTRA: Final = 1024
 """How many may be outstanding beyond twice as many as can be in flight, where bodies are small."""
 AHEAD_BYTES: Final = 16 << 20
@@ -37,7 +35,8 @@ class Flow:
         self._process = engine.process
         self._base_url = base_url
         self._concurrency: int = engine.options.concurrency
-        self._most: int = 2 * self._concurrency + EXTRA
+        self._memory: int = engine.options.max_memory_bytes
+        self._most: int = self._concurrency if ordered else 2 * self._concurrency + EXTRA
         self._bytes_each = 0.0
         self._ready_bytes = 0
         self._ordered = ordered
@@ -46,6 +45,7 @@ class Flow:
         self._ready: deque[Outcome] = deque()
         self._early: dict[int, Outcome] = {}
         self._next = 0
+        self.failure: Exception | None = None
         self.is_closed = False
 
     @property
@@ -79,17 +79,11 @@ class Flow:
         """Asks for these.
 
         Raises:
-            TypeError: One is no request.
             RuntimeError: The client is closed.
         """
         if not asked:
             return
-        native: list[Native] = []
-        for one in asked:
-            if isinstance(one, str) and not self._base_url:
-                native.append(one)
-            else:
-                native.append(Request.of(one).native(self._base_url))
+        native = natives_of(asked, self._base_url)
         number = self._number
         self._number += len(asked)
         self._asked.update(zip(range(number, self._number), asked, strict=True))
@@ -102,8 +96,7 @@ class Flow:
             return
         self._ready_bytes = body_bytes + (self._ready_bytes if self._ready else 0)
         self._bytes_each = (self._bytes_each + body_bytes / len(arrived)) / 2
-        ahead = max(LEAST_AHEAD, int(AHEAD_BYTES / (self._bytes_each + 1)))
-        self._most = self._concurrency + min(self._concurrency + EXTRA, ahead)
+        self._most = self._room_for_all()
         for number, answer in arrived:
             asked = self._asked.pop(number, None)
             if asked is None:
@@ -117,6 +110,15 @@ class Flow:
             self._ready.append(self._early.pop(self._next))
             self._next += 1
 
+    def _room_for_all(self) -> int:
+        """How many may be outstanding, by how large bodies have been."""
+        ahead = int(AHEAD_BYTES / (self._bytes_each + 1))
+        if not self._ordered:
+            return self._concurrency + min(self._concurrency + EXTRA, max(ahead, LEAST_AHEAD))
+        # Those that wait for an earlier one are out of the engine's budget, and this is one for them.
+        within = int(self._memory / (self._bytes_each + 1))
+        return max(1, min(self._concurrency + min(self._concurrency + EXTRA, ahead), within))
+
     def pop(self) -> Outcome | None:
         """The next outcome, if there is one.
 
@@ -127,34 +129,22 @@ class Flow:
             raise RuntimeError("these requests belong to the process that asked: they do not go on in a fork of it")
         return self._ready.popleft() if self._ready else None
 
-    def pull(self, source: Iterator[Asked] | None) -> bool:
-        """Asks for a batch of what was submitted and of the source. Whether the source has ended.
-
-        Raises:
-            Exception: Whatever the source raises; what it gave before is asked for.
-        """
+    def pull(self, source: Source | None) -> bool:
+        """Asks for a batch of what was submitted and of the source. Whether the source has ended."""
         batch: list[Asked] = []
         most = min(BATCH, self.room)
         while self.submitted and len(batch) < most:
             batch.append(self.submitted.popleft())
-        ended = source is None
         if source is not None and len(batch) < most:
-            now = time.monotonic
-            by = now() + LONGEST_PULL_S
-            # Asked of every one: where one takes long, those before it do not wait for it.
-            for asked in source:
-                batch.append(asked)
-                if len(batch) >= most or now() > by:
-                    break
-            else:
-                ended = True
+            batch += source.take(most - len(batch))
+            self.failure = source.failure
         self.feed(batch)
-        return ended
+        return source is None or source.has_ended
 
     def close(self) -> None:
         """Cancels what is outstanding."""
         if not self.is_closed:
-            self.is_closed = True
+            self.is_closed, self.failure = True, None
             self.submitted.close()
             self._ready.clear()
             self._early.clear()

@@ -11,6 +11,7 @@ from headgate.client._engine import Engine
 from headgate.client._flow import Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
+from headgate.client._source import Source
 from headgate.client._table_options import BATCHES, ResultKeywords
 from headgate.jobs._progress import Progress, Told
 
@@ -37,11 +38,12 @@ class FetchMany(Iterator[Outcome]):
         ordered: bool,
         progress: Told = False,
     ) -> None:
+        self._source = None if requests is None else Source(requests)
         self._progress = Progress(progress, engine.statistics)
         self._flow = Flow(engine, base_url, watched=False, ordered=ordered)
-        self._source: Iterator[Asked] | None = None if requests is None else iter(requests)
         self._stays_open = requests is None
-        self._taken_by: int | None = None
+        # Whoever made it, until somebody takes.
+        self._taken_by = get_ident()
         self._bulk = Bulk(engine, base_url, progress)
 
     def submit(self, request: Asked) -> None:
@@ -62,7 +64,7 @@ class FetchMany(Iterator[Outcome]):
             RuntimeError: It was closed.
             QueueFull: There is no room for more without waiting. The request was not taken: none is lost in silence.
         """
-        self._flow.submitted.put(request, waits=self._taken_by not in (None, get_ident()))
+        self._flow.submitted.put(request, waits=self._taken_by != get_ident())
         self._flow.mailbox.ring()
 
     @property
@@ -109,6 +111,7 @@ class FetchMany(Iterator[Outcome]):
         flow = self._flow
         has_begun = flow.is_closed or flow.has_begun
         batches = self._bulk.batches(self._source, dict(options), has_begun=has_begun)
+        self._source = None
         self._flow.close()
         return batches
 
@@ -122,8 +125,11 @@ class FetchMany(Iterator[Outcome]):
         >>> list(outcomes)
         []
         """
+        source, self._source = self._source, None
         self._flow.close()
         self._progress.leave()
+        if source is not None:
+            source.close()
 
     def __iter__(self) -> Self:
         return self
@@ -142,16 +148,20 @@ class FetchMany(Iterator[Outcome]):
             outcome = flow.pop()
             if outcome is not None:
                 return outcome
+            # Before what was submitted: whoever submits and finishes does so in this order.
+            stays_open = self._stays_open
             if flow.room > 0 and flow.pull(self._source):
                 self._source = None
             goes_on = self._source is not None or bool(flow.submitted)
-            if not (flow.outstanding or goes_on or self._stays_open):
+            if not (flow.outstanding or goes_on or stays_open):
                 break
             wait_s = 0.0 if goes_on and flow.room > 0 else min(LONGEST_WAIT_S, self._progress.due_in_s)
             flow.take_in(*flow.mailbox.wait(MOST, wait_s))
             self._progress.look()
         self._bulk.refuse_outcomes()
         self._progress.end()
+        if flow.failure is not None:
+            raise flow.failure
         raise StopIteration
 
     def __repr__(self) -> str:

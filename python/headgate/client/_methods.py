@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from headgate._checks import kind_of
 from headgate.client._request import NAMES, Request, refuse
 
 OF_CALL: Final = tuple(name for name in NAMES if name not in {"url", "method", "tag"})
@@ -17,3 +18,13 @@ def request_of(method: str, url: str, options: dict[str, Any], of: str) -> Reque
         if name not in OF_CALL:
             refuse(f"{of}() has no {name!r}", name, OF_CALL)
     return Request(url, method=method, **options)
+
+
+def refuse_other(request: object) -> None:
+    """Refuses what `send` does not take.
+
+    Raises:
+        TypeError: It is no request.
+    """
+    if not isinstance(request, Request):
+        raise TypeError(f"send() takes a headgate.Request, not {kind_of(request)}: for a URL there is get()")

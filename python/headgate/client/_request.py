@@ -2,6 +2,7 @@
 
 import base64
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NoReturn, TypeAlias
@@ -15,14 +16,18 @@ from headgate.client._body import Files, Pairs, body_of, pairs_of
 Asked: TypeAlias = "str | Request | Mapping[str, Any]"
 """What can be asked for: a URL, a request, or a mapping of what a request has."""
 Native: TypeAlias = (
-    "str | tuple[str, str, list[tuple[str, bytes]], bytes | None, str | None, float | None, int | None, int | None]"
+    str
+    | tuple[str, str]
+    | tuple[str, str, list[tuple[str, bytes]], bytes | None, str | None, float | None, int | None, int | None]
 )
-"""The same, as the engine reads it."""
+"""The same, as the engine reads it: a URL, a URL and why it can't be asked for, or all of a request."""
 
 _MOST_COST: Final = 2**63
 
 MAX_REDIRECTS: Final = 10
 """How many are followed where a request asks for that and its client follows none."""
+
+_ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 _OURS: Final = {
     "timeout": "timeout_s: seconds for each attempt",
@@ -34,7 +39,7 @@ _OURS: Final = {
     "stream": "client.stream(method, url) in place of the method, as a context manager",
     "cookies": "headers={'Cookie': ...}",
     "extensions": "the options of the client",
-    "hooks": "nothing: look at the response",
+    "ssl": "insecure, cacert, cert and key of the client",
 }
 """What httpx, requests and aiohttp call what we have under another name."""
 
@@ -123,11 +128,36 @@ class Request:
         headers = list(_headers(self.headers)) if self.headers is not None else []
         if self.auth is not None:
             headers.append(("Authorization", _basic(self.auth)))
-        if self.timeout_s is not None and not 0 < self.timeout_s <= 365 * 86_400:
-            raise ValueError(f"timeout_s must be seconds above 0, not {self.timeout_s!r}")
-        follows = {None: None, True: MAX_REDIRECTS, False: 0}[self.follow_redirects]
+        timeout_s = None if self.timeout_s is None else _timeout_s(self.timeout_s)
+        follows = None if self.follow_redirects is None else _redirects(self.follow_redirects)
         cost = None if self.cost is None else _cost(self.cost)
-        return url, self.method.upper(), headers, body, kind, self.timeout_s, follows, cost
+        return url, _method(self.method), headers, body, kind, timeout_s, follows, cost
+
+
+def natives_of(some: list[Asked], base_url: str) -> list[Native]:
+    """As the engine reads them.
+
+    One that can't be sent is replaced in `some` by what is known of it, and is handed on with the reason: it fails, and
+    the others go on.
+    """
+    natives: list[Native] = []
+    for place, asked in enumerate(some):
+        if isinstance(asked, str):
+            natives.append(joined(base_url, asked) if base_url else asked)
+            continue
+        try:
+            natives.append(Request.of(asked).native(base_url))
+        except (TypeError, ValueError, OSError) as error:
+            some[place] = known = _known_of(asked)
+            natives.append((known.url, str(error)))
+    return natives
+
+
+def _known_of(asked: object) -> Request:
+    if isinstance(asked, Request):
+        return Request(str(asked.url), tag=asked.tag)
+    told: Mapping[str, Any] = asked if isinstance(asked, Mapping) else {}
+    return Request(str(told.get("url", "")), tag=told.get("tag"))
 
 
 NAMES: Final = tuple(each.name for each in fields(Request))
@@ -143,7 +173,7 @@ def refuse(told: str, name: str, known: Iterable[str]) -> NoReturn:
 
 def joined(base_url: str, url: str) -> str:
     """A URL that may be relative to another, whose whole path stays."""
-    if "://" in url or not base_url:
+    if not base_url or ("://" in url and _ABSOLUTE.match(url)):
         return url
     if not url:
         return base_url
@@ -163,6 +193,26 @@ def _headers(given: Mapping[str, str] | Iterable[tuple[str, str]]) -> Iterable[t
         if not isinstance(name, str) or not isinstance(value, str | bytes):
             raise TypeError(f"headers must be names and values in text: that of {name!r} is {kind_of(value)}")
         yield name, value if isinstance(value, bytes) else value.encode()
+
+
+def _method(method: object) -> str:
+    if not isinstance(method, str):
+        raise TypeError(f"method must be text such as 'POST', not {kind_of(method)}")
+    return method.upper()
+
+
+def _timeout_s(timeout_s: object) -> float:
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
+        raise TypeError(f"timeout_s must be a number of seconds, not {kind_of(timeout_s)}")
+    if not 0 < timeout_s <= 365 * 86_400:
+        raise ValueError(f"timeout_s must be seconds above 0, not {timeout_s!r}")
+    return timeout_s
+
+
+def _redirects(follow_redirects: object) -> int:
+    if not isinstance(follow_redirects, bool):
+        raise TypeError(f"follow_redirects must be True or False, not {kind_of(follow_redirects)}")
+    return MAX_REDIRECTS if follow_redirects else 0
 
 
 def _cost(cost: object) -> int:

@@ -41,8 +41,31 @@ class Redirect:
         return f"<Redirect [{self.status_code}] of {without_user(self.url)} to {without_user(self.location)}>"
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What an answer of the engine has, as it is sent to another process."""
+
+    status: int | None
+    headers: list[tuple[str, str]]
+    body: bytes
+    body_len: int
+    body_truncated: bool
+    url: str | None
+    final_url: str | None
+    redirects: list[tuple[int, str]]
+    elapsed_us: int
+    attempts: int
+    http_version: str | None
+    remote_addr: str | None
+    error: None = None
+
+    @classmethod
+    def of(cls, answer: "Answer | _Sent") -> "_Sent":
+        return cls(**{name: getattr(answer, name) for name in cls.__slots__})
+
+
 class Response:
-    """An answer. What is not looked at costs nothing.
+    """An answer. What is not looked at costs nothing. It can be pickled.
 
     >>> response = client.get("/redirect/1")
     >>> response.status_code, response.reason_phrase, response.http_version, response.url
@@ -61,9 +84,12 @@ class Response:
     (False, False, False)
     """
 
-    def __init__(self, asked: Asked, answer: Answer) -> None:
+    def __init__(self, asked: Asked, answer: Answer | _Sent) -> None:
         self._asked = asked
         self._answer = answer
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Response, (self.request, _Sent.of(self._answer))
 
     @property
     def request(self) -> Request:
@@ -228,11 +254,20 @@ class StatusError(HeadgateError, RuntimeError):
 
     Attributes:
         response: The answer.
+        url: Where it came from.
+        attempts: How often it was tried.
+        elapsed_s: How long the last attempt took.
     """
 
     def __init__(self, message: str, response: Response) -> None:
         super().__init__(message)
         self.response = response
+        self.url: str = response.url
+        self.attempts: int = response.attempts
+        self.elapsed_s: float = response.elapsed.total_seconds()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return StatusError, (str(self), self.response)
 
 
 def error_of(asked: Asked, answer: Answer) -> RequestError | None:

@@ -102,12 +102,12 @@ impl Inbox {
         Taken { bytes, is_all }
     }
 
-    /// The memory of what has come is not set aside any more, though nobody has taken it: whoever would may wait for another row
-    /// of the same run, and that one for memory.
+    /// Where memory is short, that of what has come is not set aside any more, though nobody has taken it: whoever would may wait
+    /// for another row of the same run, and that one for memory.
     pub fn give_memory_back(&self) {
         let mut state = self.state();
         let outcomes = state.arrived.iter_mut().filter_map(|arrived| arrived.outcome.as_mut());
-        outcomes.for_each(Outcome::give_memory_back);
+        outcomes.filter(|outcome| outcome.holds_short_memory()).for_each(Outcome::give_memory_back);
     }
 
     /// Nobody waits any more. What has come is dropped.
@@ -122,6 +122,9 @@ impl Inbox {
             return;
         }
         let mut state = self.state();
+        if self.is_closed.load(Ordering::Relaxed) {
+            return;
+        }
         state.arrived.push_back(arrived);
         if !state.is_awaited {
             return;

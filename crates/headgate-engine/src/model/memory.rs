@@ -125,6 +125,11 @@ impl Reservation {
         self.leaves(bytes, |limit| limit - limit / 4)
     }
 
+    /// Whether others may wait for what is set aside here: there is little left, or it is beyond the limit.
+    pub fn is_short(&self) -> bool {
+        self.is_overdrawn() || (self.bytes > 0 && !self.leaves(0, |limit| limit / 4))
+    }
+
     fn leaves(&self, bytes: u64, part: impl FnOnce(u64) -> u64) -> bool {
         let Some(run) = &self.run else { return true };
         run.common.free.available_permits() as u64 >= bytes.saturating_add(part(run.common.limit))

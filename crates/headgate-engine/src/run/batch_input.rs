@@ -167,7 +167,8 @@ pub(super) fn join_template(base_url: &str, template: &mut String) {
 }
 
 fn is_relative(base_url: &str, url: &str) -> bool {
-    !base_url.is_empty() && !url.contains("://")
+    let scheme_ends = url.find(['/', '?', '#']).filter(|&at| url[at..].starts_with("//") && url[..at].ends_with(':'));
+    !base_url.is_empty() && scheme_ends.is_none()
 }
 
 /// A URL that is relative to another, whose whole path stays.
@@ -189,6 +190,7 @@ mod tests {
             ("http://a/v1/x", "http://a/v1/", "/x"),
             ("http://a/v1", "http://a/v1", ""),
             ("https://b/x", "http://a/v1", "https://b/x"),
+            ("http://a/v1/x?to=https://b/", "http://a/v1", "x?to=https://b/"),
             ("/x", "", "/x"),
         ];
         for (expected, base_url, url) in cases {

@@ -7,7 +7,6 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::process;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +23,7 @@ use crate::engine::inbox::{Arrived, Inbox};
 use crate::model::error::JobError;
 use crate::model::memory::MemoryBudget;
 use crate::model::options::{AnswerOptions, JobOptions};
+use crate::model::outcome::Outcome;
 use crate::model::row::{MAX_BATCH_ROWS, Row};
 use crate::stats::report::Snapshot;
 
@@ -39,8 +39,6 @@ pub struct BatchFlow {
     run: Arc<Run>,
     inbox: Arc<Inbox>,
     bell: Arc<Waker>,
-    /// Where it was begun: a process that was forked off has none of its threads.
-    process: u32,
     /// `None`: no batch has come that says which columns there are.
     begun: Option<Begun>,
     is_closed: bool,
@@ -135,7 +133,6 @@ impl BatchFlow {
             run,
             inbox,
             bell,
-            process: process::id(),
             begun: None,
             is_closed: false,
             next_row: 0,
@@ -196,9 +193,6 @@ impl BatchFlow {
     /// # Errors
     /// `Input`: a batch can't be read. `Internal`: the run has ended.
     pub fn step(&mut self, until: Instant) -> Result<Step, JobError> {
-        if self.process != process::id() {
-            return Err(JobError::usage("it was begun in another process: begin it after the fork"));
-        }
         if self.is_closed {
             return Ok(Step::Ended);
         }
@@ -217,7 +211,7 @@ impl BatchFlow {
             if self.input.wants() && self.has_room() {
                 return Ok(Step::WantsBatch);
             }
-            if now >= until {
+            if now >= until && !was_fed {
                 if has_waited {
                     self.give_memory_back();
                 }
@@ -237,7 +231,7 @@ impl BatchFlow {
 
     /// Cancels what is in flight.
     pub fn close(&mut self) {
-        if mem::replace(&mut self.is_closed, true) || self.process != process::id() {
+        if mem::replace(&mut self.is_closed, true) {
             return;
         }
         self.input.close();
@@ -298,6 +292,9 @@ impl BatchFlow {
             if self.arrived.is_empty() {
                 let mut arrived = Vec::new();
                 self.inbox.take(MAX_BATCH_ROWS, &mut arrived);
+                // The memory of its bodies is the caller's from here on.
+                let outcomes = arrived.iter_mut().filter_map(|arrived| arrived.outcome.as_mut());
+                outcomes.for_each(Outcome::give_memory_back);
                 self.arrived = arrived.into();
             }
             let Some(Arrived { number, outcome, failed }) = self.arrived.pop_front() else { return Ok(()) };
@@ -329,7 +326,6 @@ impl BatchFlow {
         }
         let Some(begun) = &mut self.begun else { return Ok(None) };
         (self.gathered_since, self.is_full) = (None, false);
-        // The memory that its bodies take is the caller's from here on: what is in flight need not wait for it.
         let OutcomeBatch { records, .. } = begun
             .builder
             .take()
@@ -350,10 +346,5 @@ impl BatchFlow {
 impl Drop for BatchFlow {
     fn drop(&mut self) {
         self.close();
-        if self.process != process::id() {
-            // Its threads are those of another process, and may have held any of its locks when this one was forked off.
-            mem::forget((self.run.clone(), self.inbox.clone(), self.runs.clone()));
-            mem::forget((mem::take(&mut self.arrived), self.begun.take()));
-        }
     }
 }
