@@ -138,7 +138,7 @@ def test_who_takes_outcomes_submits_without_waiting_until_there_is_no_room(
             while kept and pages.room:
                 pages.submit(kept.pop())
             if kept:
-                with pytest.raises(headgate.QueueFull, match="wait for their turn: keep the others"):
+                with pytest.raises(headgate.QueueFull, match="are already waiting: submit again when"):
                     pages.submit("/too-many")
     assert ["/first", *sorted(f"/{number}" for number in range(50))] == [done[0], *sorted(done[1:])]
 

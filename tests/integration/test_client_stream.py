@@ -16,6 +16,7 @@ import pytest
 import uvloop
 
 import headgate
+import headgate.testing
 from support.run import printed_by, serving, stats, wait_for
 
 GIBIBYTE = 1 << 30
@@ -139,6 +140,19 @@ def test_a_body_that_was_read_is_there_like_any_other(client: headgate.Client) -
     assert {"a": 1} == json.loads(response.json()["body"])
     assert response.text.startswith("{")
     assert "utf-8" == response.encoding
+
+
+def test_a_byte_order_mark_counts_when_the_body_was_read() -> None:
+    with headgate.testing.mock() as mock, headgate.Client() as client:
+        mock.get("/utf-16", content="\ufeffgrün".encode("utf-16-le"))
+        with client.stream("GET", "http://a.example/utf-16") as response:
+            assert "utf-8" == response.encoding
+            response.read()
+        assert ("utf-16", "grün") == (response.encoding, response.text)
+        with client.stream("GET", "http://a.example/utf-16") as response:
+            response.encoding = "utf-16-le"
+            response.read()
+        assert ("utf-16-le", "grün") == (response.encoding, response.text)
 
 
 def test_text_and_lines_come_as_they_are_sent(client: headgate.Client) -> None:
@@ -379,7 +393,7 @@ def test_a_loop_is_told_what_went_wrong(server: str, run: Run) -> None:
             async with client.stream("GET", f"/bytes/{GIBIBYTE}") as first, client.stream("GET", "/1"):
                 with pytest.raises(RuntimeError, match="this task has 2 streams open"):
                     async with client.stream("GET", "/1"):
-                        pytest.fail("it would wait for itself")
+                        pytest.fail("it would never start")
                 pieces = first.aiter_bytes()
                 assert await anext(pieces)
                 await client.aclose()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pyarrow as pa
 import pytest
@@ -175,7 +176,7 @@ def test_answers_can_be_used_up() -> None:
 def test_a_route_that_was_not_called_fails_the_block() -> None:
     mock = headgate.testing.mock()
     mock.get("/a")
-    with pytest.raises(AssertionError, match=r"the mock was not asked for:\n  GET /a \(called never\)"), mock:
+    with pytest.raises(AssertionError, match=r"the mock was not asked for:\n  GET /a \(never called\)"), mock:
         pass
 
 
@@ -304,6 +305,35 @@ def test_a_route_with_the_same_pattern_replaces_the_earlier_one(mock: MockServer
     mock.get("/a", text="old", params={"b": 1})
     mock.get("/a", text="new", params={"b": 1})
     assert ("new", 1) == (client.get("http://a.example/a?b=1").text, len(mock.routes))
+
+
+def test_a_route_for_anything_does_not_replace_one_for_something(mock: MockServer, client: headgate.Client) -> None:
+    patterns: list[dict[str, Any]] = [
+        {"json_body": {"a": 1}},
+        {"json_body": {"a": True}},
+        {"json_body": {"a": ANY}},
+        {"json_body": ANY},
+        {"params": {"b": "2"}},
+        {"params": {"b": ANY}},
+        {"headers": {"x": "3"}},
+        {"headers": {"x": ANY}},
+    ]
+    for text in ("old", "new"):
+        for number, pattern in enumerate(patterns):
+            mock.post("/a", text=f"{text} {number}", **pattern)
+    assert len(patterns) == len(mock.routes)
+    sent: list[dict[str, Any]] = [
+        {"json": {"a": 1}},
+        {"json": {"a": True}},
+        {"json": {"a": 2}},
+        {"json": 1},
+        {"params": {"b": 2}},
+        {"params": {"b": 1}},
+        {"headers": {"x": "3"}},
+        {"headers": {"x": "4"}},
+    ]
+    answers = [client.post("http://a.example/a", **given).text for given in sent]
+    assert [f"new {number}" for number in range(len(sent))] == answers
 
 
 @pytest.mark.parametrize(

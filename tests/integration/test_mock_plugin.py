@@ -69,7 +69,7 @@ def test_what_had_no_answer_or_was_not_called_is_an_error_of_its_test(tmp_path: 
     done = pytest_runs(FAILING, tmp_path)
     assert "2 passed, 2 errors" in done.stdout, done.stdout + done.stderr
     assert "the mock had no answer for 1 request:" in done.stdout
-    assert "GET /nothing (called never)" in done.stdout
+    assert "GET /nothing (never called)" in done.stdout
 
 
 def test_the_plugin_loads_nothing_before_it_is_used(tmp_path: Path) -> None:

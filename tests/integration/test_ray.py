@@ -1,6 +1,9 @@
 """`headgate.ray`: a stage of Ray Data, on a cluster of one small node on loopback."""
 
+import asyncio
+import logging
 import os
+import re
 import secrets
 import signal
 import tempfile
@@ -14,7 +17,10 @@ import pytest
 
 import headgate.ray
 from harness.trees import tree
+from headgate.batches._stage import Stage
+from headgate.ray._fetch import OPTIONS
 from support.console import ADDRESS
+from support.docstrings import check, typed
 from support.documents import programs_run_by
 from support.run import serving, stats, wait_for, wait_for_requests
 
@@ -139,6 +145,40 @@ def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once
         assert stats(server)["requests"] > 2000
 
 
+@pytest.mark.parametrize(
+    ("task_rows", "block_bytes", "told"),
+    [
+        (
+            1000,
+            1 << 20,
+            r"^a row of results has 1\.\d KiB here, so the 1,000 rows .* \(1\.0 MiB\): .*; give task_rows=(\d+),",
+        ),
+        (None, 10_000, r"so the 10 rows .*; give repartition\(target_num_rows_per_block=(\d)\),"),
+        (500, 1 << 20, None),
+        (None, 20_000, None),
+        (1000, None, None),
+    ],
+)
+def test_a_task_whose_results_are_more_than_a_block_is_told_of_once(
+    server: str, caplog: pytest.LogCaptureFixture, task_rows: int | None, block_bytes: int | None, told: str | None
+) -> None:
+    fetch = headgate.ray.Fetch(Stage(OPTIONS, {"url": server + "/bytes/1000?{id}"}), task_rows)
+
+    async def main() -> None:
+        for _ in range(2):
+            assert 10 == (await fetch(pa.table({"id": range(10)}))).num_rows
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray.data.DataContext.get_current(), "target_max_block_size", block_bytes)
+        asyncio.run(main())
+    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert [told is not None] * len(messages) == [bool(told and re.search(told, message)) for message in messages]
+    assert (told is not None) == len(messages)
+    if told and task_rows and block_bytes:
+        (fits,) = re.findall(told, messages[0])
+        assert block_bytes // 3 < int(fits) * 1300 < block_bytes
+
+
 @pytest.mark.parametrize("batch_format", ["default", "pandas"])
 def test_the_class_takes_each_format_of_batches(server: str, batch_format: str) -> None:
     found = dataset(100, 2).map_batches(
@@ -159,6 +199,12 @@ def test_the_programs_of_the_page_run(server: str, capsys: pytest.CaptureFixture
     assert "[{'id': 0, 'status': 200, 'error': None}]" in capsys.readouterr().out
     exec(by_hand.replace(ADDRESS, server), variables)  # noqa: S102 - our own
     assert [200] * 1000 == [row["status"] for row in sorted_rows(variables["results"])]
+
+
+@pytest.mark.parametrize("name", ["ray.Fetch", "ray.fetch"])
+def test_the_example_of_the_docstring_prints_what_it_shows(name: str, server: str) -> None:
+    with asyncio.Runner() as runner:
+        check(typed()[name], {"headgate": headgate, "ray": ray}, server, runner)
 
 
 def test_a_worker_tells_which_option_is_wrong() -> None:

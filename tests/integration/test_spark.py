@@ -1,15 +1,18 @@
 """`headgate.spark`: a stage of Spark, in one session on loopback."""
 
+import asyncio
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import headgate.spark
 from support.console import ADDRESS
+from support.docstrings import check, typed
 from support.documents import programs_run_by
 from support.run import serving, stats
 
@@ -72,6 +75,12 @@ def test_each_row_is_there_once_and_failures_are_rows(spark: Any, server: str) -
     assert 404 == rows[8]["status"]
     good = rows[:7] + rows[10:]
     assert [(200, row["id"]) for row in good] == [(row["status"], len(row["body"])) for row in good]
+
+
+@pytest.mark.parametrize("name", ["spark.Fetch", "spark.Fetch.schema", "spark.fetch"])
+def test_the_example_of_the_docstring_prints_what_it_shows(spark: Any, name: str, server: str) -> None:
+    with asyncio.Runner() as runner:
+        check(typed()[name], {"headgate": headgate, "pyarrow": pa, "spark": spark}, server, runner)
 
 
 def test_one_engine_for_each_process_is_kept_over_partitions_and_actions(spark: Any) -> None:

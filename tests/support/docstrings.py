@@ -1,23 +1,74 @@
 """The public names, and the docstrings that have examples of them."""
 
+import ast
+import asyncio
 import doctest
 import inspect
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import redirect_stdout
 from functools import cached_property
-from typing import Any
+from io import StringIO
+from types import ModuleType
+from typing import Any, Final
 
 import headgate
+import headgate.ray
+import headgate.spark
+import headgate.testing
+from support.console import ADDRESS
+
+FLAGS: Final = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+MODULES: Final[dict[str, ModuleType]] = {
+    "": headgate,
+    "testing.": headgate.testing,
+    "ray.": headgate.ray,
+    "spark.": headgate.spark,
+}
+"""Those that users import, by how the names in them begin here."""
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    """What `headgate` exports."""
-    for name in headgate.__all__:
-        yield name, getattr(headgate, name)
+    """What these export: names of other modules than `headgate` begin with the name of the module."""
+    for beginning, module in MODULES.items():
+        for name in module.__all__:
+            # A value of pyspark, which may not be installed.
+            if beginning + name != "spark.SCHEMA":
+                yield beginning + name, getattr(module, name)
 
 
 def typed_in(thing: object) -> list[doctest.Example]:
     """What its docstring has as typed at a prompt."""
     return doctest.DocTestParser().get_examples(inspect.getdoc(thing) or "")
+
+
+def typed() -> dict[str, list[doctest.Example]]:
+    """What is typed in the docstring of each public name and of each member."""
+    return {name: typed_in(thing) for name, thing in [*public(), *members()]}
+
+
+def check(examples: Iterable[doctest.Example], variables: dict[str, Any], server: str, runner: asyncio.Runner) -> None:
+    """Types the examples, and looks at whether each prints what it shows."""
+    address, shown_address = server.partition("//")[2], ADDRESS.partition("//")[2]
+    for example in examples:
+        source = example.source.replace(shown_address, address)
+        printed = _printed_by(source, variables, runner).replace(address, shown_address)
+        shown = example.exc_msg or example.want
+        assert doctest.OutputChecker().check_output(shown, printed, FLAGS), f"{source}{shown}{printed}"
+
+
+def _printed_by(source: str, variables: dict[str, Any], runner: asyncio.Runner) -> str:
+    """What it prints at a prompt where `await` can be typed; of an exception its last line."""
+    code = compile(source, "<example>", "single", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    printed = StringIO()
+    with redirect_stdout(printed):
+        try:
+            ended = eval(code, variables)  # noqa: S307 - it is our own
+            if inspect.iscoroutine(ended):
+                runner.run(ended)
+        except Exception as error:  # noqa: BLE001 - it may be what is shown
+            return "".join(traceback.format_exception_only(error))
+    return printed.getvalue()
 
 
 def members() -> Iterator[tuple[str, Any]]:

@@ -69,6 +69,9 @@ WITHIN = {
     "Rate.when_granted",
     "Request.native",
     "Snapshot.from_json",
+    "testing.Calls.add",
+    "testing.Calls.clear",
+    "testing.Route.next",
 }
 """What one of our files calls in another, and nobody else."""
 
@@ -103,11 +106,11 @@ def test_every_public_name_has_an_example_that_is_executed() -> None:
 def test_every_function_and_property_of_a_class_is_in_one_of_its_examples() -> None:
     examples = {name: shown_by(name, thing) for name, thing in public()}
     for name, member in members():
-        examples[name.partition(".")[0]] += shown_by(name, member)
+        examples[name.rpartition(".")[0]] += shown_by(name, member)
     missing = [
         name
         for name, _ in members()
-        for of, _, own in [name.partition(".")]
+        for of, _, own in [name.rpartition(".")]
         if of not in WITHOUT and not re.search(rf"\.{own}\b", examples[of])
     ]
     assert sorted(WITHIN) == sorted(missing)

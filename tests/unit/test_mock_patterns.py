@@ -72,6 +72,10 @@ def test_all_that_a_pattern_says_must_be_so(expected: dict[str, str] | None, giv
         (None, {"headers": {"x-other": ANY}}),
         ({}, {"json_body": {"b": [1, None], "a": ANY}}),
         (None, {"json_body": {"b": [1, None]}}),
+        (None, {"json_body": {"b": [True, None], "a": ANY}}),
+        ({}, {"json_body": {"b": [ANY, None], "a": "ü"}}),
+        ({}, {"json_body": {"b": ANY, "a": "ü"}}),
+        (None, {"json_body": {"b": [1], "a": "ü"}}),
         ({}, {"body": b'{"a": "\xc3\xbc", "b": [1, null]}'}),
         ({}, {"body": re.compile('"b"')}),
         (None, {"body": "a"}),
@@ -81,6 +85,23 @@ def test_headers_and_bodies_can_be_asked_for(expected: dict[str, str] | None, gi
     body = '{"a": "ü", "b": [1, null]}'.encode()
     request = sent(method="POST", body=body, **{"X-Trace": "a7"})
     assert expected == pattern(**given).match(request)
+
+
+@pytest.mark.parametrize(
+    ("is_so", "expected", "found"),
+    [
+        (True, 1, b"1"),
+        (True, 1.0, b"1"),
+        (False, 1, b"true"),
+        (False, False, b"0"),
+        (True, False, b"false"),
+        (True, ANY, b"true"),
+        (True, None, b"null"),
+        (False, [], b"{}"),
+    ],
+)
+def test_a_number_is_no_truth_value(is_so: bool, expected: object, found: bytes) -> None:
+    assert is_so == (pattern(json_body=expected).match(sent(body=found)) is not None)
 
 
 def test_a_body_that_is_no_json_is_not_the_one_that_is_asked_for() -> None:

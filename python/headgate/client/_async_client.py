@@ -29,8 +29,8 @@ from headgate.jobs._progress import Told
 class AsyncClient:
     """Makes requests, one by one or by the thousand, from any number of event loops: asyncio's and uvloop's.
 
-    Unlike httpx, it follows redirects (`max_redirects=0` follows none), and asks again what fails in a way that may
-    pass (`retries=0` doesn't): a `Response` with status 503 is what the last attempt has brought.
+    Unlike httpx, it follows redirects (`max_redirects=0` follows none). Transient failures are retried (`retries=0`
+    does not): if you get a 503, it is the result of the last attempt.
 
     Cancelling an `await` cancels its exchange. After a fork, the child starts an engine of its own.
 
@@ -130,31 +130,21 @@ class AsyncClient:
     def stream(
         self, method: str, url: str, **options: Unpack[RequestKeywords]
     ) -> AbstractAsyncContextManager[AsyncStreamedResponse]:
-        """Sends a request, and gives its response out when its head has come: the body is taken while it comes.
-
-        In memory there are never more than about 256 KiB of the body, over HTTP/2 with a window of up to 1 MiB before
-        it: where it isn't taken, the server waits. So `max_body_bytes` is not for it. Redirects are followed, and what
-        may pass is asked again, until the head of an answer is given out; after that, what goes wrong is raised by
-        iterating. `timeout_s` is the time for the head, and then that between two pieces of the body, which does not
-        run while nothing is taken.
-
-        An open stream takes one of the `concurrency` places of the client, and of those of its host. Reading to the end
-        gives the connection to the next request; leaving the block before closes it.
+        """Sends a request, and returns its response as soon as its head has arrived. See `Client.stream`.
 
         >>> async with client.stream("GET", "/bytes/100000") as response:
         ...     print(sum([len(piece) async for piece in response.raise_for_status().aiter_bytes()]))
         100000
 
         Args:
-            method: `GET`, or what it is to be.
-            url: Absolute, or relative to the `base_url`. The rest is as for `request`.
+            method: As for `Client.stream`.
+            url: As for `Client.stream`.
 
         Returns:
-            A context manager for an `AsyncStreamedResponse`.
+            An asynchronous context manager for an `AsyncStreamedResponse`.
 
         Raises:
-            RequestError: There is no usable answer; when the block is entered.
-            RuntimeError: The client is closed, or this task has as many streams open as there may be.
+            Exception: As `Client.stream`; what it says of a thread is said of a task here.
         """
         return opened(self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream"))
 

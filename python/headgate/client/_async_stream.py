@@ -178,7 +178,7 @@ async def opened(
 
     Raises:
         RequestError: There is no usable answer.
-        RuntimeError: The client is closed, or the task would wait for itself.
+        RuntimeError: The client is closed, or the task has as many streams open as there may be.
     """
     with streams.one_more(id(asyncio.current_task()), "task"):
         native = engine.native.stream(request.native(base_url), watched=True)

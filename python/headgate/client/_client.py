@@ -27,8 +27,8 @@ from headgate.jobs._progress import Told
 class Client:
     """Makes requests, one by one or by the thousand, from any number of threads.
 
-    Unlike httpx, it follows redirects (`max_redirects=0` follows none), and asks again what fails in a way that may
-    pass (`retries=0` doesn't): a `Response` with status 503 is what the last attempt has brought.
+    Unlike httpx, it follows redirects (`max_redirects=0` follows none). Transient failures are retried (`retries=0`
+    does not): if you get a 503, it is the result of the last attempt.
 
     One engine serves all threads. After a fork, the child starts one of its own with its first request.
 
@@ -126,24 +126,23 @@ class Client:
     def stream(
         self, method: str, url: str, **options: Unpack[RequestKeywords]
     ) -> AbstractContextManager[StreamedResponse]:
-        """Sends a request, and gives its response out when its head has come: the body is taken while it comes.
+        """Sends a request, and returns its response as soon as its head has arrived: you read the body as it arrives.
 
-        In memory there are never more than about 256 KiB of the body, over HTTP/2 with a window of up to 1 MiB before
-        it: where it isn't taken, the server waits. So `max_body_bytes` is not for it. Redirects are followed, and what
-        may pass is asked again, until the head of an answer is given out; after that, what goes wrong is raised by
-        iterating. `timeout_s` is the time for the head, and then that between two pieces of the body, which does not
-        run while nothing is taken.
+        At most about 256 KiB of the body are in memory, and over HTTP/2 up to 1 MiB more: while you don't read, the
+        server waits. So `max_body_bytes` doesn't apply. Until you have the response, redirects are followed and
+        transient failures are retried; after that, iterating raises what goes wrong. `timeout_s` limits the time until
+        the head has arrived, and then the time between two pieces of the body. It doesn't run while you don't read.
 
-        An open stream takes one of the `concurrency` places of the client, and of those of its host. Reading to the end
-        gives the connection to the next request; leaving the block before closes it.
+        An open stream counts as one request in flight, for the client and for its host. After you have read to the end,
+        the next request can use the connection; leaving the block earlier closes it.
 
         >>> with client.stream("GET", "/bytes/100000") as response:
         ...     print(sum(len(piece) for piece in response.raise_for_status().iter_bytes()))
         100000
 
         Args:
-            method: `GET`, or what it is to be.
-            url: Absolute, or relative to the `base_url`. The rest is as for `request`.
+            method: Such as `GET`.
+            url: Absolute, or relative to the `base_url`. All other arguments are those of `request`.
 
         Returns:
             A context manager for a `StreamedResponse`.

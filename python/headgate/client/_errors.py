@@ -1,7 +1,7 @@
 """What can go wrong with one request: a class for each kind of error of the engine.
 
 HeadgateError
-  StatusError        (RuntimeError)      `raise_for_status`: the answer has a status that is none of success
+  StatusError        (RuntimeError)      `raise_for_status`: the status is not 2xx
   RequestError                           there is no usable answer
     InvalidRequest    (ValueError)       it can't be sent
     ResolveError      (ConnectionError)  the host has no address

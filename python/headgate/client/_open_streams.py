@@ -1,4 +1,4 @@
-"""Streams that are open: who holds all that may be waits for itself."""
+"""Streams that are open: if one thread or task holds as many as may be, another one would never start."""
 
 import threading
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class OpenStreams:
         if held >= self._most:
             raise RuntimeError(
                 f"this {of} has {held} streams open, and the client makes {self._most} requests at a time: another one"
-                " would wait for itself; leave the block of one of them first, or give the client a higher concurrency"
+                " would never start; leave the block of one of them first, or give the client a higher concurrency"
             )
         try:
             yield

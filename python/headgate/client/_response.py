@@ -244,7 +244,7 @@ class Response:
 
 
 class StatusError(HeadgateError, RuntimeError):
-    """The answer has a status that is none of success.
+    """The status is not 2xx.
 
     >>> try:
     ...     client.get("/status/404").raise_for_status()

@@ -116,7 +116,7 @@ def opened(engine: Engine, streams: OpenStreams, base_url: str, request: Request
 
     Raises:
         RequestError: There is no usable answer.
-        RuntimeError: The client is closed, or the thread would wait for itself.
+        RuntimeError: The client is closed, or the thread has as many streams open as there may be.
     """
     with streams.one_more(threading.get_ident(), "thread"):
         native = engine.native.stream(request.native(base_url), watched=False)

@@ -53,10 +53,16 @@ class Streamed(Response):
         """
         raise RuntimeError("the body of a streamed response was not read: read it whole first, or iterate over it")
 
-    @cached_property
+    @property
     def encoding(self) -> str:
         """How its text is encoded: as for a `Response`; a byte order mark is seen when the body was read."""
-        return super().encoding if "content" in vars(self) else told_encoding(self.headers) or "utf-8"
+        # Not remembered before that.
+        is_known = "content" in vars(self) or "encoding" in vars(self)
+        return super().encoding if is_known else told_encoding(self.headers) or "utf-8"
+
+    @encoding.setter
+    def encoding(self, encoding: str) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] # as there
+        vars(self)["encoding"] = encoding
 
     @property
     def num_bytes_downloaded(self) -> int:

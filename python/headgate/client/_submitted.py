@@ -16,9 +16,9 @@ MAX: Final = 1_000_000
 
 
 class QueueFull(HeadgateError, queue.Full):  # noqa: N818 - as `queue.Full`
-    """So many requests wait that no more can be submitted without waiting, where waiting would be for ever.
+    """1,000,000 submitted requests are already waiting, and this thread can't wait: it is the one that takes outcomes.
 
-    The request was not taken: keep it, and submit it when there is `room`.
+    The request was not accepted: keep it, and submit it again when `room` is above 0.
 
     >>> issubclass(headgate.QueueFull, queue.Full)
     True
@@ -51,9 +51,7 @@ class Submitted(deque[Asked]):
         if self._is_closed:
             raise RuntimeError("these requests are closed: no more can be submitted")
         if len(self) >= MAX:
-            raise QueueFull(
-                f"{count(MAX)} submitted requests wait for their turn: keep the others until there is room for them"
-            )
+            raise QueueFull(f"{count(MAX)} submitted requests are already waiting: submit again when `room` is above 0")
         self.append(request)
 
     def popleft(self) -> Asked:

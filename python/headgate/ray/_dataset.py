@@ -29,7 +29,10 @@ def fetch(  # noqa: PLR0913 - those of Ray, by their names
 ) -> "Dataset":
     """Makes one request for each row of a dataset of Ray Data. The results are a dataset, too.
 
-        results = headgate.ray.fetch(dataset, url="https://api.example.com/items/{id}", concurrency=100)
+    >>> dataset = ray.data.from_items([{"id": 7}])
+    >>> results = headgate.ray.fetch(dataset, url="http://127.0.0.1:8080/bytes/{id}", concurrency=100)
+    >>> results.select_columns(["id", "status", "body_bytes"]).take_all()
+    [{'id': 7, 'status': 200, 'body_bytes': 7}]
 
     A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception. It is
     `dataset.map_batches(headgate.ray.Fetch, ...)` with what such a stage needs: tasks of a known size, batches of Arrow
@@ -40,10 +43,11 @@ def fetch(  # noqa: PLR0913 - those of Ray, by their names
         workers: How many processes (actors) make requests. Each has its own limits: `concurrency=100` with two of them
             is 200 in flight.
         num_cpus: What each reserves of the cluster. One worker thread can make tens of thousands of requests a second.
-        batch_size: Rows that are asked and told together. Their results are in memory until the last one is done.
-        task_rows: Rows of one task of Ray. If a worker dies, Ray does its tasks again and takes what they have told as
-            it is: each row is there once as long as the results of a task fit into one block of Ray's, of 128 MiB
-            (`target_max_block_size`). That is 8 KiB for each row: ask for fewer rows where answers are larger.
+        batch_size: Rows requested and returned together. Their results are in memory until the last one is done.
+        task_rows: Rows of one task of Ray. If a worker dies, Ray repeats its tasks, and keeps the blocks that they have
+            already returned: each row is there once as long as the results of a task fit into one block of Ray, of
+            128 MiB (`target_max_block_size`). That is 8 KiB for each row: if answers are larger, give fewer rows. Each
+            worker logs a warning, once, when results are too large.
         ray_options: Other arguments of `map_batches`, such as `{"resources": {"egress": 1}}`.
         **options: `help(headgate.ray.fetch)` describes each with its default.
 
@@ -61,7 +65,7 @@ def fetch(  # noqa: PLR0913 - those of Ray, by their names
 
     return dataset.repartition(target_num_rows_per_block=task_rows).map_batches(
         Fetch,
-        fn_constructor_args=(stage,),
+        fn_constructor_args=(stage, task_rows),
         batch_format="pyarrow",
         batch_size=batch_size,
         num_cpus=num_cpus,

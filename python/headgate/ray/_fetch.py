@@ -1,16 +1,18 @@
 """`headgate.ray.Fetch`: what an actor of Ray Data does with each batch.
 
-Ray keeps the blocks that a task has told when its worker dies, does the task again, and takes of the second try what
-comes after as many blocks. So a task should tell the same rows in the same order each time: results of a batch are in
-the order of its rows, and a batch is told at once. Batches overlap nevertheless, as Ray begins the next ones meanwhile.
+When a worker dies, Ray keeps the blocks that its task has returned, repeats the task, and takes of the second try what
+comes after as many blocks. So a task should return the same rows in the same order each time: results of a batch are in
+the order of its rows, and are returned at once. Batches overlap nevertheless, as Ray begins the next ones meanwhile.
 Ray cuts blocks by their bytes, which differ from try to try: a task whose results are one block has no such cuts.
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from headgate import _format
 from headgate.batches._batch_iterator import BatchIterator
 from headgate.batches._options import StageKeywords
 from headgate.batches._stage import Stage, stage_options
@@ -21,9 +23,14 @@ if TYPE_CHECKING:
 
 OPTIONS: Final = stage_options("Fetch")
 
+_log = logging.getLogger("headgate.ray")
+
 _ROW: Final = "row"
 _MOST_AT_ONCE: Final = 64
 """Batches of one actor: Ray begins 4 of each task, and `headgate.ray.fetch` has 4 tasks. More wait for their turn."""
+
+_MARGIN: Final = 2
+"""Other batches may have larger rows than the one that a warning is about."""
 
 _LARGE_BYTES: Final = 1 << 30
 """Beyond, the texts of a column may have more bytes than one array of Arrow can hold."""
@@ -32,25 +39,31 @@ _LARGE_BYTES: Final = 1 << 30
 class Fetch:
     """Makes one request for each row of a batch: a callable class for `ray.data.Dataset.map_batches`.
 
-        results = dataset.map_batches(
-            headgate.ray.Fetch,
-            fn_constructor_kwargs={"url": "https://api.example.com/items/{id}", "concurrency": 100},
-            batch_format="pyarrow",
-            batch_size=1024,
-            num_cpus=0.25,
-            compute=ray.data.ActorPoolStrategy(size=1, max_concurrent_calls_per_actor=4),
-        )
+    >>> dataset = ray.data.from_items([{"id": 7}])
+    >>> results = dataset.map_batches(
+    ...     headgate.ray.Fetch,
+    ...     fn_constructor_kwargs={"url": "http://127.0.0.1:8080/bytes/{id}", "concurrency": 100},
+    ...     batch_format="pyarrow",
+    ...     batch_size=1024,
+    ...     num_cpus=0.25,
+    ...     compute=ray.data.ActorPoolStrategy(size=1, max_concurrent_calls_per_actor=4),
+    ... )
+    >>> results.select_columns(["id", "status", "body_bytes"]).take_all()
+    [{'id': 7, 'status': 200, 'body_bytes': 7}]
 
     `headgate.ray.fetch` gives the same, and finds mistakes in options before a worker is started.
 
     Calls in one actor overlap: they share one engine, its connections and its limits, over all blocks.
     """
 
-    def __init__(self, stage: Stage | None = None, /, **options: Unpack[StageKeywords]) -> None:
+    def __init__(
+        self, stage: Stage | None = None, task_rows: int | None = None, /, **options: Unpack[StageKeywords]
+    ) -> None:
         """Gets ready, in the worker that it is made in.
 
         Args:
             stage: Options that were checked before; `headgate.ray.fetch` gives them.
+            task_rows: Rows of a task, which `headgate.ray.fetch` knows; `None`: at least those of a batch.
             **options: `help(headgate.ray.fetch)` describes each with its default.
 
         Raises:
@@ -58,6 +71,8 @@ class Fetch:
             TypeError: There is no such option; named is the one that is meant.
         """
         self._stage = stage or Stage(OPTIONS, options)
+        self._task_rows = task_rows
+        self._has_warned = False
         self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="headgate-batch")
         as_nice_as_ray()
 
@@ -72,7 +87,32 @@ class Fetch:
         """
         loop = asyncio.get_running_loop()
         with await loop.run_in_executor(self._threads, self._stage.begin, _table_of(batch)) as results:
-            return await loop.run_in_executor(self._threads, _in_order, results)
+            table = await loop.run_in_executor(self._threads, _in_order, results)
+        self._warn_of_blocks(table)
+        return table
+
+    def _warn_of_blocks(self, table: "pa.Table") -> None:
+        """Says once that the results of a task, if all are like these, are more than a block."""
+        from ray.data import DataContext  # noqa: PLC0415 - in a worker, Ray is there
+
+        block_bytes = DataContext.get_current().target_max_block_size
+        if self._has_warned or not block_bytes or not table.num_rows:
+            return
+        row_bytes = table.nbytes / table.num_rows
+        task_rows = self._task_rows or table.num_rows
+        if row_bytes * task_rows <= block_bytes:
+            return
+        self._has_warned = True
+        fits = max(1, int(block_bytes / row_bytes / _MARGIN))
+        _log.warning(
+            "a row of results has %s here, so the %s rows of a task are more than a block of Ray holds (%s): if a"
+            " worker dies, rows can be there twice or be missing; give %s, or raise target_max_block_size of"
+            " ray.data.DataContext",
+            _format.size(int(row_bytes)),
+            _format.count(task_rows),
+            _format.size(block_bytes),
+            f"task_rows={fits}" if self._task_rows else f"repartition(target_num_rows_per_block={fits})",
+        )
 
 
 def _table_of(batch: Any) -> Any:  # noqa: ANN401 - in each of Ray's formats

@@ -19,6 +19,10 @@ def as_nice_as_ray() -> None:
             if wanted < os.getpriority(os.PRIO_PROCESS, int(thread.name)):
                 os.setpriority(os.PRIO_PROCESS, int(thread.name), wanted)
     except PermissionError:
-        _log.info("the nice level stays: start Ray with RAY_worker_niceness=0 to have its workers at that of others")
+        _log.warning(
+            "this worker stays at nice %s, below other processes: if requests time out, start Ray with"
+            " RAY_worker_niceness=0 in its environment",
+            os.getpriority(os.PRIO_PROCESS, 0),
+        )
     except (ProcessLookupError, FileNotFoundError):
         pass  # a thread that has ended meanwhile

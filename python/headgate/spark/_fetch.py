@@ -18,6 +18,12 @@ class Fetch:
     """What `headgate.spark.fetch` returns: a function from batches to batches, for `DataFrame.mapInArrow`.
 
     Spark sends it to its workers. It shows no values of options, as some are secrets.
+
+    >>> fetch = headgate.spark.fetch(url="http://127.0.0.1:8080/bytes/{id}")
+    >>> fetch
+    headgate.spark.fetch(url=…)
+    >>> [results["status"].to_pylist() for results in fetch([pyarrow.record_batch({"id": [7]})])]
+    [[200]]
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -41,6 +47,10 @@ class Fetch:
     def schema(self, frame: "DataFrame | StructType") -> "StructType":
         """The schema of the results for this DataFrame, as `mapInArrow` wants it.
 
+        >>> frame = spark.createDataFrame([(7,)], "id long")
+        >>> headgate.spark.fetch(url="http://127.0.0.1:8080/bytes/{id}").schema(frame).names[-1]
+        'id'
+
         Raises:
             InputError: A column that is needed is missing, or has a type that can't be used.
         """
@@ -58,8 +68,10 @@ class Fetch:
 def fetch(**options: Unpack[StageKeywords]) -> Fetch:
     """Makes one request for each row of a DataFrame of Spark: the function for `mapInArrow`.
 
-        fetch = headgate.spark.fetch(url="https://api.example.com/items/{id}", concurrency=100)
-        results = frame.mapInArrow(fetch, fetch.schema(frame))
+    >>> frame = spark.createDataFrame([(7,)], "id long")
+    >>> fetch = headgate.spark.fetch(url="http://127.0.0.1:8080/bytes/{id}", concurrency=100)
+    >>> frame.mapInArrow(fetch, fetch.schema(frame)).select("id", "status", "body_bytes").collect()
+    [Row(id=7, status=200, body_bytes=7)]
 
     A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception. Results
     have the columns of the results of `headgate.fetch` and those of the input. The column `row` is the position in a

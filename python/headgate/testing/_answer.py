@@ -34,7 +34,9 @@ class AnswerKeywords(TypedDict, total=False):
 class Answer:
     """An answer of a mock.
 
-        headgate.testing.Answer(201, json={"id": 1}, headers={"Location": "/users/1"})
+    >>> answer = headgate.testing.Answer(201, json={"id": 1}, headers={"Location": "/users/1"})
+    >>> answer.status, answer.phrase, answer.content, answer.json()
+    (201, 'Created', b'{"id":1}', {'id': 1})
 
     Attributes:
         status: The status.

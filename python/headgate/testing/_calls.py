@@ -19,6 +19,13 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 class Call:
     """A request and what was answered.
 
+    >>> with headgate.testing.mock() as server:
+    ...     route = server.get("/users/1", json={"id": 1})
+    ...     response = client.get("/users/1")
+    >>> call = route.calls[0]
+    >>> call.request.path, call.answer
+    ('/users/1', <headgate.testing.Answer 200, 8 bytes>)
+
     Attributes:
         request: The request.
         answer: The answer; `None`: it failed, as the mock was told.
@@ -29,7 +36,14 @@ class Call:
 
 
 class Calls(Sequence[Call]):
-    """The newest 1,000 calls, with up to 64 MiB of bodies. `call_count` of a route has all of them."""
+    """The newest 1,000 calls, with up to 64 MiB of bodies. `total` counts all of them.
+
+    >>> with headgate.testing.mock() as server:
+    ...     route = server.get("/users/{number}")
+    ...     statuses = [client.get(f"/users/{number}").status_code for number in range(3)]
+    >>> len(route.calls), route.calls.total, [call.request.path_params["number"] for call in route.calls]
+    (3, 3, ['0', '1', '2'])
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

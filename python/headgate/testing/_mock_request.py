@@ -10,6 +10,15 @@ from headgate.client._headers import Headers
 class MockRequest:
     """A request that came to a mock.
 
+    >>> with headgate.testing.mock() as server:
+    ...     route = server.post("/users/{name}")
+    ...     response = client.post("/users/ann", params={"page": 2}, json={"id": 1})
+    >>> request = route.calls[0].request
+    >>> request.method, request.url, request.path_params, request.params
+    ('POST', 'http://127.0.0.1:8080/users/ann?page=2', {'name': 'ann'}, {'page': ['2']})
+    >>> request.headers["content-type"], request.content, request.text, request.json()
+    ('application/json', b'{"id":1}', '{"id":1}', {'id': 1})
+
     Attributes:
         method: The method.
         url: The whole URL, as it was sent.

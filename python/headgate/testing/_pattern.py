@@ -41,7 +41,9 @@ class Pattern:
         method = method.upper() if method else None
         said: dict[str, Any] = {name: value for name, value in (("method", method), ("url", url)) if value is not None}
         self.said: dict[str, Any] = {**said, **given, "base_url": base_url}
-        """What it was made of: two of the same are the same."""
+        """What it was made of."""
+        self.key: object = _key(self.said)
+        """Equal for patterns that were made of the same."""
         self._checks: list[Check] = []
         if method is not None:
             self._checks.append(_is(lambda request: request.method, method))
@@ -71,6 +73,15 @@ class Pattern:
         where = _shown(url) if isinstance(url, re.Pattern) else _joined(base_url, url) if url else base_url
         others = [f"{name}={_shown(value)}" for name, value in said.items()]
         return " ".join(filter(None, [method, where, ", ".join(others)]))
+
+
+def _key(value: object) -> object:
+    """Equal for values that mean the same in a pattern. `==` won't do: `ANY` equals everything, and `True` equals 1."""
+    if isinstance(value, Mapping):
+        return {name: _key(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_key(one) for one in value]
+    return type(value), value
 
 
 def _joined(base_url: str, url: str) -> str:
@@ -184,11 +195,22 @@ def _has_headers(headers: Mapping[str, Any]) -> Check:
 def _has_json(expected: object) -> Check:
     def check(request: MockRequest) -> Mapping[str, str] | None:
         try:
-            return _MATCHES if bool(expected == request.json()) else None
+            found = request.json()
         except ValueError:
             return None
+        return _MATCHES if _is_same_json(expected, found) else None
 
     return check
+
+
+def _is_same_json(expected: object, found: object) -> bool:
+    """Whether they are equal; `true` and 1, which are equal in Python, are not."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        return expected.keys() == found.keys() and all(_is_same_json(expected[name], found[name]) for name in found)
+    if isinstance(expected, list) and isinstance(found, list):
+        return len(expected) == len(found) and all(map(_is_same_json, expected, found))
+    is_bool = isinstance(expected, bool), isinstance(found, bool)
+    return bool(expected == found) and (all(is_bool) or not (any(is_bool) and isinstance(expected, int | float)))
 
 
 def _has_body(expected: Text | bytes) -> Check:

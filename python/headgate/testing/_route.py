@@ -7,7 +7,7 @@ from typing import Self, TypeAlias, Unpack
 
 from headgate._checks import kind_of
 from headgate.testing._answer import Answer, Answerable, AnswerKeywords, Error, Failure, answer_of, failure_of
-from headgate.testing._calls import Call, Calls
+from headgate.testing._calls import Calls
 from headgate.testing._mock_request import MockRequest
 from headgate.testing._pattern import Pattern
 
@@ -18,6 +18,13 @@ Next: TypeAlias = Answer | Failure | Computed | None
 
 class Route:
     """Requests of one pattern and their answers, as `MockServer.route` makes them.
+
+    >>> with headgate.testing.mock() as server:
+    ...     route = server.get("/flaky").answers([503, (200, {"ok": True})])
+    ...     print(client.get("/flaky").status_code, client.get("/flaky").json())
+    503 {'ok': True}
+    >>> route.called, route.call_count
+    (True, 2)
 
     Attributes:
         calls: The newest requests that it answered, up to 1,000.
@@ -40,11 +47,20 @@ class Route:
         return self.calls.total
 
     def answer(self, status: int = 200, **answer: Unpack[AnswerKeywords]) -> Self:
-        """Answers each request with this. See `Answer`."""
+        """Answers each request with this. See `Answer`.
+
+        >>> server.route("GET", "/users/1").answer(json={"id": 1}, headers={"ETag": "7"}, delay_s=0.1)
+        <headgate.testing.Route GET /users/1>
+        """
         return self.gives(Answer(status, **answer))
 
     def gives(self, answer: Answerable | Computed | Failure) -> Self:
         """Answers each request with this, or with what this function returns for it.
+
+        >>> with headgate.testing.mock() as server:
+        ...     route = server.route("GET", "/users/{name}").gives(lambda request: request.path_params["name"])
+        ...     print(client.get("/users/ann").text)
+        ann
 
         Args:
             answer: An `Answer`, or what can be meant as one: a status, a body, `(status, body)`, an error. A function
@@ -61,8 +77,8 @@ class Route:
     def answers(self, answers: Iterable[Answerable | Computed]) -> Self:
         """Answers each request with the next one of these: `[503, (200, {"ok": True})]`.
 
-        After the last one, requests have no answer. What never ends is read as far as it is needed, in the one thread
-        of the mock, so it must not wait.
+        After the last one, requests have no answer. An iterator may be endless; it is read in the one thread of the
+        mock as far as needed, so it must not block.
 
         Raises:
             TypeError: Not an iterable.
@@ -81,7 +97,12 @@ class Route:
         return self
 
     def fails(self, error: Error) -> Self:
-        """Has each request fail of this: `headgate.ConnectTimeout`, or one with a message, or the name of its kind.
+        """Makes each request fail with this: `headgate.ConnectTimeout`, or one with a message, or the name of its kind.
+
+        >>> with headgate.testing.mock() as server:
+        ...     route = server.route("GET", "/down").fails(headgate.ConnectError)
+        ...     print([outcome.error.kind for outcome in client.fetch_many(["/down"])])
+        ['connect']
 
         Raises:
             TypeError: It is no error of a request.
@@ -94,10 +115,6 @@ class Route:
     def next(self) -> Next:
         """What the next request is answered."""
         return self._next()
-
-    def called_with(self, call: Call) -> None:
-        """A request was answered."""
-        self.calls.add(call)
 
     def __repr__(self) -> str:
         return f"<headgate.testing.Route {self}>"

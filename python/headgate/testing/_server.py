@@ -53,8 +53,10 @@ class MockServer:
     and of loops, also those made before, `fetch`, `start`, `map_batches` and `fetch_table`. Retries, redirects, limits,
     time-outs and decoding are the real ones. Of several, the one entered last answers.
 
-        with headgate.testing.mock() as server:
-            server.get("https://api.example.com/users/1", json={"id": 1})
+    >>> with headgate.testing.MockServer(base_url="https://api.example.com") as server:
+    ...     route = server.get("/users/{number}", json={"id": 1})
+    ...     print(client.get("https://api.example.com/users/1").json(), server.call_count)
+    {'id': 1} 1
 
     Attributes:
         calls: The newest requests that came, up to 1,000, whether they had an answer or not.
@@ -99,6 +101,9 @@ class MockServer:
 
         Of several routes that match, the first one answers; a route with the pattern of an earlier one replaces it.
 
+        >>> server.route("GET", prefix="/users/", params={"page": 2})
+        <headgate.testing.Route GET prefix='/users/', params={'page': 2}>
+
         Args:
             method: The method; `None`: any.
             url: A whole URL, or a path of any host or below `base_url`; `{name}` in its path stands for a part without
@@ -117,6 +122,9 @@ class MockServer:
     def request(self, method: str | None, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
         """Adds a route with its answer.
 
+        >>> server.request("OPTIONS", "/users", status=204)
+        <headgate.testing.Route OPTIONS /users>
+
         Args:
             method: As for `route`.
             url: As for `route`.
@@ -132,27 +140,51 @@ class MockServer:
         return self._add(self._made(method, url, route).gives(given))
 
     def get(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
-        """Adds a route for GET. See `request`."""
+        """Adds a route for GET. See `request`.
+
+        >>> server.get("/users/1", json={"id": 1})
+        <headgate.testing.Route GET /users/1>
+        """
         return self.request("GET", url, **route)
 
     def head(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
-        """Adds a route for HEAD. See `request`."""
+        """Adds a route for HEAD. See `request`.
+
+        >>> server.head("/users/1")
+        <headgate.testing.Route HEAD /users/1>
+        """
         return self.request("HEAD", url, **route)
 
     def post(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
-        """Adds a route for POST. See `request`."""
+        """Adds a route for POST. See `request`.
+
+        >>> server.post("/users", json_body={"name": "Ann"}, status=201)
+        <headgate.testing.Route POST /users json_body={'name': 'Ann'}>
+        """
         return self.request("POST", url, **route)
 
     def put(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
-        """Adds a route for PUT. See `request`."""
+        """Adds a route for PUT. See `request`.
+
+        >>> server.put("/users/1", status=204)
+        <headgate.testing.Route PUT /users/1>
+        """
         return self.request("PUT", url, **route)
 
     def patch(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
-        """Adds a route for PATCH. See `request`."""
+        """Adds a route for PATCH. See `request`.
+
+        >>> server.patch("/users/1", headers={"If-Match": "7"})
+        <headgate.testing.Route PATCH /users/1 headers={'If-Match': '7'}>
+        """
         return self.request("PATCH", url, **route)
 
     def delete(self, url: Text | None = None, **route: Unpack[RouteKeywords]) -> Route:
-        """Adds a route for DELETE. See `request`."""
+        """Adds a route for DELETE. See `request`.
+
+        >>> server.delete("/users/1", error=headgate.ConnectError)
+        <headgate.testing.Route DELETE /users/1>
+        """
         return self.request("DELETE", url, **route)
 
     @property
@@ -161,7 +193,16 @@ class MockServer:
         return self.calls.total
 
     def assert_all_answered(self) -> None:
-        """Raises what came to pass that no route foresaw.
+        """Raises if a request had no answer.
+
+        >>> with headgate.testing.mock(assert_all_answered=False) as server:
+        ...     outcomes = list(client.fetch_many(["/users/1"]))
+        >>> server.assert_all_answered()
+        Traceback (most recent call last):
+        AssertionError: the mock had no answer for 1 request:
+          GET http://127.0.0.1:8080/users/1
+        its routes:
+          none
 
         Raises:
             AssertionError: A request had no answer, or a function that computes one raised something.
@@ -178,17 +219,28 @@ class MockServer:
             )
 
     def assert_all_called(self) -> None:
-        """Raises which routes no request came to.
+        """Raises if a route was never called, and names it.
+
+        >>> route = server.get("/users/1")
+        >>> server.assert_all_called()
+        Traceback (most recent call last):
+        AssertionError: the mock was not asked for:
+          GET /users/1 (never called)
 
         Raises:
-            AssertionError: There are some.
+            AssertionError: A route was never called.
         """
         left = [route for route in self.routes if not route.called]
         if left:
             raise AssertionError(f"the mock was not asked for:\n  {self._told_routes(left)}")
 
     def reset(self) -> None:
-        """Forgets what came: calls, and what had no answer. Routes stay, and go on where they are."""
+        """Forgets the calls, and which requests had no answer. Routes stay, and continue with their next answer.
+
+        >>> server.reset()
+        >>> server.call_count
+        0
+        """
         with self._lock:
             self._unanswered.clear()
             self._raised.clear()
@@ -249,7 +301,7 @@ class MockServer:
 
     def _add(self, route: Route) -> Route:
         with self._lock:
-            same = [other for other in self.routes if other.pattern.said == route.pattern.said]
+            same = [other for other in self.routes if other.pattern.key == route.pattern.key]
             kept = self.routes if same else (*self.routes, route)
             self.routes = tuple(route if other in same else other for other in kept)
         return route
@@ -319,7 +371,7 @@ class MockServer:
         return Failure("invalid_request", _NO_ANSWER, is_lasting=True, detail=f"{named}; its routes: {routes}")
 
     def _told_routes(self, routes: Sequence[Route], between: str = "\n  ") -> str:
-        told = [f"{route} (called {_times(route.call_count)})" for route in routes[:MAX_TOLD]]
+        told = [f"{route} ({_called(route.call_count)})" for route in routes[:MAX_TOLD]]
         if len(routes) > MAX_TOLD:
             told.append(f"and {len(routes) - MAX_TOLD} more")
         return between.join(told) or "none"
@@ -333,6 +385,10 @@ def mock(
     assert_all_called: bool = True,
 ) -> MockServer:
     """A mock, for a `with` block. See `MockServer`.
+
+    >>> with headgate.testing.mock(lambda request: {"path": request.path}):
+    ...     print(client.get("/users/1").json())
+    {'path': '/users/1'}
 
     Args:
         handler: Is asked for what no route answers.
@@ -362,5 +418,5 @@ def _named(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _times(count: int) -> str:
-    return {0: "never", 1: "once"}.get(count, f"{count} times")
+def _called(count: int) -> str:
+    return {0: "never called", 1: "called once"}.get(count, f"called {count} times")
