@@ -111,7 +111,7 @@ impl Share {
                 let headers = HeadersRef::Kept(&reply.head.headers);
                 self.count_skipped(reply.head.skipped);
                 // What is handed out goes on: the gate hears of it when it has ended, unless it may be asked again.
-                let goes_on = open.is_some() && !self.has_ended_with_head(end, headers);
+                let goes_on = open.is_some() && reply.failure.is_none() && !self.has_ended_with_head(end, headers);
                 if !goes_on && self.is_asked_again(place, started, end, Some(headers), Instant::now()) {
                     if let Some(open) = open {
                         open.end(state);

@@ -11,7 +11,7 @@ use headgate_engine::engine::bell::Bell;
 use headgate_engine::engine::inbox::Inbox;
 use headgate_engine::model::body_stream::{BodyStream, ROOM_BYTES, Taken};
 use headgate_engine::model::error::{ErrorKind, Failure};
-use headgate_engine::model::limits::Retrying;
+use headgate_engine::model::limits::{HostConcurrency, Limits, PerHost, Retrying};
 use headgate_engine::model::message::OptionName;
 use headgate_engine::model::options::{RequestOptions, RunOptions};
 use headgate_engine::model::outcome::Outcome;
@@ -419,4 +419,30 @@ fn a_stream_that_ends_with_a_reset_fails_with_what_came() {
     let stream = Stream::ask(&run, scripted.url("/"));
     assert_eq!(200, stream.status());
     assert_eq!(Some(ErrorKind::Closed), kind(stream.rest(false).1));
+}
+
+/// Of which each host has one in flight.
+fn one_for_each_host() -> RunOptions {
+    let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
+    let limits = Limits { concurrency_per_host, ..Limits::default() };
+    let retrying = Retrying { retries: 1, delay: Duration::from_millis(1), ..Retrying::default() };
+    RunOptions { concurrency: 4, limits, retrying, ..RunOptions::default() }
+}
+
+#[test]
+fn what_a_proxy_refuses_leaves_its_hosts_place_to_the_next() {
+    let proxy = Scripted::start(|mut stream, number| {
+        if read_head(&mut stream).is_some() {
+            let answer = match number {
+                0 => "HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno".to_owned(),
+                _ => response("good"),
+            };
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    let request = RequestOptions { proxies: vec![proxy.url("")], ..RequestOptions::default() };
+    let run = run_of(request, one_for_each_host());
+    let refused = Stream::ask(&run, "http://host.invalid/".into());
+    assert_eq!(Some(ErrorKind::Proxy), kind(refused.head().failure));
+    assert_eq!(b"good".to_vec(), Stream::ask(&run, "http://host.invalid/".into()).whole());
 }
