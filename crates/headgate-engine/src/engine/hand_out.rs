@@ -160,14 +160,19 @@ impl Share {
                 Turn::Unfinished => {}
                 Turn::Piece(piece) => {
                     let mut reservation = self.shared.limits.response.memory.reservation();
-                    reservation.grow(piece.capacity() as u64).await;
-                    reservation.settle();
+                    tokio::select! {
+                        biased;
+                        () = stream.closed() => return Err(Stopped::Unwanted),
+                        () = reservation.grow(piece.capacity() as u64) => reservation.settle(),
+                    }
                     stream.push(BodyPiece { bytes: piece, reservation });
-                    self.has_room(stream).await?;
                 }
             }
-            // What a body decodes to must not keep the others from their turns.
+            // What a body decodes to must not keep the others from their turns. Nor from being told of their answers: a thread
+            // that yields has always something to do.
+            inbox::ring_where_awaited();
             yield_now().await;
+            self.has_room(stream).await?;
         }
     }
 

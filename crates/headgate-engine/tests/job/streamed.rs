@@ -266,11 +266,19 @@ fn a_bomb_comes_out_as_it_is_taken_and_keeps_no_other_from_its_turn() {
     }
     assert_eq!(Taken::End(None), stream.take());
 
-    // Of one that comes to nothing for long, nothing is ever taken.
-    let nothing = encoded("gzip, gzip", &gzip(&gzip(b"").repeat(50_000)));
-    let stream = Stream::ask(&run, nothing.url("/"));
+    // Of one that comes to nothing for ever, nothing is ever taken, and its thread has always something to do.
+    let nothing = gzip(&gzip(b"").repeat(20));
+    let endless = Scripted::start(move |mut stream, _| {
+        read_head(&mut stream);
+        let mut sent = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\n\r\n");
+        while sent.is_ok() {
+            sent = stream.write_all(&nothing);
+        }
+    });
+    let stream = Stream::ask(&run, endless.url("/"));
     assert_eq!(200, stream.status());
     stream.body.begin(false);
+    eventually("much has come", || stream.body.received() > 2 * READ_BYTES);
     let other = Scripted::answering(response("another"));
     assert_eq!(b"another".to_vec(), Stream::ask(&run, other.url("/")).whole());
     stream.body.close();
@@ -491,4 +499,24 @@ fn an_answer_that_is_final_at_its_head_has_its_hosts_place_until_its_body_has_en
     assert_eq!(2, scripted.connections());
     stream.body.close();
     assert_eq!(b"another".to_vec(), other.whole());
+}
+
+#[test]
+fn an_answer_over_http2_may_be_whole_before_the_server_has_the_whole_request() {
+    let scripted = crate::http2::start(100, |peer, _| {
+        let request = peer.request()?;
+        // `content-length: 6` beside it, named by the static table.
+        peer.send(HEADERS, END_HEADERS, request, &[STATUS_200, &[0x0f, 0x0d, 1, b'6']].concat())?;
+        peer.send(DATA, 0, request, b"enough")?;
+        // It wants no more of the request.
+        peer.reset(request, NO_ERROR)?;
+        while peer.read().is_some() {}
+        None
+    });
+    // More than the server's window takes.
+    let body = Some(vec![b'x'; 200_000]);
+    let request =
+        RequestOptions { http2_prior_knowledge: true, method: Some("POST".into()), body, ..RequestOptions::default() };
+    let run = run_of(request, RunOptions { concurrency: 1, ..RunOptions::default() });
+    assert_eq!(b"enough".to_vec(), Stream::ask(&run, scripted.url("/")).whole());
 }
