@@ -111,6 +111,9 @@ impl Share {
                 };
                 let headers = HeadersRef::Kept(&reply.head.headers);
                 self.count_skipped(reply.head.skipped);
+                if open.is_some() {
+                    self.apply_head(place, headers);
+                }
                 // What is handed out goes on, unless it is asked again.
                 let goes_on = open.is_some() && reply.failure.is_none() && trail.is_none();
                 let part = if goes_on { Part::Head } else { Part::Whole };
