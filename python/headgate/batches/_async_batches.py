@@ -15,7 +15,7 @@ from headgate.batches._batch_iterator import statistics_of
 from headgate.batches._pulled import Pulled
 from headgate.batches._supply import LOOK_S, async_tables_of
 from headgate.batches._threads import InThreads, begin_in_ours, soon_in
-from headgate.jobs._notebook import in_turns
+from headgate.jobs._notebook import goes_on_after, in_turns
 from headgate.jobs._progress import Progress, Told
 
 
@@ -138,10 +138,9 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
         """
         try:
             batch = await self._next()
-        except (asyncio.CancelledError, GeneratorExit):
-            raise
-        except BaseException:
-            await self.aclose()
+        except BaseException as error:
+            if not goes_on_after(error):
+                await self.aclose()
             raise
         if batch is None:
             await self.aclose()

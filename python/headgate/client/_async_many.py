@@ -18,7 +18,7 @@ from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
 from headgate.client._source import Source
 from headgate.client._table_options import BATCHES, ResultKeywords
-from headgate.jobs._notebook import in_turns
+from headgate.jobs._notebook import goes_on_after, in_turns
 from headgate.jobs._progress import Progress, Told
 
 MOST: Final = 1024
@@ -146,10 +146,9 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         """The next outcome. Cancelling this, as a timeout does, loses nothing: the next call goes on."""
         try:
             return await self._next()
-        except (asyncio.CancelledError, GeneratorExit):
-            raise
-        except BaseException:
-            await self.aclose()
+        except BaseException as error:
+            if not goes_on_after(error):
+                await self.aclose()
             raise
 
     async def _next(self) -> Outcome:
