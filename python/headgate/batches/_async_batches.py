@@ -72,8 +72,9 @@ class AsyncTables:
 
     async def aclose(self, flow: BatchFlow) -> None:
         """Ends the call, after what is being read."""
-        await self._pulled.aclose()
+        self._pulled.cancel()
         await begin_in_ours(flow.close)
+        await self._pulled.aclose()
 
     def cancel(self, flow: BatchFlow) -> None:
         """Ends the call; it would block the loop while a table is read."""

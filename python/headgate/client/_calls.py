@@ -84,19 +84,19 @@ class AsyncRequests:
 
     async def aclose(self, flow: BatchFlow) -> None:
         """Ends the call."""
+        flow.close()
         if self._pulled is not None:
             await self._pulled.aclose()
         if self._requests is not None:
             self._requests.close()
-        flow.close()
 
     def cancel(self, flow: BatchFlow) -> None:
         """Ends the call."""
+        flow.close()
         if self._pulled is not None:
             self._pulled.cancel()
         if self._requests is not None:
             self._requests.close()
-        flow.close()
 
 
 class Bulk:
