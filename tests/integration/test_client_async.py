@@ -143,7 +143,7 @@ def test_a_loop_that_was_closed_while_something_was_awaited_is_let_go_of_when_an
         task = loop.create_task(asking)
         loop.run_until_complete(asyncio.wait((task,), timeout=0))
         loop.close()
-        task.get_coro().close()  # type: ignore[union-attr] # it is a coroutine
+        task.get_coro().close()
         task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 - it is on purpose
 
     async def main() -> None:

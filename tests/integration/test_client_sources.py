@@ -12,6 +12,8 @@ import pytest
 import uvloop
 
 import headgate
+from headgate.batches import _async_batches
+from headgate.client import _async_many
 from headgate.jobs import _progress
 from headgate.jobs._display import Silent
 from support.run import serving
@@ -268,6 +270,28 @@ def test_a_cancelled_wait_loses_nothing(server: str, run: Run, call: str) -> Non
             assert 2 == rows + sum([rows_in(taken) async for taken in results])
 
     run(main())
+
+
+@pytest.mark.parametrize("call", IN_LOOPS)
+def test_interrupting_a_cell_ends_the_call_and_what_comes_next_says_so(
+    server: str, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    for module in (_async_many, _async_batches):
+        monkeypatch.setattr(module, "in_notebook", lambda: True)
+
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server) as client:
+            results = IN_LOOPS[call](client, iter([HELD]))
+            task = asyncio.create_task(anext(results))
+            await until(lambda: client.statistics().in_flight == 1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await until(lambda: client.statistics().in_flight == 0)
+            with pytest.raises(headgate.ClosedEarly, match="a wait for it was cancelled"):
+                await anext(results)
+
+    asyncio.run(main())
 
 
 def test_a_wait_that_is_cancelled_while_a_table_is_read_loses_nothing(server: str, run: Run) -> None:

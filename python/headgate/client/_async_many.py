@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from types import TracebackType
 from typing import Final, Self, Unpack
 
+from headgate._errors import ClosedEarly
 from headgate.batches._async_batches import AsyncBatchIterator
 from headgate.batches._pulled import Pulled
 from headgate.batches._supply import LOOK_S, close_source
@@ -17,7 +18,7 @@ from headgate.client._flow import BATCH, Flow
 from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
 from headgate.client._table_options import BATCHES, ResultKeywords
-from headgate.jobs._notebook import in_turns
+from headgate.jobs._notebook import in_notebook, in_turns
 from headgate.jobs._progress import Progress, Told
 
 MOST: Final = 1024
@@ -55,6 +56,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         self._is_pulling = self._pulled is not None
         self._stays_open = requests is None
         self._leaves_some = False
+        self._is_cut = False
         self._requests = requests
         self._bulk = Bulk(engine, base_url, progress)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -142,10 +144,16 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         return self
 
     async def __anext__(self) -> Outcome:
-        """The next outcome. Cancelling this, as a timeout does, loses nothing: the next call goes on."""
+        """The next outcome. Cancelling this is as for an `AsyncBatchIterator`."""
         try:
             return await self._next()
-        except (asyncio.CancelledError, GeneratorExit):
+        except GeneratorExit:
+            raise
+        except asyncio.CancelledError:
+            if in_notebook():
+                # What is shown of the error keeps this.
+                self._is_cut = True
+                await self.aclose()
             raise
         except BaseException:
             await self.aclose()
@@ -175,6 +183,8 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
                 await in_turns(self._wait())
             self._progress.look()
         self._bulk.refuse_outcomes()
+        if self._is_cut:
+            raise ClosedEarly("a wait for it was cancelled: there may have been more")
         self._progress.end()
         raise StopAsyncIteration
 
