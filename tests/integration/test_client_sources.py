@@ -55,6 +55,13 @@ async def until(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    """Cancels it, and waits until it is."""
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 def tables_of(urls: Any) -> Any:
     """The same URLs, each as a table; of the same kind."""
     if isinstance(urls, AsyncIterator):
@@ -92,6 +99,7 @@ class Source:
     def __init__(self) -> None:
         self.closed = 0
         self.waits = asyncio.Event()
+        self.closes = asyncio.Event()
         self.may_close = asyncio.Event()
         self.may_close.set()
 
@@ -110,6 +118,7 @@ class Source:
             self.waits.set()
             await asyncio.Event().wait()
         finally:
+            self.closes.set()
             await self.may_close.wait()
             self.closed += 1
 
@@ -229,7 +238,7 @@ def test_a_generator_that_blocks_is_closed_when_it_has_gone_on(server: str) -> N
 
 @pytest.mark.parametrize("call", IN_LOOPS)
 def test_a_source_that_was_cancelled_is_an_error(server: str, run: Run, call: str) -> None:
-    async def cancelled() -> AsyncIterator[str]:
+    async def stray() -> AsyncIterator[str]:
         yield "/1"
         task = asyncio.create_task(asyncio.sleep(3600))
         task.cancel()
@@ -238,7 +247,7 @@ def test_a_source_that_was_cancelled_is_an_error(server: str, run: Run, call: st
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
             with pytest.raises(headgate.StrayCancellation) as raised:
-                async for _ in IN_LOOPS[call](client, cancelled()):
+                async for _ in IN_LOOPS[call](client, stray()):
                     pass
             assert isinstance(raised.value.__cause__, asyncio.CancelledError)
 
@@ -263,9 +272,7 @@ def test_a_cancelled_wait_loses_nothing(server: str, run: Run, call: str) -> Non
             await waits.wait()
             for _ in range(10):
                 await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await cancelled(task)
             may_go_on.set()
             assert 2 == rows + sum([rows_in(taken) async for taken in results])
 
@@ -284,9 +291,7 @@ def test_interrupting_a_cell_ends_the_call_and_what_comes_next_says_so(
             results = IN_LOOPS[call](client, iter([HELD]))
             task = asyncio.create_task(anext(results))
             await until(lambda: client.statistics().in_flight == 1)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await cancelled(task)
             await until(lambda: client.statistics().in_flight == 0)
             with pytest.raises(headgate.ClosedEarly, match="a wait for it was cancelled"):
                 await anext(results)
@@ -310,9 +315,7 @@ def test_a_wait_that_is_cancelled_while_a_table_is_read_loses_nothing(server: st
             results = client.map_batches(pa.RecordBatchReader.from_batches(schema, stuck()), url="/{id}")
             task = asyncio.create_task(anext(results))
             await until(is_read.is_set)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await cancelled(task)
             may_go_on.set()
             assert 2 == sum([rows_in(taken) async for taken in results])
 
@@ -359,23 +362,25 @@ def test_sources_that_block_all_threads_of_a_loop_do_not_stop_what_they_gave(ser
 def test_closing_that_was_cancelled_is_finished_by_closing_again(server: str, run: Run, call: str) -> None:
     async def main() -> None:
         source = Source()
-        source.may_close.clear()
-
         async with headgate.AsyncClient(base_url=server) as client:
             results = IN_LOOPS[call](client, source.later())
             await anext(results)
+            # The source is read as far as somebody waits for more.
+            taking = asyncio.create_task(anext(results))
             await source.waits.wait()
-            closing = asyncio.create_task(results.aclose())
-            for _ in range(10):
-                await asyncio.sleep(0)
-            closing.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await closing
-            again = asyncio.create_task(results.aclose())
-            for _ in range(10):
-                await asyncio.sleep(0)
-            assert (0, False) == (source.closed, again.done())
-            source.may_close.set()
+            await until(lambda: client.statistics().in_flight == 1)
+            await cancelled(taking)
+            source.may_close.clear()
+            try:
+                closing = asyncio.create_task(results.aclose())
+                await source.closes.wait()
+                await cancelled(closing)
+                again = asyncio.create_task(results.aclose())
+                for _ in range(10):
+                    await asyncio.sleep(0)
+                assert (0, False) == (source.closed, again.done())
+            finally:
+                source.may_close.set()
             await again
             assert 1 == source.closed
             assert [] == [taken async for taken in results]
