@@ -191,8 +191,10 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
     def _submit_pulled(self) -> bool:
         """Submits what an asynchronous source has given, if there is room. Whether it is worth asking again."""
         flow = self._flow
-        if self._pulled is None or not self._is_pulling or flow.submitted or flow.room <= 0:
+        if self._pulled is None or not self._is_pulling or flow.room <= 0:
             return False
+        if flow.submitted:
+            return True  # these are first
         asked, has_ended = self._pulled.take()
         flow.submitted.extend(asked)
         self._is_pulling = not has_ended
