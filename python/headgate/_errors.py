@@ -7,7 +7,7 @@ HeadgateError
   InternalError      (RuntimeError)  a bug in headgate: please report it
   TooManyFailed      (RuntimeError)  so many rows of a job failed that it stopped itself
   TooManyErrors      (RuntimeError)  more items of a map failed than `max_errors` allows
-  StrayCancellation  (RuntimeError)  a call or the source of a map was cancelled, and the map was not
+  StrayCancellation  (RuntimeError)  a call or a source was cancelled, and who takes its results was not
   ClosedEarly        (RuntimeError)  a map was closed by another task before everything was delivered
 KeyboardInterrupt
   Interrupted                     Ctrl-C, after all answers have been written
@@ -103,6 +103,8 @@ class TooManyErrors(HeadgateError, RuntimeError):  # noqa: N818 - as above
 
 class StrayCancellation(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in two words
     """A call of an `amap`, or its source, was cancelled while the map was not; the `CancelledError` is its `__cause__`.
+
+    The source of `AsyncClient.fetch_many` or of `amap_batches` may be cancelled, too.
 
     It may have awaited something that was cancelled, or raised `asyncio.CancelledError` itself. Raised unchanged, that
     would silently end the task that collects the results.

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,10 @@ import pytest
 import uvloop
 
 import headgate
+from headgate.batches._threads import soon_in
 from support.run import printed_by, serving
+
+pytestmark = pytest.mark.timeout(60)
 
 HELD = "/delay/3600"
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -110,6 +114,92 @@ def test_one_loop_after_the_other_may_use_it(server: str, run: Run) -> None:
         run(main())
     assert 5 == client.statistics().answered
     asyncio.run(client.aclose())
+
+
+def test_a_loop_that_has_ended_is_let_go_of(server: str, run: Run) -> None:
+    client, loops = headgate.AsyncClient(base_url=server), list[weakref.ref[asyncio.AbstractEventLoop]]()
+
+    async def main() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        assert (await client.get("/1")).is_success
+        held = asyncio.create_task(client.get(HELD))
+        await until(lambda: client.statistics().in_flight == 1)
+        held.cancel()
+
+    for _ in range(5):
+        run(main())
+    gc.collect()
+    assert [None] * 5 == [loop() for loop in loops]
+    asyncio.run(client.aclose())
+
+
+def test_a_loop_that_was_closed_while_something_was_awaited_is_let_go_of_when_another_begins(server: str) -> None:
+    client, loops = headgate.AsyncClient(base_url=server), list[weakref.ref[asyncio.AbstractEventLoop]]()
+
+    def abandon() -> None:
+        loop = asyncio.new_event_loop()
+        loops.append(weakref.ref(loop))
+        asking = client.get(HELD)
+        task = loop.create_task(asking)
+        loop.run_until_complete(asyncio.wait((task,), timeout=0))
+        loop.close()
+        task.get_coro().close()
+        task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 - it is on purpose
+
+    async def main() -> None:
+        assert (await client.get("/1")).is_success
+
+    for _ in range(3):
+        abandon()
+    asyncio.run(main())
+    gc.collect()
+    assert [None] * 3 == [loop() for loop in loops]
+    asyncio.run(client.aclose())
+
+
+def test_closing_it_ends_all_that_is_awaited_in_a_loop_that_is_busy(server: str, run: Run) -> None:
+    client = headgate.AsyncClient(base_url=server, concurrency=4)
+    is_busy, is_closed, errors = threading.Event(), threading.Event(), set[type]()
+
+    async def ask() -> None:
+        asking = [asyncio.create_task(client.get(HELD)) for _ in range(5000)]
+        await until(lambda: client.statistics().in_flight == 4)
+        is_busy.set()
+        is_closed.wait(20)
+        async with asyncio.timeout(20):
+            errors.update(type(error) for error in await asyncio.gather(*asking, return_exceptions=True))
+
+    thread = threading.Thread(target=lambda: run(ask()))
+    thread.start()
+    assert is_busy.wait(20)
+    asyncio.run(client.aclose())
+    is_closed.set()
+    thread.join(50)
+    assert errors
+    assert errors <= {headgate.RequestCancelled, RuntimeError}
+
+
+def test_closing_it_that_was_cancelled_is_finished_by_closing_again(server: str, run: Run) -> None:
+    async def main() -> None:
+        client = headgate.AsyncClient(base_url=server)
+        asking = asyncio.create_task(client.get(HELD))
+        await until(lambda: client.statistics().in_flight == 1)
+        closing = asyncio.create_task(client.aclose())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        await client.aclose()
+        with pytest.raises((headgate.RequestCancelled, RuntimeError)):
+            await asking
+
+    run(main())
+
+
+def test_nothing_is_told_to_a_loop_that_is_closed() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    assert not soon_in(loop, loop.stop)
 
 
 def test_closing_it_ends_what_is_awaited_in_this_and_in_other_loops(server: str) -> None:

@@ -23,13 +23,14 @@ def amap_batches(batches: Any, **options: Unpack[BatchKeywords]) -> AsyncBatchIt
         **options: `help(headgate.amap_batches)` describes each with its default.
 
     Returns:
-        An asynchronous iterator over batches. Leaving its `async with` block, `aclose()`, or cancelling who takes a
-        batch cancels what is in flight.
+        An asynchronous iterator over batches. Leaving its `async with` block, `aclose()` or dropping it cancels what is
+        in flight; cancelling the wait for a batch, as a timeout does, loses nothing.
 
     Raises:
         UsageError: An argument is wrong; all mistakes are named.
         InputError: While iterating: the input lacks a column that is needed, or its batches have different columns.
         TypeError: `batches`, or what it yields, is no table.
+        StrayCancellation: While iterating: the source was cancelled, and who takes batches was not.
     """
     asked = asked_of(AMAP_BATCHES, options)
     flow = begin(asked, watched=True)

@@ -15,7 +15,7 @@ from headgate.batches._batch_iterator import statistics_of
 from headgate.batches._pulled import Pulled
 from headgate.batches._supply import LOOK_S, async_tables_of
 from headgate.batches._threads import InThreads, begin_in_ours, soon_in
-from headgate.jobs._notebook import goes_on_after, in_turns
+from headgate.jobs._notebook import in_notebook, in_turns
 from headgate.jobs._progress import Progress, Told
 
 
@@ -82,8 +82,9 @@ class AsyncTables:
 
     async def aclose(self, flow: BatchFlow) -> None:
         """Ends the call, after what is being read."""
-        await self._pulled.aclose()
+        self._pulled.cancel()
         await begin_in_ours(flow.close)
+        await self._pulled.aclose()
 
     def cancel(self, flow: BatchFlow) -> None:
         """Ends the call; it would block the loop while a table is read."""
@@ -125,6 +126,8 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
         self._is_closed = False
         self._has_ended = False
         """All batches were taken."""
+        self._is_cut = False
+        """It was closed because a wait for it was cancelled."""
         self._is_over = False
         """It is closed, and nothing of it goes on."""
 
@@ -134,13 +137,21 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
     async def __anext__(self) -> RowBatch:
         """The next batch. Raises as that of a `BatchIterator`.
 
-        Cancelling this, as a timeout does, loses nothing: the next call goes on.
+        Cancelling this, as a timeout does, loses nothing: the next call goes on. In a notebook, where that is how a
+        cell is interrupted, it ends the call, and the next one raises `ClosedEarly`.
         """
         try:
             batch = await self._next()
-        except BaseException as error:
-            if not goes_on_after(error):
+        except GeneratorExit:
+            raise
+        except asyncio.CancelledError:
+            if in_notebook():
+                # What is shown of the error keeps this.
+                self._is_cut = True
                 await self.aclose()
+            raise
+        except BaseException:
+            await self.aclose()
             raise
         if batch is None:
             await self.aclose()
@@ -208,6 +219,8 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
                 return batch
             if not (wants_more and await self._supply.give(self._flow)):
                 await in_turns(self._wait())
+        if self._is_cut:
+            raise ClosedEarly("a wait for it was cancelled: there may have been more")
         return None
 
     async def _wait(self) -> None:

@@ -98,9 +98,10 @@ class BatchIterator(Iterator[RowBatch]):
         >>> list(batches)
         []
         """
-        self._supply.close()
         self._flow.close()
         self._progress.leave()
+        # The last: a generator of the caller may raise when it is closed.
+        self._supply.close()
 
     def __arrow_c_schema__(self) -> object:
         """See `schema`."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from types import TracebackType
 from typing import Final, Self, Unpack
 
+from headgate._errors import ClosedEarly
 from headgate.batches._async_batches import AsyncBatchIterator
 from headgate.batches._pulled import Pulled
 from headgate.batches._supply import LOOK_S
@@ -18,7 +19,7 @@ from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
 from headgate.client._source import Source
 from headgate.client._table_options import BATCHES, ResultKeywords
-from headgate.jobs._notebook import goes_on_after, in_turns
+from headgate.jobs._notebook import in_notebook, in_turns
 from headgate.jobs._progress import Progress, Told
 
 MOST: Final = 1024
@@ -56,6 +57,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         self._is_pulling = self._pulled is not None
         self._stays_open = requests is None
         self._leaves_some = False
+        self._is_cut = False
         self._requests = requests
         self._bulk = Bulk(engine, base_url, progress)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -143,12 +145,19 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         return self
 
     async def __anext__(self) -> Outcome:
-        """The next outcome. Cancelling this, as a timeout does, loses nothing: the next call goes on."""
+        """The next outcome. Cancelling this is as for an `AsyncBatchIterator`."""
         try:
             return await self._next()
-        except BaseException as error:
-            if not goes_on_after(error):
+        except GeneratorExit:
+            raise
+        except asyncio.CancelledError:
+            if in_notebook():
+                # What is shown of the error keeps this.
+                self._is_cut = True
                 await self.aclose()
+            raise
+        except BaseException:
+            await self.aclose()
             raise
 
     async def _next(self) -> Outcome:
@@ -179,6 +188,8 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
 
     def _end_well(self) -> None:
         self._bulk.refuse_outcomes()
+        if self._is_cut:
+            raise ClosedEarly("a wait for it was cancelled: there may have been more")
         self._progress.end()
         if self._flow.failure is not None:
             raise self._flow.failure
@@ -186,8 +197,10 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
     def _submit_pulled(self) -> bool:
         """Submits what an asynchronous source has given, if there is room. Whether it is worth asking again."""
         flow = self._flow
-        if self._pulled is None or not self._is_pulling or flow.submitted or flow.room <= 0:
+        if self._pulled is None or not self._is_pulling or flow.room <= 0:
             return False
+        if flow.submitted:
+            return True  # these are first
         asked, has_ended = self._pulled.take()
         flow.submitted.extend(asked)
         self._is_pulling = not has_ended

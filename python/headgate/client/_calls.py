@@ -80,11 +80,11 @@ class AsyncRequests:
 
     async def aclose(self, flow: BatchFlow) -> None:
         """Ends the call."""
+        flow.close()
         if self._pulled is not None:
             await self._pulled.aclose()
         if self._requests is not None:
             self._requests.close()
-        flow.close()
 
     @property
     def failure(self) -> BaseException | None:
@@ -94,11 +94,11 @@ class AsyncRequests:
 
     def cancel(self, flow: BatchFlow) -> None:
         """Ends the call."""
+        flow.close()
         if self._pulled is not None:
             self._pulled.cancel()
         if self._requests is not None:
             self._requests.close()
-        flow.close()
 
 
 class Bulk:

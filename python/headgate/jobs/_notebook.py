@@ -33,11 +33,6 @@ async def in_turns(awaitable: Awaitable[T]) -> T:
     return future.result()
 
 
-def goes_on_after(error: BaseException) -> bool:
-    """Whether an iteration in a loop may go on, as after a timeout. In a notebook it was interrupted, and ends."""
-    return isinstance(error, asyncio.CancelledError | GeneratorExit) and not in_notebook()
-
-
 class Line:
     """One line below a cell, whose text is replaced in place."""
 
