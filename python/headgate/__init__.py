@@ -71,6 +71,7 @@ Who may import whom: a file those on the lines above its own. Of other rooms `ta
         _batch_options                           all of it, as the engine is told
         _runs                                    what the calls of this process share
         _supply  _pulled                         what goes in: tables, and what comes asynchronously
+        _threads                                 what may take its time, while a loop goes on
         _batch_iterator                          one call
         _async_batches                           the same as a coroutine has it
         _stage                                   the calls of a data engine's workers

@@ -8,11 +8,13 @@ from functools import partial
 from types import TracebackType
 from typing import Protocol, Self
 
+from headgate._errors import ClosedEarly
 from headgate._native import BatchFlow, BatchTable, RowBatch
 from headgate._summary import Snapshot
 from headgate.batches._batch_iterator import statistics_of
-from headgate.batches._pulled import Pulled, in_threads
+from headgate.batches._pulled import Pulled
 from headgate.batches._supply import LOOK_S, async_tables_of
+from headgate.batches._threads import InThreads, begin_in_ours, soon_in
 from headgate.jobs._notebook import in_turns
 from headgate.jobs._progress import Progress, Told
 
@@ -25,53 +27,80 @@ class AsyncSupply(Protocol):
         ...
 
     async def step(self, flow: BatchFlow) -> tuple[RowBatch | None, bool, bool]:
-        """Goes on without waiting for anything to arrive."""
+        """Goes on without waiting for anything to arrive. Cancelling this loses nothing: it goes on with the next."""
         ...
 
     async def aclose(self, flow: BatchFlow) -> None:
-        """Ends the call."""
+        """Ends the call. Again, also where that was cancelled: waits until it has ended."""
 
     @property
-    def failure(self) -> Exception | None:
+    def failure(self) -> BaseException | None:
         """What taking it from the caller has raised. It is raised again when what came before is done."""
         ...
 
-    def cancel(self) -> None:
-        """Takes no more of what the caller has: where nobody can wait for it."""
+    def cancel(self, flow: BatchFlow) -> None:
+        """Ends the call where nobody can wait for it: in the thread of its loop."""
 
 
 class AsyncTables:
     """Tables, one after the other. What reads them may take its time: that is done in threads."""
 
-    failure: Exception | None = None
-
     def __init__(self, batches: object, tell: Callable[[], None]) -> None:
         """As `Tables`, also of an asynchronous iterable; `tell` is called in the loop when there is one."""
         source = async_tables_of(batches)
-        self._pulled = Pulled(in_threads(source) if isinstance(source, Iterator) else source, 1, tell)
+        self._pulled = Pulled(InThreads(source) if isinstance(source, Iterator) else source, 1, tell)
+        self._given: list[object] = []
+        self._stepping: asyncio.Future[tuple[RowBatch | None, bool, bool]] | None = None
 
     async def give(self, flow: BatchFlow) -> bool:
-        """Gives the next table, if there is one."""
+        """Gives the next table with the next step, if there is one."""
         self._pulled.begin()
         tables, has_ended = self._pulled.take()
-        for table in tables:
-            await asyncio.to_thread(flow.take_from, table)
+        self._given += tables
         if not tables and has_ended:
             flow.end()
         return bool(tables) or has_ended
 
+    @property
+    def failure(self) -> BaseException | None:
+        """What reading them has raised."""
+        return self._pulled.failure
+
     async def step(self, flow: BatchFlow) -> tuple[RowBatch | None, bool, bool]:
         """Goes on: rows are read of a table meanwhile."""
-        return await asyncio.to_thread(flow.step, 0.0)
+        while True:
+            if self._stepping is None:
+                given, self._given = self._given, []
+                self._stepping = begin_in_ours(_step, flow, given)
+                self._stepping.add_done_callback(_look_at)
+            stepping = self._stepping
+            # Who is cancelled here leaves it to who comes next.
+            await asyncio.wait((stepping,))
+            if self._stepping is stepping:
+                self._stepping = None
+                return stepping.result()
 
     async def aclose(self, flow: BatchFlow) -> None:
         """Ends the call, after what is being read."""
         await self._pulled.aclose()
-        await asyncio.to_thread(flow.close)
+        await begin_in_ours(flow.close)
 
-    def cancel(self) -> None:
-        """Takes no more tables."""
+    def cancel(self, flow: BatchFlow) -> None:
+        """Ends the call; it would block the loop while a table is read."""
         self._pulled.cancel()
+        begin_in_ours(flow.close)
+
+
+def _step(flow: BatchFlow, tables: list[object]) -> tuple[RowBatch | None, bool, bool]:
+    for table in tables:
+        flow.take_from(table)
+    return flow.step(0.0)
+
+
+def _look_at(stepped: "asyncio.Future[tuple[RowBatch | None, bool, bool]]") -> None:
+    """Otherwise asyncio tells of an error that nobody has taken."""
+    if not stepped.cancelled():
+        stepped.exception()
 
 
 class AsyncBatchIterator(AsyncIterator[RowBatch]):
@@ -94,14 +123,23 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
         self._progress = Progress(progress, partial(statistics_of, flow))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
+        self._has_ended = False
+        """All batches were taken."""
+        self._is_over = False
+        """It is closed, and nothing of it goes on."""
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> RowBatch:
-        """The next batch. Raises as that of a `BatchIterator`."""
+        """The next batch. Raises as that of a `BatchIterator`.
+
+        Cancelling this, as a timeout does, loses nothing: the next call goes on.
+        """
         try:
             batch = await self._next()
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
         except BaseException:
             await self.aclose()
             raise
@@ -121,9 +159,17 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
         >>> async with headgate.amap_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
         ...     print(pyarrow.table(await batches.table()).num_rows)
         100
+
+        Raises:
+            ClosedEarly: Another task closes it meanwhile.
+            Exception: As `anext`.
         """
+        was_closed = self._is_closed
         try:
-            return self._flow.table([batch async for batch in self])
+            batches = [batch async for batch in self]
+            if not (self._has_ended or was_closed):
+                raise ClosedEarly("another task closed it: there may have been more rows")
+            return self._flow.table(batches)
         finally:
             await self.aclose()
 
@@ -135,14 +181,16 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
         >>> [batch async for batch in batches]
         []
         """
-        if self._is_closed:
+        if self._is_over:
             return
         self._is_closed = True
-        self._progress.leave()
-        if self._loop is not None:
-            self._loop.remove_reader(self._flow.fileno())
-        await self._supply.aclose(self._flow)
         self._news.set()
+        self._progress.leave()
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._flow.fileno())
+        # Cancelled here, it is not over: who closes it again waits for the same.
+        await self._supply.aclose(self._flow)
+        self._is_over = True
 
     async def _next(self) -> RowBatch | None:
         if self._loop is None and not self._is_closed:
@@ -151,6 +199,7 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
             self._news.clear()
             batch, has_ended, wants_more = await self._supply.step(self._flow)
             if has_ended:
+                self._has_ended = not self._is_closed
                 self._progress.end()
                 if self._supply.failure is not None:
                     raise self._supply.failure
@@ -184,13 +233,12 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
         loop.add_reader(flow.fileno(), tell)
 
     def __del__(self) -> None:
-        if getattr(self, "_is_closed", True):
+        if getattr(self, "_is_over", True):
             return
+        self._progress.leave()
         loop, flow, supply = self._loop, self._flow, self._supply
-        if loop is not None and not loop.is_closed():
-            # Whatever thread collects it. The descriptor has to be there until it is not watched any more.
-            loop.call_soon_threadsafe(_end, loop, flow, supply)
-        else:
+        # Whatever thread collects it. The descriptor has to be there until it is not watched any more.
+        if loop is None or not soon_in(loop, _end, loop, flow, supply):
             flow.close()
 
     async def __aenter__(self) -> Self:
@@ -204,5 +252,4 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
 
 def _end(loop: asyncio.AbstractEventLoop, flow: BatchFlow, supply: AsyncSupply) -> None:
     loop.remove_reader(flow.fileno())
-    supply.cancel()
-    flow.close()
+    supply.cancel(flow)

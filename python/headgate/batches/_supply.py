@@ -1,6 +1,7 @@
 """What goes into a call: tables, as they are asked for."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from inspect import isgenerator
 from typing import Final, NoReturn, Protocol
 
 from headgate._native import BatchFlow
@@ -21,7 +22,7 @@ class Supply(Protocol):
     decides_columns: bool
 
     @property
-    def failure(self) -> Exception | None:
+    def failure(self) -> BaseException | None:
         """What taking it from the caller has raised. It is raised again when what came before is done."""
 
     def give(self, flow: BatchFlow) -> None:
@@ -59,7 +60,17 @@ class Tables:
 
     def close(self) -> None:
         """Takes no more of them."""
-        self._source, self.failure = iter(()), None
+        source, self._source, self.failure = self._source, iter(()), None
+        close_source(source)
+
+
+def close_source(source: object) -> None:
+    """Closes a generator: its `finally` runs. What else there is stays as it is: its owner may go on with it.
+
+    So does a generator that runs in this moment, whether it calls this itself or another thread reads it.
+    """
+    if isgenerator(source) and not source.gi_running:
+        source.close()
 
 
 def tables_of(batches: object) -> Iterator[object]:

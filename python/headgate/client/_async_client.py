@@ -1,7 +1,6 @@
 """The client for event loops."""
 
 import asyncio
-import weakref
 from collections.abc import AsyncIterable, Iterable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
@@ -11,12 +10,13 @@ from headgate._native import BatchTable
 from headgate._summary import Snapshot
 from headgate.batches._async_batches import AsyncBatchIterator
 from headgate.batches._options import TableKeywords
+from headgate.batches._threads import begin_in_ours
 from headgate.client._async_many import AsyncFetchMany
 from headgate.client._async_stream import AsyncStreamedResponse, opened
 from headgate.client._calls import async_tables
 from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
-from headgate.client._loops import LoopAnswers
+from headgate.client._loops import Loops
 from headgate.client._methods import refuse_other, request_of
 from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Asked, Request
@@ -54,8 +54,7 @@ class AsyncClient:
         self._base_url = base_url_of(base_url)
         self._engine = Engine(options_of(dict(options), "AsyncClient"), "client")
         self._streams = OpenStreams(self._engine)
-        self._process, self._changes = self._engine.process, self._engine.changes
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopAnswers] = weakref.WeakKeyDictionary()
+        self._loops = Loops(self._engine)
 
     async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a request, and waits for its answer.
@@ -76,7 +75,7 @@ class AsyncClient:
         7
         """
         refuse_other(request)
-        answer = await self._answers().ask(request.native(self._base_url))
+        answer = await self._loops.here().ask(request.native(self._base_url))
         return response_of(request, answer)
 
     async def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
@@ -163,7 +162,8 @@ class AsyncClient:
         100
 
         Args:
-            requests: As for `Client.fetch_many`, or asynchronously.
+            requests: As for `Client.fetch_many`, or asynchronously. What is not asynchronous is read in the loop: a
+                generator that takes its time, as one that reads files does, blocks the loop meanwhile.
             ordered: Gives outcomes in the order of the requests.
             progress: As for `Client.fetch_many`; a function is called in the loop.
 
@@ -237,15 +237,12 @@ class AsyncClient:
         Traceback (most recent call last):
         RuntimeError: the client is closed: it makes no more requests
         """
-        if self._engine.is_closed:
-            return
-        await asyncio.to_thread(self._engine.close)
-        here = asyncio.get_running_loop()
-        for loop, answers in list(self._loops.items()):
-            if loop is here:
-                answers.retire(loop)
-            elif not loop.is_closed():
-                loop.call_soon_threadsafe(answers.retire, loop)
+        try:
+            await begin_in_ours(self._engine.close)
+        finally:
+            # Cancelled before it has begun, it is still open.
+            if self._engine.is_closed:
+                self._loops.retire(asyncio.get_running_loop())
 
     async def __aenter__(self) -> Self:
         return self
@@ -256,29 +253,8 @@ class AsyncClient:
         await self.aclose()
 
     def __del__(self) -> None:
-        for loop, answers in list(getattr(self, "_loops", {}).items()):
-            if not loop.is_closed() and self._process == self._engine.process:
-                loop.call_soon_threadsafe(answers.retire, loop)
-
-    def _answers(self) -> LoopAnswers:
-        loop = asyncio.get_running_loop()
-        if self._engine.is_closed:
-            self._engine.refuse()
-        if self._changes != self._engine.changes:
-            self._begin_anew()
-        answers = self._loops.get(loop)
-        if answers is None:
-            answers = self._loops[loop] = LoopAnswers(self._engine, loop)
-        return answers
-
-    def _begin_anew(self) -> None:
-        """In a fork, or where a mock has begun or ended: what was asked before is still waited for."""
-        left = self._loops if self._process == self._engine.process else {}
-        self._loops = weakref.WeakKeyDictionary()
-        self._process, self._changes = self._engine.process, self._engine.changes
-        for loop, answers in list(left.items()):
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(answers.leave, loop)
+        if hasattr(self, "_loops"):
+            self._loops.retire()
 
     def __repr__(self) -> str:
         return self._engine.shown("AsyncClient", self._base_url)

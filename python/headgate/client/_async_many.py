@@ -3,13 +3,14 @@
 import asyncio
 import time
 import weakref
-from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from types import TracebackType
 from typing import Final, Self, Unpack
 
 from headgate.batches._async_batches import AsyncBatchIterator
+from headgate.batches._pulled import Pulled
 from headgate.batches._supply import LOOK_S
+from headgate.batches._threads import soon_in
 from headgate.client._calls import Bulk
 from headgate.client._engine import Engine
 from headgate.client._flow import BATCH, Flow
@@ -47,11 +48,12 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         self._flow = Flow(engine, base_url, watched=True, ordered=ordered)
         self._news = asyncio.Event()
         self._source: Source | None = None
-        self._pulling: _Pulling | None = None
+        self._pulled: Pulled[Asked] | None = None
         if isinstance(requests, AsyncIterable):
-            self._pulling = _Pulling(aiter(requests), self._flow.submitted, self._news)
+            self._pulled = Pulled(aiter(requests), BATCH, self._news.set)
         elif requests is not None:
             self._source = Source(requests)
+        self._is_pulling = self._pulled is not None
         self._stays_open = requests is None
         self._leaves_some = False
         self._requests = requests
@@ -121,6 +123,7 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         flow = self._flow
         has_begun = flow.is_closed or flow.has_begun or self._loop is not None
         batches = self._bulk.async_batches(self._requests, dict(options), has_begun=has_begun)
+        self._source = self._pulled = None
         self._close()
         return batches
 
@@ -133,40 +136,39 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         >>> await outcomes.aclose()
         """
         self._close()
-        if self._pulling is not None and self._pulling.task is not None:
-            await asyncio.gather(self._pulling.task, return_exceptions=True)
+        if self._pulled is not None:
+            await self._pulled.aclose()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Outcome:
+        """The next outcome. Cancelling this, as a timeout does, loses nothing: the next call goes on."""
         try:
             return await self._next()
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
         except BaseException:
             await self.aclose()
             raise
 
     async def _next(self) -> Outcome:
-        flow, pulling = self._flow, self._pulling
+        flow = self._flow
         if self._loop is None and not flow.is_closed:
             self._begin(asyncio.get_running_loop())
         while not flow.is_closed:
             outcome = flow.pop()
             if outcome is not None:
                 return outcome
-            if pulling is not None and pulling.failure is not None:
-                flow.failure = pulling.failure
             if self._leaves_some:
                 self._take_in()
                 continue
             self._news.clear()
+            has_more = self._submit_pulled()
             if flow.room > 0 and flow.pull(self._source):
                 self._source = None
-            if pulling is not None and len(flow.submitted) < BATCH:
-                pulling.has_room.set()
-            goes_on = self._source is not None or bool(flow.submitted)
-            is_pulling = pulling is not None and not pulling.has_ended
-            if not (flow.outstanding or goes_on or self._stays_open or is_pulling):
+            goes_on = has_more or self._source is not None or bool(flow.submitted)
+            if not (flow.outstanding or goes_on or self._stays_open or self._is_pulling):
                 break
             if goes_on and flow.room > 0:
                 await asyncio.sleep(0)
@@ -182,6 +184,18 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         if self._flow.failure is not None:
             raise self._flow.failure
 
+    def _submit_pulled(self) -> bool:
+        """Submits what an asynchronous source has given, if there is room. Whether it is worth asking again."""
+        flow = self._flow
+        if self._pulled is None or not self._is_pulling or flow.submitted or flow.room <= 0:
+            return False
+        asked, has_ended = self._pulled.take()
+        flow.submitted.extend(asked)
+        self._is_pulling = not has_ended
+        if has_ended:
+            flow.failure = self._pulled.failure
+        return bool(asked)
+
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Has the loop watch for answers, and run what pulls; neither keeps this alive when nobody iterates."""
         self._loop = loop
@@ -194,8 +208,8 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
 
         loop.add_reader(self._flow.mailbox.fileno(), take_in)
         self._take_in()
-        if self._pulling is not None:
-            self._pulling.task = loop.create_task(self._pulling.run())
+        if self._pulled is not None:
+            self._pulled.begin()
 
     def _take_in(self) -> None:
         flow = self._flow
@@ -216,22 +230,27 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         self._flow.close()
         self._progress.leave()
         if self._loop is not None and not self._loop.is_closed():
-            self._end(self._loop, self._flow, self._pulling)
+            self._loop.remove_reader(self._flow.mailbox.fileno())
         self._news.set()
+        if self._source is not None:
+            self._source.close()
 
     def __del__(self) -> None:
-        loop = getattr(self, "_loop", None)
-        if hasattr(self, "_flow") and not self._flow.is_closed:
-            self._flow.close()
-            if loop is not None and not loop.is_closed():
-                # Whatever thread collects it. The mailbox has to be there until its descriptor is not watched any more.
-                loop.call_soon_threadsafe(self._end, loop, self._flow, self._pulling)
+        if not hasattr(self, "_loop") or self._flow.is_closed:
+            return
+        self._flow.close()
+        self._progress.leave()
+        if self._loop is not None:
+            # Whatever thread collects it. The mailbox has to be there until its descriptor is not watched any more.
+            soon_in(self._loop, self._end, self._loop, self._flow, self._pulled, self._source)
 
     @staticmethod
-    def _end(loop: asyncio.AbstractEventLoop, flow: Flow, pulling: "_Pulling | None") -> None:
+    def _end(loop: asyncio.AbstractEventLoop, flow: Flow, pulled: Pulled[Asked] | None, source: Source | None) -> None:
         loop.remove_reader(flow.mailbox.fileno())
-        if pulling is not None and pulling.task is not None:
-            pulling.task.cancel()
+        if pulled is not None:
+            pulled.cancel()
+        if source is not None:
+            source.close()
 
     def __repr__(self) -> str:
         return f"<headgate.AsyncFetchMany: {self._flow.state}>"
@@ -243,29 +262,3 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-class _Pulling:
-    """Submits what an asynchronous source gives, as there is room for it."""
-
-    def __init__(self, source: AsyncIterator[Asked], submitted: deque[Asked], news: asyncio.Event) -> None:
-        self._source = source
-        self._submitted = submitted
-        self._news = news
-        self.has_room = asyncio.Event()
-        self.has_ended = False
-        self.failure: Exception | None = None
-        self.task: asyncio.Task[None] | None = None
-
-    async def run(self) -> None:
-        try:
-            async for asked in self._source:
-                self._submitted.append(asked)
-                self._news.set()
-                if len(self._submitted) >= BATCH:
-                    self.has_room.clear()
-                    await self.has_room.wait()
-        except Exception as error:  # noqa: BLE001 - it is raised where outcomes are taken
-            self.failure = error
-        self.has_ended = True
-        self._news.set()

@@ -36,7 +36,7 @@ class Requests:
             flow.end()
 
     @property
-    def failure(self) -> Exception | None:
+    def failure(self) -> BaseException | None:
         """What reading them has raised."""
         return self._source.failure
 
@@ -82,17 +82,23 @@ class AsyncRequests:
         """Ends the call."""
         if self._pulled is not None:
             await self._pulled.aclose()
+        if self._requests is not None:
+            self._requests.close()
         flow.close()
 
     @property
-    def failure(self) -> Exception | None:
-        """What reading them has raised, where they are not asynchronous."""
-        return self._requests.failure if self._requests is not None else None
+    def failure(self) -> BaseException | None:
+        """What reading them has raised."""
+        source = self._requests or self._pulled
+        return source.failure if source is not None else None
 
-    def cancel(self) -> None:
-        """Takes no more requests."""
+    def cancel(self, flow: BatchFlow) -> None:
+        """Ends the call."""
         if self._pulled is not None:
             self._pulled.cancel()
+        if self._requests is not None:
+            self._requests.close()
+        flow.close()
 
 
 class Bulk:

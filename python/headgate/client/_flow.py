@@ -45,7 +45,7 @@ class Flow:
         self._ready: deque[Outcome] = deque()
         self._early: dict[int, Outcome] = {}
         self._next = 0
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         self.is_closed = False
 
     @property

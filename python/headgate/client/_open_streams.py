@@ -1,5 +1,6 @@
 """Streams that are open: if one thread or task holds as many as may be, another one would never start."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,8 @@ class OpenStreams:
         self._most: int = engine.options.concurrency
         # Who has none open is not in it.
         self._open: dict[tuple[int, int], int] = {}
+        # Of each process: a fork has none of the threads that may hold it.
+        self._locks: dict[int, threading.RLock] = {}
 
     @contextmanager
     def one_more(self, holder: int, of: str) -> Iterator[None]:
@@ -23,18 +26,26 @@ class OpenStreams:
             RuntimeError: All that may be open at once are open here.
         """
         holder_here = (self._engine.process, holder)
-        held = self._open.get(holder_here, 0)
+        with self._lock:
+            held = self._open.get(holder_here, 0)
+            if held < self._most:
+                self._open[holder_here] = held + 1
         if held >= self._most:
             raise RuntimeError(
                 f"this {of} has {held} streams open, and the client makes {self._most} requests at a time: another one"
                 " would never start; leave the block of one of them first, or give the client a higher concurrency"
             )
-        self._open[holder_here] = held + 1
         try:
             yield
         finally:
-            left = self._open[holder_here] - 1
-            if left:
-                self._open[holder_here] = left
-            else:
-                del self._open[holder_here]
+            # Another thread may leave the block than has entered it.
+            with self._lock:
+                left = self._open[holder_here] - 1
+                if left:
+                    self._open[holder_here] = left
+                else:
+                    del self._open[holder_here]
+
+    @property
+    def _lock(self) -> "threading.RLock":
+        return self._locks.setdefault(self._engine.process, threading.RLock())

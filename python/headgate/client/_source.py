@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from headgate._checks import kind_of
+from headgate.batches._supply import close_source
 from headgate.client._request import Asked, Request
 
 LONGEST_PULL_S: Final = 0.005
@@ -45,10 +46,8 @@ class Source:
     def close(self) -> None:
         """Reads no more. A generator is closed, so that what it holds is let go of."""
         self.has_ended, self.failure = True, None
-        close = getattr(self._requests, "close", None)
-        self._requests = iter(())
-        if close is not None:
-            close()
+        requests, self._requests = self._requests, iter(())
+        close_source(requests)
 
 
 def refuse_one(requests: object) -> None:

@@ -38,6 +38,7 @@ use crate::model::memory::Reservation;
 use crate::model::outcome::{Answer, AnswerRef, Body, Outcome, OutcomeRef};
 use crate::model::row::{BodyPiece, Row};
 use crate::model::selected::Selected;
+use crate::schedule::gate::Part;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
@@ -314,7 +315,7 @@ impl Share {
             None => AttemptEnd::answered(head.status),
             Some(failure) => AttemptEnd::failed(Some(head.status), failure),
         };
-        if self.is_asked_again(place, started, end, Some(HeadersRef::Parsed(head.headers)), ended) {
+        if self.is_asked_again(place, started, end, Some(HeadersRef::Parsed(head.headers)), (Part::Whole, ended)) {
             state.end_exchange(head.keep_alive, ended);
             return Poll::Ready(Ok(false));
         }

@@ -19,6 +19,7 @@ use crate::model::row::Row;
 use crate::model::selected::Selected;
 use crate::model::trail::Trail;
 use crate::schedule::Verdict;
+use crate::schedule::gate::Part;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
@@ -110,9 +111,13 @@ impl Share {
                 };
                 let headers = HeadersRef::Kept(&reply.head.headers);
                 self.count_skipped(reply.head.skipped);
-                // What is handed out goes on: the gate hears of it when it has ended, unless it may be asked again.
-                let goes_on = open.is_some() && !self.has_ended_with_head(end, headers);
-                if !goes_on && self.is_asked_again(place, started, end, Some(headers), Instant::now()) {
+                if open.is_some() {
+                    self.apply_head(place, headers);
+                }
+                // What is handed out goes on, unless it is asked again.
+                let goes_on = open.is_some() && reply.failure.is_none() && trail.is_none();
+                let part = if goes_on { Part::Head } else { Part::Whole };
+                if self.is_asked_again(place, started, end, Some(headers), (part, Instant::now())) {
                     if let Some(open) = open {
                         open.end(state);
                     }
@@ -122,11 +127,8 @@ impl Share {
                 if let Some(trail) = trail {
                     return if self.goes_on_here(place, trail, span) { Finished::Elsewhere } else { Finished::Later };
                 }
-                if let Some(open) = open
-                    && reply.failure.is_none()
-                {
-                    let begun = (started, span, !goes_on);
-                    Box::pin(self.hand_out(place, begun, state, (reply, remote_addr), open)).await;
+                if let Some(open) = open.filter(|_| goes_on) {
+                    Box::pin(self.hand_out(place, span, state, (reply, remote_addr), open)).await;
                     return Finished::Recorded { is_full: false };
                 }
                 let outcome = self.answered(self.lanes.take(place), span, reply, selected, remote_addr);
@@ -151,9 +153,7 @@ impl Share {
     /// A body can't be written: the run ends, and the row is left undone.
     fn give_up_saving(&self, place: PlaceIndex, error: JobError) {
         drop(self.lanes.take(place));
-        if let Some(host) = self.lanes.take_host(place) {
-            self.shared.gate.change(|gate| gate.abandoned(host, Instant::now()));
-        }
+        self.give_host_back(place);
         self.sent(Err(Some(error)));
     }
 
@@ -186,7 +186,8 @@ impl Share {
         ended: Option<Ended>,
         failure: Failure,
     ) -> bool {
-        if self.is_asked_again(place, started, AttemptEnd::failed(None, &failure), None, Instant::now()) {
+        if self.is_asked_again(place, started, AttemptEnd::failed(None, &failure), None, (Part::Whole, Instant::now()))
+        {
             return false;
         }
         let outcome = self.unanswered(self.lanes.take(place), ended, failure);

@@ -18,7 +18,7 @@ use crate::model::row::Row;
 use crate::model::trail::{Earlier, Trail};
 use crate::queue::rows::NoRows;
 use crate::schedule::asked_to_wait::asked_to_wait;
-use crate::schedule::gate::{Ended, Gate, Turn};
+use crate::schedule::gate::{Ended, Gate, Part, Turn};
 use crate::schedule::retry::{Asked, AttemptEnd, Fate};
 use crate::schedule::{MAX_CHUNK_ROWS, Next, Schedule};
 
@@ -223,16 +223,16 @@ impl Share {
         (when > now).then_some(when)
     }
 
-    /// An attempt has ended so. Whether its row is asked again: then it is no longer at `place`.
+    /// An attempt has ended so, or this part of it. Whether its row is asked again: then it is no longer at `place`.
     pub(super) fn is_asked_again(
         &self,
         place: PlaceIndex,
         started: Instant,
         end: AttemptEnd,
         headers: Option<HeadersRef<'_>>,
-        now: Instant,
+        (part, now): (Part, Instant),
     ) -> bool {
-        let host = self.lanes.take_host(place);
+        let host = if part == Part::Head { self.lanes.host(place) } else { self.lanes.take_host(place) };
         let told = headers.zip(end.status).and_then(|(headers, status)| {
             asked_to_wait(status, headers, (self.shared.clock.unix_us(now) / 1000) as u64)
         });
@@ -254,8 +254,9 @@ impl Share {
         });
         let key = || self.lanes.look(place, |row| self.preparer.borrow_mut().limit_key(row).map(Into::into));
         let fate = gate.change(|gate| {
-            let fate = gate.ended(host, key, &Ended { end, asked, told }, now);
+            let fate = gate.ended(host, key, &Ended { part, end, asked, told }, now);
             if let Fate::Again(due) = fate {
+                self.lanes.take_host(place);
                 let mut row = self.lanes.take(place);
                 // The next attempt begins where the first one did.
                 let host = if row.take_trail().is_some() { None } else { host };
@@ -277,13 +278,11 @@ impl Share {
         matches!(fate, Fate::Again(_))
     }
 
-    /// Whether an answer tells before its body has come how its attempt ends: it is worth another one, says something against
-    /// its host, or asks to wait.
-    pub(super) fn has_ended_with_head(&self, end: AttemptEnd, headers: HeadersRef<'_>) -> bool {
-        let asks = |status| asked_to_wait(status, headers, (self.shared.clock.unix_us(Instant::now()) / 1000) as u64);
-        end.is_refusal()
-            || end.is_worth_another(self.shared.gate.retries_on())
-            || end.status.is_some_and(|status| asks(status).is_some())
+    /// What is in flight at `place` is no more, and says nothing of its host.
+    pub(super) fn give_host_back(&self, place: PlaceIndex) {
+        if let Some(host) = self.lanes.take_host(place) {
+            self.shared.gate.change(|gate| gate.abandoned(host, Instant::now()));
+        }
     }
 
     /// Has the row at `place` go on to where it was redirected to: there and then, or in its turn where something is held back.

@@ -16,6 +16,7 @@ use crate::model::body_stream::{BodyPiece, BodyStream, EndOnDrop};
 use crate::model::error::Failure;
 use crate::model::outcome::Outcome;
 use crate::model::row::Row;
+use crate::schedule::gate::Part;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
 
@@ -41,13 +42,12 @@ impl From<Failure> for Stopped {
 }
 
 impl Share {
-    /// Gives out an answer whose body has still to come, and then that. The row stays at its place until then.
-    ///
-    /// `is_told`: the gate knows already how the attempt has ended.
+    /// Gives out an answer whose body has still to come, and then that. The row stays at its place until then, and in flight at
+    /// its host, of which the gate was told what the head says.
     pub(super) async fn hand_out(
         &self,
         place: PlaceIndex,
-        (started, span, is_told): (Instant, Span, bool),
+        span: Span,
         state: &mut LaneState,
         (reply, remote_addr): (Reply, Arc<str>),
         open: Box<OpenBody>,
@@ -69,16 +69,13 @@ impl Share {
             Ok(()) | Err(Stopped::Unwanted) => None,
             Err(Stopped::Failed(failure)) => Some(failure),
         };
-        if !is_told {
-            // How long the body took says more of who takes it than of the host.
-            let now = Instant::now();
-            let began = now.checked_sub(span.elapsed).unwrap_or(started);
-            let end = AttemptEnd {
-                status: Some(status),
-                error: failure.as_ref().map(|failure| failure.kind),
-                is_lasting: true,
-            };
-            self.is_asked_again(place, began, end, None, now);
+        // Of a host that refuses, the head has said so.
+        match failure.as_ref().filter(|_| !AttemptEnd::answered(status).is_refusal()) {
+            Some(failure) => {
+                let end = AttemptEnd { is_lasting: true, ..AttemptEnd::failed(Some(status), failure) };
+                self.is_asked_again(place, span.started, end, None, (Part::Body, Instant::now()));
+            }
+            None => self.give_host_back(place),
         }
         drop(self.lanes.take(place));
         let mut counted = Outcome { failure: failure.clone(), ..counted };
@@ -163,14 +160,19 @@ impl Share {
                 Turn::Unfinished => {}
                 Turn::Piece(piece) => {
                     let mut reservation = self.shared.limits.response.memory.reservation();
-                    reservation.grow(piece.capacity() as u64).await;
-                    reservation.settle();
+                    tokio::select! {
+                        biased;
+                        () = stream.closed() => return Err(Stopped::Unwanted),
+                        () = reservation.grow(piece.capacity() as u64) => reservation.settle(),
+                    }
                     stream.push(BodyPiece { bytes: piece, reservation });
-                    self.has_room(stream).await?;
                 }
             }
-            // What a body decodes to must not keep the others from their turns.
+            // What a body decodes to must not keep the others from their turns. Nor from being told of their answers: a thread
+            // that yields has always something to do.
+            inbox::ring_where_awaited();
             yield_now().await;
+            self.has_room(stream).await?;
         }
     }
 

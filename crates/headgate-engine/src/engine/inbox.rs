@@ -169,7 +169,7 @@ impl fmt::Debug for Inbox {
     }
 }
 
-/// To be called by a worker's thread when it has nothing to do.
+/// To be called by a worker's thread when it has nothing to do, or goes on with nothing but a long piece of work.
 pub(super) fn ring_where_awaited() {
     let to_ring = TO_RING.with_borrow_mut(std::mem::take);
     for inbox in to_ring {

@@ -128,6 +128,19 @@ impl Share {
         taken
     }
 
+    /// Lets count what the head of an answer says that its row has cost, where the body is handed out while it comes.
+    pub(super) fn apply_head(&self, place: PlaceIndex, headers: HeadersRef<'_>) {
+        let Some(selection) = self.selection_at(place) else { return };
+        let selected = selection.take_from(headers, Err("it is not kept"), Room::new(0, &mut |_| true));
+        if let Some(cost) = selected.ok().and_then(|selected| selection.cost(&selected)) {
+            self.has_cost(place, cost, Instant::now());
+        }
+    }
+
+    fn has_cost(&self, place: PlaceIndex, cost: u64, now: Instant) {
+        self.lanes.look(place, |row| self.shared.gate.change(|gate| gate.has_cost(row, cost, now)));
+    }
+
     /// Lets what was taken from an answer with this status count.
     pub(super) fn apply(
         &self,
@@ -142,7 +155,7 @@ impl Share {
             selected.failure = None;
         }
         if let Some(cost) = selection.cost(selected) {
-            self.lanes.look(place, |row| self.shared.gate.change(|gate| gate.has_cost(row, cost, now)));
+            self.has_cost(place, cost, now);
         }
     }
 }

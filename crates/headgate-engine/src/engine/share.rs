@@ -379,9 +379,7 @@ impl LaneGuard {
 
 impl Drop for LaneGuard {
     fn drop(&mut self) {
-        if let Some(host) = self.share.lanes.take_host(self.place) {
-            self.share.shared.gate.change(|gate| gate.abandoned(host, Instant::now()));
-        }
+        self.share.give_host_back(self.place);
         if !self.share.lanes.leave(self.place) {
             self.share.schedule.borrow_mut().free_place();
         }

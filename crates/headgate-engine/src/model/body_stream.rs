@@ -3,7 +3,8 @@
 //! The lane that has the exchange reads from its connection only while there is room, so that the server waits for who takes
 //! the body: over HTTP/1.1 in its socket, over HTTP/2 by the window of the stream. Pieces that nobody has taken yet are put
 //! together, so that bodies which come drop by drop take no more room than others. In memory of one stream there are never
-//! more than [`ROOM_BYTES`] and one piece.
+//! more than [`ROOM_BYTES`] and one piece. That is set aside within the limit of the memory budget, or not at all: with the
+//! permit to overdraw, a stream that nobody takes would keep it from all others.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -129,7 +130,8 @@ impl BodyStream {
 
     /// Gives out a piece.
     pub fn push(&self, piece: BodyPiece) {
-        let BodyPiece { bytes, reservation } = piece;
+        let BodyPiece { bytes, mut reservation } = piece;
+        reservation.end_overdrawing();
         let mut state = self.state();
         if state.is_closed || bytes.is_empty() {
             return;
@@ -255,6 +257,20 @@ mod tests {
         assert_eq!(0, budget.used());
         push();
         assert_eq!((0, Some(false)), (budget.used(), now(stream.room())));
+    }
+
+    #[test]
+    fn one_that_nobody_takes_keeps_no_other_from_overdrawing() {
+        let (budget, (stream, _)) = (MemoryBudget::new(100), stream());
+        for _ in 0..3 {
+            let mut reservation = budget.reservation();
+            assert!(reservation.try_grow(80), "within the limit at first, and then with the permit");
+            reservation.settle();
+            stream.push(BodyPiece { bytes: vec![0; 80], reservation });
+            assert_eq!(80, budget.used());
+        }
+        assert_eq!(Taken::Bytes(vec![0; 240]), stream.take());
+        assert_eq!(0, budget.used());
     }
 
     #[test]

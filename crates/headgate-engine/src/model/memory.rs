@@ -171,6 +171,13 @@ impl Reservation {
         }
     }
 
+    /// The body is little, and stays for as long as somebody wants: it is not set aside beyond the limit any more, so that
+    /// another one can.
+    pub fn end_overdrawing(&mut self) {
+        self.settle();
+        self.shrink_to(self.bytes);
+    }
+
     /// How much may be set aside in all without an overdraft.
     pub fn limit(&self) -> u64 {
         self.run.as_ref().map_or(u64::MAX, |run| run.common.limit)

@@ -76,9 +76,21 @@ pub enum Turn {
     Held(Option<Instant>),
 }
 
+/// What of an attempt is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// All of it has ended.
+    Whole,
+    /// The head of its answer has come, and its body goes on: unless it is asked again, it stays in flight.
+    Head,
+    /// Its body has failed, and its head was told before.
+    Body,
+}
+
 /// An attempt that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
+    pub part: Part,
     pub end: AttemptEnd,
     pub asked: Asked,
     /// For how long the host asks to be left alone.

@@ -7,7 +7,7 @@ use crate::http::deadline::Deadline;
 use crate::http::decode::Codings;
 use crate::http::h1::exchange::{Means, OpenExchange};
 use crate::http::h1::head::Head;
-use crate::http::h2::exchange::OpenStream;
+use crate::http::h2::open_stream::OpenStream;
 use crate::http::patience::{Progress, came_no_more};
 use crate::http::pool::Lease;
 use crate::http::received::PARTIAL_CONTENT;

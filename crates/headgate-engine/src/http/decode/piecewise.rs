@@ -2,7 +2,9 @@
 //! that are short: a hundred bytes can take a second to come to nothing.
 //!
 //! Memory for it is not set aside: it is taken once for each body that is streamed, of which there are no more than lanes. It
-//! is the decoder's state and window, which is 16 MiB for brotli, 8 MiB for zstd and 32 KiB for the others, at the most.
+//! is the state and the window of a decoder, which is 16 MiB for brotli, 8 MiB for zstd and 32 KiB for the others, at the
+//! most, and no more than two of them. It can't wait for memory as bodies do that are kept: what has come out can't be begun
+//! again, and who takes the bodies may be one thread that has many of them open.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,9 +16,11 @@ use super::coding::{Codings, Undoing};
 use super::layers::layers;
 use super::meter::{Bounds, Meter};
 use super::{Stopped, Undo, too_many};
-use crate::model::error::Failure;
+use crate::model::error::{ErrorKind, Failure};
 use crate::model::memory::Reservation;
 
+/// How many codings may be applied one over the other, fewer than where their memory is set aside.
+const MAX_CODINGS: usize = 2;
 /// What comes out in one turn at the most.
 const PIECE_BYTES: usize = 64 * 1024;
 /// What may pass the layers in one turn, all of them together.
@@ -60,6 +64,12 @@ impl Piecewise {
     /// `decode`: there are too many codings.
     pub fn of(codings: &Codings) -> Result<Option<Self>, Failure> {
         let known = match &codings.undoing {
+            Undoing::Known(known) if known.len() > MAX_CODINGS => {
+                let reason = format!(
+                    "more than {MAX_CODINGS} layers of content codings, of a body that is taken while it comes"
+                );
+                return Err(Failure::new(ErrorKind::Decode, reason));
+            }
             Undoing::Known(known) if !known.is_empty() => known,
             Undoing::Known(_) | Undoing::Unknown => return Ok(None),
             Undoing::TooMany => return Err(too_many()),
@@ -162,7 +172,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::error::ErrorKind;
     use crate::model::headers::Headers;
 
     fn piecewise(names: &str) -> Piecewise {
@@ -269,6 +278,15 @@ mod tests {
                 assert_eq!(Ok(Turn::Hungry), drain(&mut piecewise, &mut plain));
                 assert!(message == plain, "{names}: {} of {length} bytes", plain.len());
             }
+        }
+    }
+
+    #[test]
+    fn no_more_windows_are_taken_than_two() {
+        for (names, expected) in [("br, zstd", None), ("br, br, br", Some(ErrorKind::Decode))] {
+            let headers: Headers = [("content-encoding", names.as_bytes())].into_iter().collect();
+            let piecewise = Piecewise::of(&Codings::of(&headers));
+            assert_eq!(expected, piecewise.err().map(|failure| failure.kind), "{names}");
         }
     }
 

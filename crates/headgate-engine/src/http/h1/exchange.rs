@@ -17,6 +17,7 @@ use crate::http::deadline::{Deadline, OwnWait};
 use crate::http::decode::Decoder;
 use crate::http::dial::connect::Connection;
 use crate::http::h1::allowance::{Allowance, READ_BYTES};
+use crate::http::h1::head::Head;
 use crate::http::h1::response::{ResponseReader, Wanted};
 use crate::http::h1::transfer::Outgoing;
 use crate::http::patience::{Limit, Patience, Progress, timed_out};
@@ -133,8 +134,12 @@ impl Exchange {
     ) -> Result<Replied<OpenExchange>, NoReply> {
         self.read(connection, means, deadline).await;
         deadline.expect(None);
-        if means.streams && self.failure.is_none() && self.reader.has_wanted_body() {
-            return self.open(means);
+        if means.streams
+            && self.failure.is_none()
+            && self.reader.has_wanted_body()
+            && let Some(head) = self.reader.head.take()
+        {
+            return Ok(self.open(head, means));
         }
         let Exchange { outgoing, received, reader, mut reservation, first_byte, saving, failure } = self;
         let reusable = failure.is_none() && reader.is_at_end() && outgoing.is_done();
@@ -163,14 +168,18 @@ impl Exchange {
     }
 
     /// The reply as far as its head, with the rest of the exchange.
-    fn open(mut self, means: &Means<'_>) -> Result<Replied<OpenExchange>, NoReply> {
-        let head = self.reader.head.take().ok_or_else(NoReply::unsent)?;
+    fn open(mut self, head: Head, means: &Means<'_>) -> Replied<OpenExchange> {
         let mut memory = means.limits.memory.reservation();
         self.reservation.give(&mut memory, head.headers.bytes() as u64);
+        // It may be long until somebody takes what has come of the body.
+        self.reservation.end_overdrawing();
+        if self.reader.body.is_empty() {
+            self.reader.body = Vec::new();
+        }
         let first_byte = self.first_byte.unwrap_or_else(Instant::now);
         let keep_alive = head.keep_alive;
         let open = Some(OpenExchange { exchange: self, keep_alive });
-        Ok(Replied { reply: Reply::headed(head, memory, first_byte), open })
+        Replied { reply: Reply::headed(head, memory, first_byte), open }
     }
 
     /// Reads until the response is whole, or can't be.
@@ -331,7 +340,11 @@ impl OpenExchange {
             }
             match poll_fn(|cx| exchange.poll_fill(connection, means, deadline, cx)).await? {
                 Some(length) => exchange.take_in(&means.scratch.read.borrow()[..length], means, Instant::now()),
-                None => exchange.set_aside(deadline).await,
+                None => {
+                    exchange.set_aside(deadline).await;
+                    // While nothing comes, others may overdraw.
+                    exchange.reservation.settle();
+                }
             }
         }
     }

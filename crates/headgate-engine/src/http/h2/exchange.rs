@@ -3,7 +3,6 @@
 //! A server may send no more than a stream's window before we have taken it. It is taken when memory is set aside for it;
 //! where there is none, the server waits, and no other stream does.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -21,6 +20,7 @@ use crate::http::h1::head::Head;
 use crate::http::h1::meaning::Framing;
 use crate::http::h1::response::Wanted;
 use crate::http::h2::meter::Awaited;
+use crate::http::h2::open_stream::OpenStream;
 use crate::http::h2::streams::Stream;
 use crate::http::h2::trouble;
 use crate::http::patience::{Patience, Progress, timed_out};
@@ -28,7 +28,6 @@ use crate::http::received::{Kept, Received};
 use crate::http::reply::{NoReply, Replied, Reply};
 use crate::http::save::saving::{PIECE_BYTES, Saving};
 use crate::http::upload::Upload;
-use crate::model::body_stream::BodyPiece;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::Headers;
 use crate::model::memory::Reservation;
@@ -216,13 +215,15 @@ impl Sending {
             // What there would be for another method.
             length: length.filter(|_| !self.to_head),
             bytes: Vec::new(),
+            handed_out: 0,
             reservation: means.limits.memory.reservation(),
             saving: self.saving.take().filter(|saving| saving.takes(&head, means.limits)),
             cut: false,
         };
         if means.streams && !means.redirects.lead_on(head.status, &head.headers) {
             deadline.expect(None);
-            let open = Some(OpenStream { sending: self, reader, stream, is_empty: matches!(head.status, 204 | 304) });
+            memory.end_overdrawing();
+            let open = Some(OpenStream::new(self, reader, stream, matches!(head.status, 204 | 304)));
             return Ok(Replied { reply: Reply::headed(head, memory, first_byte), open });
         }
         let failure = match Wanted::of(means.limits) {
@@ -273,7 +274,7 @@ fn kept(headers: &HeaderMap) -> Headers {
 }
 
 /// Sets memory aside for what is about to be taken. Where there is none, the server waits, too.
-async fn set_aside(bytes: usize, reservation: &mut Reservation, means: &Means<'_>, deadline: &mut Deadline) {
+pub(super) async fn set_aside(bytes: usize, reservation: &mut Reservation, means: &Means<'_>, deadline: &mut Deadline) {
     if means.allowance.covers(bytes) {
         means.allowance.give(reservation, bytes as u64);
     } else if !reservation.try_grow(bytes as u64) {
@@ -284,11 +285,13 @@ async fn set_aside(bytes: usize, reservation: &mut Reservation, means: &Means<'_
     }
 }
 
-struct BodyReader {
-    incoming: RecvStream,
+pub(super) struct BodyReader {
+    pub(super) incoming: RecvStream,
     /// What the head says.
     length: Option<u64>,
     bytes: Vec<u8>,
+    /// Bytes of it that were handed out while it comes.
+    pub(super) handed_out: u64,
     reservation: Reservation,
     /// Where it goes, if it is saved.
     saving: Option<Box<Saving>>,
@@ -299,7 +302,8 @@ struct BodyReader {
 impl BodyReader {
     /// How much of it has come.
     fn came(&self) -> u64 {
-        self.saving.as_ref().map_or(0, |saving| saving.handed_over()) + self.bytes.len() as u64
+        let saved = self.saving.as_ref().map_or(0, |saving| saving.handed_over());
+        saved + self.handed_out + self.bytes.len() as u64
     }
 
     /// Reads until the body is whole, or as much of it as is wanted.
@@ -355,7 +359,7 @@ impl BodyReader {
         }
     }
 
-    fn poll_piece(
+    pub(super) fn poll_piece(
         &mut self,
         stream: &Stream,
         sending: &mut Sending,
@@ -400,50 +404,6 @@ impl BodyReader {
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
         self.bytes.extend_from_slice(piece);
-    }
-}
-
-/// A stream behind the head of its response. Dropping it resets the stream, if that has not ended.
-pub struct OpenStream {
-    sending: Sending,
-    reader: BodyReader,
-    stream: Stream,
-    /// There is no body, whatever the length that the head speaks of.
-    is_empty: bool,
-}
-
-impl OpenStream {
-    /// As of an exchange over HTTP/1.1. A server may send a window more than was taken.
-    ///
-    /// # Errors
-    /// `timeout`, `closed`, `protocol`.
-    ///
-    /// Cancelling it may lose a piece.
-    pub async fn next(&mut self, means: &Means<'_>, deadline: &mut Deadline) -> Result<Option<BodyPiece>, Failure> {
-        let Self { sending, reader, stream, is_empty } = self;
-        if *is_empty {
-            return Ok(None);
-        }
-        loop {
-            let Some(piece) = poll_fn(|cx| reader.poll_piece(stream, sending, deadline, cx)).await? else {
-                return Ok(None);
-            };
-            let mut reservation = means.limits.memory.reservation();
-            set_aside(piece.len(), &mut reservation, means, deadline).await;
-            reservation.settle();
-            // A stream that has ended in the meantime has no window to give back to.
-            let _ = reader.incoming.flow_control().release_capacity(piece.len());
-            if !piece.is_empty() {
-                let bytes = Vec::from(piece);
-                return Ok(Some(BodyPiece { bytes, reservation }));
-            }
-        }
-    }
-}
-
-impl fmt::Debug for OpenStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenStream").finish_non_exhaustive()
     }
 }
 

@@ -7,6 +7,7 @@ pub mod exchange;
 mod frames;
 mod meter;
 mod metered;
+pub mod open_stream;
 pub mod request;
 pub mod streams;
 mod trouble;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Ended, Gate, HostIndex, MAX_NAMED_PAUSES};
+use super::{Ended, Gate, HostIndex, MAX_NAMED_PAUSES, Part};
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::message::OptionName;
 use crate::model::row::{Before, Row};
@@ -30,19 +30,22 @@ impl Gate {
         let known = index.or_else(|| has_news.then(|| name().map(|name| self.host(&name, now))).flatten());
         let Some(known) = known else { return fate };
         let host = self.hosts.at(known);
-        if index.is_some() {
-            host.in_flight = host.in_flight.saturating_sub(1);
-        }
         if let Concurrency::Adaptive(adaptive) = &mut host.concurrency {
             let sample = Sample { started: ended.asked.started, result: sample_result(ended.end) };
-            adaptive.ended(sample, host.in_flight + 1, now);
+            let in_flight = if index.is_some() { host.in_flight.max(1) } else { host.in_flight + 1 };
+            adaptive.ended(sample, in_flight, now);
         }
         if ended.asked.before.is_some() && ended.end.is_answer() && host.parked.is_empty() && host.passed_over == 0 {
             host.budget.useful_retry();
         }
         self.note_health(known, ended, now);
+        let fate = if self.ends_in_pause(known, fate, &ended.asked) { Fate::Final } else { fate };
+        if index.is_some() && (ended.part != Part::Head || matches!(fate, Fate::Again(_))) {
+            let host = self.hosts.at(known);
+            host.in_flight = host.in_flight.saturating_sub(1);
+        }
         self.settle(known, now);
-        if self.ends_in_pause(known, fate, &ended.asked) { Fate::Final } else { fate }
+        fate
     }
 
     /// Whether a row can't be asked again before its deadline, since its host has asked for a pause that is longer.
@@ -52,7 +55,7 @@ impl Gate {
         until.zip(self.rules.retrying.deadline).is_some_and(|(until, deadline)| until >= asked.first + deadline)
     }
 
-    /// An attempt was given up.
+    /// An attempt was given up, or the body has ended of one whose head was told.
     pub fn abandoned(&mut self, index: HostIndex, now: Instant) {
         let host = self.hosts.at(index);
         host.in_flight = host.in_flight.saturating_sub(1);
@@ -80,9 +83,11 @@ impl Gate {
         }
         // Who wants each row asked once, whatever comes of it, wants no probes.
         if ended.end.is_refusal() && self.rules.retrying.retries > 0 {
+            // A body may have come for hours before it fails.
+            let since = if ended.part == Part::Body { now } else { ended.asked.started };
             host.health.get_or_insert_with(|| Box::new(Health::new(now))).failed(
                 says_something,
-                ended.asked.started,
+                since,
                 now,
                 &mut self.rng,
             );

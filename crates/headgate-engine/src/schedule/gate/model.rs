@@ -207,7 +207,7 @@ proptest! {
                 let (before, first) = (row.before(), row.first_began().unwrap_or(began));
                 let (started, was_told_when) = (began, told.is_some());
                 let asked = Asked { before, first, started, may_repeat: true, was_acted_on: false, was_told_when };
-                match gate.ended(host, || None, &Ended { end, asked, told }, now) {
+                match gate.ended(host, || None, &Ended { part: Part::Whole, end, asked, told }, now) {
                     Fate::Again(due) => {
                         gate.put_back(row, began, host, None, due, now);
                         passed_over.extend(gate.take_passed_over());

@@ -62,8 +62,18 @@ impl Driver {
         self.started().into_iter().map(|(row, _)| row.ordinal).collect()
     }
 
-    fn end(&mut self, (row, host): (Row, Option<HostIndex>), end: AttemptEnd, told: Option<Duration>) -> Fate {
-        let ended = Ended { end, asked: asked(&row, self.began), told };
+    fn end(&mut self, started: (Row, Option<HostIndex>), end: AttemptEnd, told: Option<Duration>) -> Fate {
+        self.tell(Part::Whole, started, end, told)
+    }
+
+    fn tell(
+        &mut self,
+        part: Part,
+        (row, host): (Row, Option<HostIndex>),
+        end: AttemptEnd,
+        told: Option<Duration>,
+    ) -> Fate {
+        let ended = Ended { part, end, asked: asked(&row, self.began), told };
         let fate = self.gate.ended(host, || None, &ended, self.now);
         if let Fate::Again(due) = fate {
             self.gate.put_back(row, self.now, host, None, due, self.now);
@@ -181,7 +191,7 @@ fn nobody_keeps_account_where_nothing_is_limited_and_all_hosts_are_well() {
     driver.gate.ended(
         None,
         || Some("a".into()),
-        &Ended { end: end(503), asked: asked(&Row::new(0, ""), driver.now), told: None },
+        &Ended { part: Part::Whole, end: end(503), asked: asked(&Row::new(0, ""), driver.now), told: None },
         driver.now,
     );
     driver.gate.put_back(Row::new(0, ""), driver.now, None, Some("a"), driver.now, driver.now);
@@ -255,7 +265,7 @@ fn a_host_that_refuses_everything_is_probed_although_its_rows_are_not_asked_agai
     let mut driver = Driver::new(rules());
     let post = Asked { may_repeat: false, ..asked(&Row::new(0, ""), driver.now) };
     for _ in 0..30 {
-        let ended = Ended { end: end(503), asked: post, told: None };
+        let ended = Ended { part: Part::Whole, end: end(503), asked: post, told: None };
         assert_eq!(Fate::Unrepeatable, driver.gate.ended(None, || Some("a".into()), &ended, driver.now));
     }
     assert!(driver.gate.is_needed());
@@ -268,7 +278,8 @@ fn who_wants_each_row_asked_once_whatever_comes_of_it_wants_no_probes() {
     let retrying = Retrying { retries: 0, ..Retrying::default() };
     let mut driver = Driver::new(Rules { retrying, ..rules() });
     for ordinal in 0..30 {
-        let ended = Ended { end: end(503), asked: asked(&Row::new(ordinal, ""), driver.now), told: None };
+        let ended =
+            Ended { part: Part::Whole, end: end(503), asked: asked(&Row::new(ordinal, ""), driver.now), told: None };
         assert_eq!(Fate::Final, driver.gate.ended(None, || Some("a".into()), &ended, driver.now));
     }
     assert!(!driver.gate.is_needed());
@@ -278,7 +289,12 @@ fn who_wants_each_row_asked_once_whatever_comes_of_it_wants_no_probes() {
 fn a_host_that_failed_once_and_is_asked_no_more_keeps_nobody_busy() {
     let mut driver = Driver::new(rules());
     let post = Asked { may_repeat: false, ..asked(&Row::new(0, ""), driver.now) };
-    driver.gate.ended(None, || Some("a".into()), &Ended { end: end(503), asked: post, told: None }, driver.now);
+    driver.gate.ended(
+        None,
+        || Some("a".into()),
+        &Ended { part: Part::Whole, end: end(503), asked: post, told: None },
+        driver.now,
+    );
     assert!(driver.gate.is_needed());
     driver.now += Duration::from_secs(10);
     driver.offer(1, "b");
@@ -326,4 +342,60 @@ fn a_row_that_could_not_be_asked_before_its_deadline_ends_with_the_answer_that_i
     let mut started = driver.started();
     assert!(matches!(driver.end(started.remove(0), end(429), Some(ms(5_000))), Fate::Again(_)));
     assert_eq!(Fate::Final, driver.end(started.remove(0), end(429), Some(ms(60_000))));
+}
+
+#[test]
+fn what_a_head_says_of_its_host_is_heard_while_the_body_goes_on() {
+    let mut driver = Driver::new(rules());
+    driver.offer(0, "a");
+    let first = driver.started().remove(0);
+    assert!(matches!(driver.end(first, end(429), Some(ms(1000))), Fate::Again(_)));
+    driver.now += ms(2000);
+    driver.began = driver.now;
+    (1..5).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let again = driver.started();
+    assert_eq!(1, again.len(), "after a pause, one is in flight");
+    let (row, host) = again.into_iter().next().expect("one");
+    driver.now += ms(1);
+    assert_eq!(Fate::Final, driver.tell(Part::Head, (row, host), end(200), None));
+    let second = driver.started();
+    assert_eq!(1, second.len(), "two are, one of them that whose body goes on");
+    driver.gate.abandoned(host.expect("a host"), driver.now);
+    assert_eq!(1, driver.started().len(), "its place is free when its body has ended");
+}
+
+#[test]
+fn an_answer_whose_body_goes_on_stays_in_flight_unless_it_is_asked_again() {
+    let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
+    let limits = Limits { concurrency_per_host, ..Limits::default() };
+    let retrying = Retrying { retries: 1, delay: ms(10), ..Retrying::default() };
+    let mut driver = Driver::new(Rules { limits, retrying, ..rules() });
+    (0..2).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let first = driver.started().remove(0);
+    assert!(matches!(driver.tell(Part::Head, first, end(503), None), Fate::Again(_)));
+    driver.now += ms(100);
+    let again = driver.started();
+    assert_eq!(vec![0], again.iter().map(|(row, _)| row.ordinal).collect::<Vec<_>>());
+    let (row, host) = again.into_iter().next().expect("one");
+    assert_eq!(Fate::Final, driver.tell(Part::Head, (row, host), end(503), None));
+    assert_eq!(Vec::<u64>::new(), driver.ordinals(), "its body goes on");
+    driver.gate.abandoned(host.expect("a host"), driver.now);
+    assert_eq!(vec![1], driver.ordinals());
+}
+
+#[test]
+fn bodies_that_came_for_hours_and_break_off_together_are_no_hours_of_failures() {
+    let mut driver = Driver::new(rules());
+    (0..10).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let started = driver.started();
+    for (row, host) in &started {
+        driver.tell(Part::Head, (row.clone(), *host), end(200), None);
+    }
+    driver.now += Duration::from_secs(10_000);
+    let closed = AttemptEnd { status: Some(200), error: Some(ErrorKind::Closed), is_lasting: true };
+    for broken in started {
+        assert_eq!(Fate::Final, driver.tell(Part::Body, broken, closed, None));
+    }
+    driver.offer(10, "a");
+    assert_eq!(vec![10], driver.ordinals(), "the host is not down");
 }
