@@ -63,15 +63,15 @@ def test_all_four_print_the_same(
 
 def urls(server: str) -> dict[str, str]:
     return {
-        "nobody listens": "http://127.0.0.1:1/",
+        "nothing listens on the port": "http://127.0.0.1:1/",
         "no answer in time": f"{server}/delay/60",
-        "the connection is closed, and no answer has come": f"{server}/fault/refuse",
+        "the connection is closed before an answer": f"{server}/fault/refuse",
         "the body is cut off": f"{server}/fault/content-length-too-long",
-        "the body is no gzip, but says so": f"{server}/fault/corrupt-gzip",
+        "the body is not the gzip that its header says": f"{server}/fault/corrupt-gzip",
         "too many redirects": f"{server}/redirect/40",
-        "no TLS where it is expected": server.replace("http:", "https:"),
-        "a scheme that nobody speaks": "gopher://127.0.0.1/",
-        "the proxy isn't there": f"{server}/hello",
+        "the server doesn't speak TLS": server.replace("http:", "https:"),
+        "an unknown scheme": "gopher://127.0.0.1/",
+        "the proxy can't be reached": f"{server}/hello",
     }
 
 

@@ -151,9 +151,9 @@ def test_a_worker_that_is_killed_is_another_ones_work_and_each_row_is_there_once
         (
             1000,
             1 << 20,
-            r"^a row of results has 1\.\d KiB here, so the 1,000 rows .* \(1\.0 MiB\): .*; give task_rows=(\d+),",
+            r"^a row of results has 1\.\d KiB here, so a task of 1,000 rows .* \(1\.0 MiB\): .*; give task_rows=(\d+),",
         ),
-        (None, 10_000, r"so the 10 rows .*; give repartition\(target_num_rows_per_block=(\d)\),"),
+        (None, 10_000, r"so a task of 10 rows .*; give repartition\(target_num_rows_per_block=(\d)\),"),
         (500, 1 << 20, None),
         (None, 20_000, None),
         (1000, None, None),

@@ -155,7 +155,7 @@ class AsyncClient:
         ordered: bool = False,
         progress: Told = False,
     ) -> AsyncFetchMany:
-        """Outcomes of many requests, in the order in which they are answered.
+        """Outcomes of many requests, in the order in which they finish.
 
         >>> async with client.fetch_many(f"/{n}" for n in range(100)) as outcomes:
         ...     print(sum([outcome.unwrap().is_success async for outcome in outcomes]))
@@ -168,7 +168,7 @@ class AsyncClient:
             progress: As for `Client.fetch_many`; a function is called in the loop.
 
         Returns:
-            An asynchronous iterator. Leaving its `async with` block cancels what is in flight. `batches` on it gives
+            An asynchronous iterator. Leaving its `async with` block cancels what is in flight. Its `batches` returns
             results as record batches in place of outcomes.
         """
         return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)

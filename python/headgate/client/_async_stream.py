@@ -60,12 +60,12 @@ class _News:
 
 
 class AsyncStreamedResponse(Streamed):
-    """A response whose body is taken while it comes, as `AsyncClient.stream` gives it.
+    """A response whose body you read while it arrives, from `AsyncClient.stream`.
 
-    It has what a `Response` has; `content`, `text` and `json()` are there after `aread`. The body comes
-    once, and in the block of `stream` only. Iterating raises a `RequestError` where the body breaks off, behind all
-    that has come: it isn't asked for again. One coroutine takes the body, in the loop that has opened the block. An
-    iterator whose `await` was cancelled doesn't go on.
+    It has all of a `Response`; `content`, `text` and `json()` work after `aread`. The body can be read once, and only
+    in the block of `stream`. If it breaks off, iterating yields what has arrived and then raises a `RequestError`; the
+    request is not retried. One coroutine reads the body, in the loop that opened the block. After its `await` was
+    cancelled, an iterator yields nothing more.
 
     >>> async with client.stream("GET", "/bytes/1000") as response:
     ...     print(response.status_code, response.is_stream_consumed, response.is_closed)
@@ -119,7 +119,7 @@ class AsyncStreamedResponse(Streamed):
             yield read
 
     async def aiter_lines(self) -> AsyncIterator[str]:
-        r"""The body as lines of text, each as soon as it has come, without its end: `\n`, `\r\n` or `\r`.
+        r"""The body as lines of text, each as soon as it has arrived, without its end: `\n`, `\r\n` or `\r`.
 
         See `aiter_bytes`.
 

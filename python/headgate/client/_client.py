@@ -156,22 +156,22 @@ class Client:
     def fetch_many(
         self, requests: Iterable[Asked] | None = None, *, ordered: bool = False, progress: Told = False
     ) -> FetchMany:
-        """Outcomes of many requests, in the order in which they are answered.
+        """Outcomes of many requests, in the order in which they finish.
 
         >>> sum(outcome.unwrap().is_success for outcome in client.fetch_many(f"/{n}" for n in range(100)))
         100
 
         Args:
-            requests: URLs, `headgate.Request`s or mapping of what these have; read in this thread, and only as far as
-                there is room. Without them, it goes on until `finish` is called on what is returned.
-            ordered: Gives outcomes in the order of the requests.
-            progress: Shows progress on standard error while outcomes are taken; or a function, which is called with a
-                `Snapshot` (see `statistics`) about ten times a second, in this thread. What it
-                raises ends the iteration.
+            requests: URLs, `headgate.Request`s or mappings of what these have; read in this thread, and only as far as
+                there is room. Without them, the iterator stays open until `finish` is called on it.
+            ordered: Yields outcomes in the order of the requests.
+            progress: Shows progress on standard error while you take outcomes; or a function, which is called with a
+                `Snapshot` (see `statistics`) about ten times a second, in this thread. An exception that it raises ends
+                the iteration.
 
         Returns:
-            An iterator. Leaving its `with` block cancels what is in flight. `submit` on it asks for more; `batches` on
-            it gives results as record batches in place of outcomes.
+            An iterator. Leaving its `with` block cancels what is in flight. Its `submit` adds requests; its `batches`
+            returns results as record batches in place of outcomes.
         """
         return FetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
 
@@ -228,9 +228,9 @@ class Client:
             return batches.table()
 
     def statistics(self) -> Snapshot:
-        """What it has done since it was made, and does now: the snapshot that the command line shows of a job.
+        """What the client has done, and does now: the snapshot that the command line shows of a job.
 
-        All that goes through the client is in it. A row is a request here.
+        It counts all requests of the client. A row is a request here.
 
         >>> response = client.get("/hello")
         >>> client.statistics().answered

@@ -14,11 +14,11 @@ from headgate.client._streamed import Streamed
 
 
 class StreamedResponse(Streamed):
-    """A response whose body is taken while it comes, as `Client.stream` gives it.
+    """A response whose body you read while it arrives, from `Client.stream`.
 
-    It has what a `Response` has; `content`, `text` and `json()` are there when it was `read`. The body comes
-    once, and in the block of `stream` only. Iterating raises a `RequestError` where the body breaks off, behind all
-    that has come: it isn't asked for again. Any thread may take the body, one at a time.
+    It has all of a `Response`; `content`, `text` and `json()` work after `read`. The body can be read once, and only in
+    the block of `stream`. If it breaks off, iterating yields what has arrived and then raises a `RequestError`; the
+    request is not retried. Any thread may read the body, one at a time.
 
     >>> with client.stream("GET", "/bytes/1000") as response:
     ...     print(response.status_code, response.is_stream_consumed, response.is_closed)
@@ -36,11 +36,11 @@ class StreamedResponse(Streamed):
         [b'Hello, W', b'orld!']
 
         Args:
-            chunk_size: Bytes of each piece but the last; `None`: pieces are as they come.
+            chunk_size: Bytes of each piece but the last; `None`: pieces as they arrive.
 
         Raises:
-            RequestError: The body is not whole; a class of its own for each kind of error.
-            RuntimeError: It was taken before, or the response is closed.
+            RequestError: The body breaks off; each kind of error has a class of its own.
+            RuntimeError: It was read before, or the response is closed.
         """
         if "content" in vars(self):
             return self._sized(iter((self.content,)), Pieces(chunk_size))
@@ -70,7 +70,7 @@ class StreamedResponse(Streamed):
             yield read
 
     def iter_lines(self) -> Iterator[str]:
-        r"""The body as lines of text, each as soon as it has come, without its end: `\n`, `\r\n` or `\r`.
+        r"""The body as lines of text, each as soon as it has arrived, without its end: `\n`, `\r\n` or `\r`.
 
         See `iter_bytes`.
 

@@ -66,17 +66,17 @@ class Streamed(Response):
 
     @property
     def num_bytes_downloaded(self) -> int:
-        """Bytes of the body that have come over the connection, before content codings were undone."""
+        """Bytes of the body that have arrived over the connection, before content codings are undone."""
         return self._native.received
 
     @property
     def is_stream_consumed(self) -> bool:
-        """Whether its body was begun to be taken: it comes once."""
+        """Whether somebody has begun to read the body: it can be read once."""
         return self._is_begun
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing more comes: it has come to its end, or its block was left."""
+        """Whether nothing more arrives: the body has ended, or the block was left."""
         return self._is_closed
 
     def _begin(self, *, raw: bool) -> None:

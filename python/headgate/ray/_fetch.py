@@ -105,7 +105,7 @@ class Fetch:
         self._has_warned = True
         fits = max(1, int(block_bytes / row_bytes / _MARGIN))
         _log.warning(
-            "a row of results has %s here, so the %s rows of a task are more than a block of Ray holds (%s): if a"
+            "a row of results has %s here, so a task of %s rows has more than a block of Ray holds (%s): if a"
             " worker dies, rows can be there twice or be missing; give %s, or raise target_max_block_size of"
             " ray.data.DataContext",
             _format.size(int(row_bytes)),

@@ -66,13 +66,13 @@ class Answer:
             text: The body, as plain text in UTF-8.
             html: The body, as HTML in UTF-8.
             content: The body, as it is.
-            headers: Headers; a content-type replaces that of the body.
-            delay_s: Seconds to wait before it is sent: time-outs are real.
-            cut_after: The connection is closed after so many bytes of the body.
+            headers: Headers; a content-type here replaces that of the body.
+            delay_s: Seconds to wait before the answer is sent: time-outs are real.
+            cut_after: Close the connection after so many bytes of the body.
 
         Raises:
-            TypeError: There is more than one body, or something is of a wrong type.
-            ValueError: A status or a number can't be.
+            TypeError: There is more than one body, or an argument has the wrong type.
+            ValueError: The status, a header or a number is invalid.
         """
         bodies = {"json": json is not NOTHING, "text": text is not None, "html": html is not None}
         bodies["content"] = content is not None

@@ -54,7 +54,7 @@ class MockRequest:
         """The body, as JSON.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It isn't JSON.
         """
         return json.loads(self.content)
 

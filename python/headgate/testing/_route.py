@@ -43,7 +43,7 @@ class Route:
 
     @property
     def call_count(self) -> int:
-        """The requests that it answered; each attempt and each redirect is one."""
+        """How many requests it answered; each attempt and each redirect counts."""
         return self.calls.total
 
     def answer(self, status: int = 200, **answer: Unpack[AnswerKeywords]) -> Self:
@@ -63,12 +63,12 @@ class Route:
         ann
 
         Args:
-            answer: An `Answer`, or what can be meant as one: a status, a body, `(status, body)`, an error. A function
-                gets the `MockRequest`, in a thread of its own; up to 64 run at once. Where it returns `None`, other
-                routes are asked.
+            answer: An `Answer`, a status, a body, `(status, body)`, an error, or a function that returns one of these.
+                It is called with the `MockRequest`, in a thread of its own; up to 64 run at once. If it returns `None`,
+                the next route that matches answers.
 
         Raises:
-            TypeError: It can't be an answer.
+            TypeError: It is none of these.
         """
         given = _checked(answer)
         self._next = lambda: given
@@ -105,7 +105,7 @@ class Route:
         ['connect']
 
         Raises:
-            TypeError: It is no error of a request.
+            TypeError: It isn't an error of a request.
             ValueError: There is no such kind.
         """
         failure = failure_of(error)

@@ -49,9 +49,9 @@ _OF_ANSWERS: Final = ("status", "json", "text", "html", "content", "answer", "er
 class MockServer:
     """Answers in place of the network, in this process: no name is looked up, and no connection leaves it.
 
-    While its `with` block runs, everything that headgate is asked in this process is answered here: clients of threads
-    and of loops, also those made before, `fetch`, `start`, `map_batches` and `fetch_table`. Retries, redirects, limits,
-    time-outs and decoding are the real ones. Of several, the one entered last answers.
+    While its `with` block runs, it answers all requests that headgate makes in this process: those of clients, even if
+    they were made before, and of `fetch`, `start`, `map_batches` and `fetch_table`. Retries, redirects, limits,
+    time-outs and decoding are the real ones. If there are several mocks, the one entered last answers.
 
     >>> with headgate.testing.MockServer(base_url="https://api.example.com") as server:
     ...     route = server.get("/users/{number}", json={"id": 1})
@@ -59,8 +59,8 @@ class MockServer:
     {'id': 1} 1
 
     Attributes:
-        calls: The newest requests that came, up to 1,000, whether they had an answer or not.
-        routes: What was told, in the order in which it is looked at.
+        calls: The newest requests, up to 1,000, with or without an answer.
+        routes: The routes, in the order in which they are tried.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class MockServer:
         """Prepares a mock; it begins with its `with` block.
 
         Args:
-            handler: Is asked for what no route answers; `None`: it doesn't either. See `Route.gives`.
-            base_url: What patterns that begin with `/` are relative to; without it, they are about any host.
+            handler: A function that answers what no route answers. See `Route.gives`.
+            base_url: What patterns that begin with `/` are relative to; without it, they match any host.
             assert_all_answered: Leaving the block raises an `AssertionError` if a request had no answer.
             assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
 
@@ -97,25 +97,25 @@ class MockServer:
         self._serving: Serving | None = None
 
     def route(self, method: str | None = None, url: Text | None = None, **pattern: Unpack[PatternKeywords]) -> Route:
-        """Adds a route: an empty answer with status 200, until it is told another.
+        """Adds a route: it answers with an empty body and status 200, unless you give it another answer.
 
-        Of several routes that match, the first one answers; a route with the pattern of an earlier one replaces it.
+        The first route that matches answers; a route with the same arguments as an earlier one replaces it.
 
         >>> server.route("GET", prefix="/users/", params={"page": 2})
         <headgate.testing.Route GET prefix='/users/', params={'page': 2}>
 
         Args:
             method: The method; `None`: any.
-            url: A whole URL, or a path of any host or below `base_url`; `{name}` in its path stands for a part without
-                `/`. Without a query, any will do; otherwise it must have these parameters and no others. Or a regular
-                expression that must be found in the URL.
+            url: A whole URL, or a path on any host or below `base_url`; `{name}` in its path matches a part without
+                `/`. Without a query, any query matches; with one, a request must have these parameters and no others.
+                Or a regular expression that is searched for in the URL.
             **pattern: `scheme`, `host`, `port`, `path`; `prefix`: the beginning of a URL, or of a path; `params` and
-                `headers`: some of those that there must be; `json_body`; `body`. Texts may be regular expressions, and
-                `unittest.mock.ANY` stands for any value.
+                `headers`: some of those of the request; `json_body`; `body`. Texts may be regular expressions, and
+                `unittest.mock.ANY` matches any value.
 
         Raises:
-            TypeError: There is no such pattern, or something is of a wrong type.
-            ValueError: Nothing can match it.
+            TypeError: There is no such pattern, or an argument has the wrong type.
+            ValueError: No request can match it.
         """
         return self._add(self._made(method, url, pattern))
 
@@ -128,12 +128,12 @@ class MockServer:
         Args:
             method: As for `route`.
             url: As for `route`.
-            **route: What `route` takes, and an answer: `status` with one of `json`, `text`, `html` and `content`; or
-                `answer`, for which see `Route.gives`; or `error`, for which see `Route.fails`.
+            **route: The arguments of `route`, and an answer: `status` with one of `json`, `text`, `html` and `content`;
+                or `answer` (see `Route.gives`); or `error` (see `Route.fails`).
 
         Raises:
             TypeError: There is no such argument, or there are several answers.
-            ValueError: Something in it can't be.
+            ValueError: An argument is invalid.
         """
         given = _answer_in(route)
         # What is left is a pattern.
@@ -189,7 +189,7 @@ class MockServer:
 
     @property
     def call_count(self) -> int:
-        """The requests that came."""
+        """How many requests there were."""
         return self.calls.total
 
     def assert_all_answered(self) -> None:
@@ -391,8 +391,8 @@ def mock(
     {'path': '/users/1'}
 
     Args:
-        handler: Is asked for what no route answers.
-        base_url: What patterns that begin with `/` are relative to; without it, they are about any host.
+        handler: A function that answers what no route answers.
+        base_url: What patterns that begin with `/` are relative to; without it, they match any host.
         assert_all_answered: Leaving the block raises an `AssertionError` if a request had no answer.
         assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
 
