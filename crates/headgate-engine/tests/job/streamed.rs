@@ -1,19 +1,21 @@
 //! Bodies that are taken while they come: what comes, how little of it is held, and how it ends.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use headgate_engine::columns::result::ResultColumns;
+use headgate_engine::columns::select::Selection;
 use headgate_engine::engine::bell::Bell;
 use headgate_engine::engine::inbox::Inbox;
 use headgate_engine::model::body_stream::{BodyStream, ROOM_BYTES, Taken};
 use headgate_engine::model::error::{ErrorKind, Failure};
-use headgate_engine::model::limits::{HostConcurrency, Limits, PerHost, Retrying};
+use headgate_engine::model::limits::{CostLimit, CostOf, HostConcurrency, Limits, PerHost, Retrying};
 use headgate_engine::model::message::OptionName;
-use headgate_engine::model::options::{RequestOptions, RunOptions};
+use headgate_engine::model::options::{AnswerOptions, RequestOptions, RunOptions};
 use headgate_engine::model::outcome::Outcome;
 use headgate_engine::model::row::{OwnOptions, Row, RowExtra};
 use headgate_engine::run::Run;
@@ -519,4 +521,32 @@ fn an_answer_over_http2_may_be_whole_before_the_server_has_the_whole_request() {
         RequestOptions { http2_prior_knowledge: true, method: Some("POST".into()), body, ..RequestOptions::default() };
     let run = run_of(request, RunOptions { concurrency: 1, ..RunOptions::default() });
     assert_eq!(b"enough".to_vec(), Stream::ask(&run, scripted.url("/")).whole());
+}
+
+#[test]
+fn what_a_head_says_that_its_row_has_cost_is_given_back_or_paid() {
+    let answer = AnswerOptions {
+        select: vec!["spent:int64=header:x-spent".into()],
+        cost_from: Some("spent".into()),
+        ..AnswerOptions::default()
+    };
+    let selection = Selection::new(&answer).unwrap().map(Arc::new);
+    let columns = ResultColumns { selection, ..ResultColumns::default() };
+    // Each is estimated at a day, and costs nothing.
+    let body = Some(vec![b'x'; 86_400]);
+    let request = RequestOptions { method: Some("POST".into()), body, ..RequestOptions::default() };
+    let cost = CostLimit { rate: "1/s".parse().unwrap(), of: CostOf::BodyBytes };
+    let limits = Limits { cost: Some(cost), ..Limits::default() };
+    let run =
+        Run::fed_for(&engine(1), columns, request, RunOptions { concurrency: 1, limits, ..RunOptions::default() });
+    let run = run.unwrap();
+    let scripted = Scripted::start(|mut stream, _| {
+        while read_head(&mut stream).is_some() {
+            stream.read_exact(&mut [0; 86_400]).unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\nX-Spent: 0\r\nContent-Length: 4\r\n\r\nfree").unwrap();
+        }
+    });
+    for _ in 0..2 {
+        assert_eq!(b"free".to_vec(), Stream::ask(&run, scripted.url("/")).whole());
+    }
 }
