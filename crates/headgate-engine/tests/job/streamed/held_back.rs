@@ -107,7 +107,7 @@ fn what_a_head_says_that_its_row_has_cost_is_given_back_or_paid() {
     let run = run.unwrap();
     let scripted = Scripted::start(|mut stream, _| {
         while read_head(&mut stream).is_some() {
-            stream.read_exact(&mut [0; 86_400]).unwrap();
+            stream.read_exact(&mut vec![0; 86_400]).unwrap();
             stream.write_all(b"HTTP/1.1 200 OK\r\nX-Spent: 0\r\nContent-Length: 4\r\n\r\nfree").unwrap();
         }
     });
