@@ -16,8 +16,7 @@ use tokio::time::sleep_until;
 
 use crate::columns::select::NO_BODY;
 use crate::engine::conclude::{Ended, Finished};
-use crate::engine::inbox;
-use crate::engine::lanes::{PlaceIndex, Span};
+use crate::engine::lanes::PlaceIndex;
 use crate::engine::share::Share;
 use crate::http::client::{LaneState, Translated};
 use crate::http::deadline::OwnWait;
@@ -34,10 +33,7 @@ use crate::http::site::Site;
 use crate::http::upload::Upload;
 use crate::model::error::{ErrorKind, Failure};
 use crate::model::headers::HeadersRef;
-use crate::model::memory::Reservation;
-use crate::model::outcome::{Answer, AnswerRef, Body, Outcome, OutcomeRef};
 use crate::model::row::{BodyPiece, Row};
-use crate::model::selected::Selected;
 use crate::schedule::gate::Part;
 use crate::schedule::retry::AttemptEnd;
 use crate::stats::lanes::Wait;
@@ -332,82 +328,6 @@ impl Share {
         };
         state.end_exchange(answer.head.keep_alive, ended);
         Poll::Ready(Ok(is_full))
-    }
-
-    fn record_answer(
-        &self,
-        row: &Row,
-        answer: &WholeAnswer<'_>,
-        selected: Option<&Selected>,
-        (started, ended): (Instant, Instant),
-        remote_addr: &str,
-    ) -> bool {
-        let span = Span { started, elapsed: ended.saturating_duration_since(started) }.whole(row);
-        let elapsed_us = span.elapsed.as_micros() as u64;
-        let WholeAnswer { head, body } = answer;
-        let answer = AnswerRef {
-            status: head.status,
-            version: head.version,
-            headers: HeadersRef::Parsed(head.headers),
-            ttfb_us: elapsed_us,
-            body: body.filter(|_| !self.shared.omits_bodies),
-            body_encoding: None,
-            body_truncated: false,
-            body_bytes: body.map_or(0, <[u8]>::len) as u64,
-            saved: None,
-        };
-        self.record_ref(OutcomeRef {
-            row,
-            method: self.method_of(row),
-            attempts: row.attempts_before() + 1,
-            started_at_us: self.shared.clock.unix_us(span.started),
-            elapsed_us,
-            remote_addr: Some(remote_addr),
-            answer: Some(answer),
-            selected,
-            failure: selected.and_then(|selected| selected.failure.as_ref()),
-        })
-    }
-
-    /// As [`Share::record_answer`], for who waits for it.
-    fn reply_answer(
-        &self,
-        row: Row,
-        answer: &WholeAnswer<'_>,
-        mut selected: Option<Selected>,
-        (started, ended): (Instant, Instant),
-        remote_addr: Option<Arc<str>>,
-        memory: Reservation,
-    ) {
-        let span = Span { started, elapsed: ended.saturating_duration_since(started) }.whole(&row);
-        let elapsed_us = span.elapsed.as_micros() as u64;
-        let WholeAnswer { head, body } = answer;
-        let outcome = Outcome {
-            method: self.method_of(&row).into(),
-            attempts: row.attempts_before() + 1,
-            row,
-            started_at_us: self.shared.clock.unix_us(span.started),
-            elapsed_us,
-            remote_addr,
-            answer: Some(Answer {
-                status: head.status,
-                version: head.version,
-                headers: head.headers.iter().map(|header| (header.name, header.value)).collect(),
-                memory,
-                ttfb_us: elapsed_us,
-                body: body
-                    .filter(|_| !self.shared.omits_bodies)
-                    .map(|body| Body { bytes: body.to_vec(), ..Body::default() }),
-                body_encoding: None,
-                body_truncated: false,
-                body_bytes: body.map_or(0, <[u8]>::len) as u64,
-                saved: None,
-            }),
-            failure: selected.as_mut().and_then(|selected| selected.failure.take()),
-            selected: selected.map(Box::new),
-        };
-        let failed = self.count(outcome.as_ref());
-        inbox::reply(outcome, failed);
     }
 
     async fn open(&self, site: &Site, state: &mut LaneState) -> Result<(), Failure> {

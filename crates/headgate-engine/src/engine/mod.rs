@@ -2,6 +2,7 @@
 //! looked up. One engine serves any number of runs, one after another or at once.
 
 mod alarm;
+mod at_once;
 mod attempt;
 pub mod bell;
 mod conclude;

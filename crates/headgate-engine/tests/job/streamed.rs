@@ -1,5 +1,7 @@
 //! Bodies that are taken while they come: what comes, how little of it is held, and how it ends.
 
+mod held_back;
+
 use std::io::Write as _;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -11,7 +13,7 @@ use headgate_engine::engine::bell::Bell;
 use headgate_engine::engine::inbox::Inbox;
 use headgate_engine::model::body_stream::{BodyStream, ROOM_BYTES, Taken};
 use headgate_engine::model::error::{ErrorKind, Failure};
-use headgate_engine::model::limits::{HostConcurrency, Limits, PerHost, Retrying};
+use headgate_engine::model::limits::Retrying;
 use headgate_engine::model::message::OptionName;
 use headgate_engine::model::options::{RequestOptions, RunOptions};
 use headgate_engine::model::outcome::Outcome;
@@ -427,78 +429,6 @@ fn a_stream_that_ends_with_a_reset_fails_with_what_came() {
     let stream = Stream::ask(&run, scripted.url("/"));
     assert_eq!(200, stream.status());
     assert_eq!(Some(ErrorKind::Closed), kind(stream.rest(false).1));
-}
-
-/// Of which each host has one in flight.
-fn one_for_each_host() -> RunOptions {
-    let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
-    let limits = Limits { concurrency_per_host, ..Limits::default() };
-    let retrying = Retrying { retries: 1, delay: Duration::from_millis(1), ..Retrying::default() };
-    RunOptions { concurrency: 4, limits, retrying, ..RunOptions::default() }
-}
-
-#[test]
-fn what_a_proxy_refuses_leaves_its_hosts_place_to_the_next() {
-    let proxy = Scripted::start(|mut stream, number| {
-        if read_head(&mut stream).is_some() {
-            let answer = match number {
-                0 => "HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno".to_owned(),
-                _ => response("good"),
-            };
-            let _ = stream.write_all(answer.as_bytes());
-        }
-    });
-    let request = RequestOptions { proxies: vec![proxy.url("")], ..RequestOptions::default() };
-    let run = run_of(request, one_for_each_host());
-    let refused = Stream::ask(&run, "http://host.invalid/".into());
-    assert_eq!(Some(ErrorKind::Proxy), kind(refused.head().failure));
-    assert_eq!(b"good".to_vec(), Stream::ask(&run, "http://host.invalid/".into()).whole());
-}
-
-/// A head, and the beginning of a body that goes on until the client has gone.
-fn begins(mut stream: std::net::TcpStream, status: &str) {
-    let _ = write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 100\r\n\r\nbegin");
-    read_head(&mut stream);
-}
-
-#[test]
-fn after_a_pause_the_head_of_an_answer_lets_others_start_while_its_body_goes_on() {
-    let scripted = Scripted::start(|mut stream, number| {
-        let _ = read_head(&mut stream);
-        match number {
-            0 => drop(stream.write_all(b"HTTP/1.1 429 No\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n")),
-            1 => begins(stream, "200 OK"),
-            _ => drop(stream.write_all(response("another").as_bytes())),
-        }
-    });
-    let run = run();
-    let stream = Stream::ask(&run, scripted.url("/"));
-    assert_eq!(200, stream.status());
-    assert_eq!(b"another".to_vec(), Stream::ask(&run, scripted.url("/")).whole());
-    stream.body.close();
-}
-
-#[test]
-fn an_answer_that_is_final_at_its_head_has_its_hosts_place_until_its_body_has_ended() {
-    let scripted = Scripted::start(|mut stream, number| {
-        let _ = read_head(&mut stream);
-        match number {
-            0 => drop(stream.write_all(b"HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n")),
-            1 => begins(stream, "503 No"),
-            _ => drop(stream.write_all(response("another").as_bytes())),
-        }
-    });
-    let run = run_of(RequestOptions::default(), one_for_each_host());
-    let stream = Stream::ask(&run, scripted.url("/"));
-    assert_eq!(503, stream.status());
-    let other = Stream::ask(&run, scripted.url("/"));
-    // What was asked for later, of another host, is answered.
-    let elsewhere = Scripted::answering(response("elsewhere"));
-    let name = format!("http://localhost:{}/", elsewhere.address.port());
-    assert_eq!(b"elsewhere".to_vec(), Stream::ask(&run, name).whole());
-    assert_eq!(2, scripted.connections());
-    stream.body.close();
-    assert_eq!(b"another".to_vec(), other.whole());
 }
 
 #[test]

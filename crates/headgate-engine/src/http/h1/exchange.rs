@@ -338,13 +338,12 @@ impl OpenExchange {
             if exchange.reader.is_done() {
                 return Ok(None);
             }
-            match poll_fn(|cx| exchange.poll_fill(connection, means, deadline, cx)).await? {
-                Some(length) => exchange.take_in(&means.scratch.read.borrow()[..length], means, Instant::now()),
-                None => {
-                    exchange.set_aside(deadline).await;
-                    // While nothing comes, others may overdraw.
-                    exchange.reservation.settle();
-                }
+            if let Some(length) = poll_fn(|cx| exchange.poll_fill(connection, means, deadline, cx)).await? {
+                exchange.take_in(&means.scratch.read.borrow()[..length], means, Instant::now());
+            } else {
+                exchange.set_aside(deadline).await;
+                // While nothing comes, others may overdraw.
+                exchange.reservation.settle();
             }
         }
     }
