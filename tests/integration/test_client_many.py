@@ -142,6 +142,11 @@ def test_a_response_and_its_error_can_be_pickled(server: str) -> None:
         again = pickle.loads(pickle.dumps(response))  # noqa: S301 - our own
         for name in ("status_code", "content", "text", "url", "headers", "history", "elapsed", "attempts", "encoding"):
             assert str(getattr(response, name)) == str(getattr(again, name))
+        with client.stream("GET", "/hello") as streamed:
+            with pytest.raises(RuntimeError, match="was not read"):
+                pickle.dumps(streamed)
+            streamed.read()
+        assert b"Hello, World!" == pickle.loads(pickle.dumps(streamed)).content  # noqa: S301 - as above
         with pytest.raises(headgate.StatusError) as raised:
             client.get("/status/404").raise_for_status()
     error = pickle.loads(pickle.dumps(raised.value))  # noqa: S301 - our own

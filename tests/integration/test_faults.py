@@ -31,6 +31,7 @@ class End(NamedTuple):
 
 ANSWERED: Final = End(None)
 CLOSED: Final = End("closed", attempts=2)
+RAPID_RESET: Final = "h2-rapid-reset"
 TIMEOUT: Final = End("timeout", attempts=2, waits=True)
 PROTOCOL: Final = End("protocol")
 TOO_LARGE: Final = End("body_too_large")
@@ -160,7 +161,7 @@ FAULTS: Final[dict[str, tuple[End | None, End | None]]] = {
     "h2-silent-mid-body": (None, TIMEOUT),
     "h2-close-mid-body": (None, CLOSED),
     "h2-no-more-streams": (None, ANSWERED),
-    "h2-rapid-reset": (None, PROTOCOL),
+    RAPID_RESET: (None, PROTOCOL),
     "h2-continuation-flood": (None, PROTOCOL),
     "h2-empty-continuation-flood": (None, PROTOCOL),
     "h2-settings-flood": (None, PROTOCOL),
@@ -233,6 +234,10 @@ def test_a_fault_ends_as_one_outcome_of_its_kind(
     outcome, expected = found[version, name], FAULTS[name][VERSIONS.index(version)]
     if expected is None:
         assert (501, None) == (outcome["status"], outcome["error"])
+        return
+    if name == RAPID_RESET and outcome["error"] == CLOSED.error:
+        # The first reset came alone: it ends the stream, and there was no flood yet.
+        assert outcome["attempts"] in ((1, 2) if retries else (1,))
         return
     attempts = expected.attempts if retries else 1
     assert str(outcome["error"]) in str(expected.error).split("|"), outcome["error_message"]

@@ -60,8 +60,9 @@ class _Sent:
     error: None = None
 
     @classmethod
-    def of(cls, answer: "Answer | _Sent") -> "_Sent":
-        return cls(**{name: getattr(answer, name) for name in cls.__slots__})
+    def of(cls, answer: "Answer | _Sent", body: bytes) -> "_Sent":
+        others = {name: getattr(answer, name) for name in cls.__slots__ if name not in {"body", "body_len"}}
+        return cls(**others, body=body, body_len=len(body))
 
 
 class Response:
@@ -89,7 +90,7 @@ class Response:
         self._answer = answer
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Response, (self.request, _Sent.of(self._answer))
+        return Response, (self.request, _Sent.of(self._answer, self.content))
 
     @property
     def request(self) -> Request:

@@ -5,7 +5,8 @@ use std::future::poll_fn;
 
 use crate::http::deadline::Deadline;
 use crate::http::h1::exchange::Means;
-use crate::http::h2::exchange::{BodyReader, Sending, set_aside};
+use crate::http::h2::body_reader::{BodyReader, set_aside};
+use crate::http::h2::sending::Sending;
 use crate::http::h2::streams::Stream;
 use crate::model::body_stream::BodyPiece;
 use crate::model::error::Failure;
