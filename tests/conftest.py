@@ -1,11 +1,14 @@
 """What tests are given; and an `async def` test runs on the virtual clock, and leaves nothing to complain about."""
 
+import asyncio
 import inspect
 import os
 from collections.abc import Iterator
 
 import pytest
+import uvloop
 
+from support.loops import Run
 from support.quiet import Spy, run_quietly
 from support.run import serving
 
@@ -33,3 +36,10 @@ def server() -> Iterator[str]:
     """The URL of a local server that answers at once."""
     with serving() as url:
         yield url
+
+
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Runs a coroutine in a loop of its own."""
+    running: Run = request.param
+    return running

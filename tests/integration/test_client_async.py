@@ -4,41 +4,24 @@ import asyncio
 import gc
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvloop
 
 import headgate
 from headgate.batches._threads import soon_in
+from support.loops import HELD, Run, until
 from support.run import printed_by, serving
 
 pytestmark = pytest.mark.timeout(60)
-
-HELD = "/delay/3600"
-Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     with serving() as url:
         yield url
-
-
-@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    running: Run = request.param
-    return running
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Asks until it is so: what the engine does is no event of the loop."""
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(0)
 
 
 def test_many_tasks_of_a_loop_have_each_their_answer(server: str, run: Run) -> None:

@@ -9,34 +9,18 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import uvloop
 
 import headgate
+from support.loops import HELD, Run, until
 from support.run import serving
 
 pytestmark = pytest.mark.timeout(60)
-
-HELD = "/delay/3600"
-Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     with serving() as url:
         yield url
-
-
-@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    running: Run = request.param
-    return running
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Asks until it is so: what the engine does is no event of the loop."""
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(0)
 
 
 async def rows_of(batches: AsyncIterator[Any]) -> list[dict[str, Any]]:

@@ -3,25 +3,21 @@
 import asyncio
 import gc
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
 import pytest
-import uvloop
 
 import headgate
-from headgate.batches import _async_batches
-from headgate.client import _async_many
-from headgate.jobs import _progress
+from headgate.jobs import _notebook, _progress
 from headgate.jobs._display import Silent
+from support.loops import HELD, Run, until
 from support.run import serving
 
 pytestmark = pytest.mark.timeout(60)
 
-HELD = "/delay/3600"
-Run = Callable[[Coroutine[Any, Any, None]], None]
 AsyncCall = Callable[[headgate.AsyncClient, Any], Any]
 
 IN_THREADS: dict[str, Callable[[headgate.Client, Any], Any]] = {
@@ -40,19 +36,6 @@ IN_LOOPS: dict[str, AsyncCall] = {
 def server() -> Iterator[str]:
     with serving() as url:
         yield url
-
-
-@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    running: Run = request.param
-    return running
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Asks until it is so: what the engine does is no event of the loop."""
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(0)
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:
@@ -283,8 +266,7 @@ def test_a_cancelled_wait_loses_nothing(server: str, run: Run, call: str) -> Non
 def test_interrupting_a_cell_ends_the_call_and_what_comes_next_says_so(
     server: str, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    for module in (_async_many, _async_batches):
-        monkeypatch.setattr(module, "in_notebook", lambda: True)
+    monkeypatch.setattr(_notebook, "in_notebook", lambda: True)
 
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:

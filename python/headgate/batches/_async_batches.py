@@ -15,7 +15,7 @@ from headgate.batches._batch_iterator import statistics_of
 from headgate.batches._pulled import Pulled
 from headgate.batches._supply import LOOK_S, async_tables_of
 from headgate.batches._threads import InThreads, begin_in_ours, soon_in
-from headgate.jobs._notebook import in_notebook, in_turns
+from headgate.jobs._notebook import ends_iteration, in_turns
 from headgate.jobs._progress import Progress, Told
 
 
@@ -142,16 +142,10 @@ class AsyncBatchIterator(AsyncIterator[RowBatch]):
         """
         try:
             batch = await self._next()
-        except GeneratorExit:
-            raise
-        except asyncio.CancelledError:
-            if in_notebook():
-                # What is shown of the error keeps this.
-                self._is_cut = True
+        except BaseException as error:
+            if ends_iteration(error):
+                self._is_cut = isinstance(error, asyncio.CancelledError)
                 await self.aclose()
-            raise
-        except BaseException:
-            await self.aclose()
             raise
         if batch is None:
             await self.aclose()

@@ -19,7 +19,7 @@ from headgate.client._outcome import Outcome
 from headgate.client._request import Asked
 from headgate.client._source import Source
 from headgate.client._table_options import BATCHES, ResultKeywords
-from headgate.jobs._notebook import in_notebook, in_turns
+from headgate.jobs._notebook import ends_iteration, in_turns
 from headgate.jobs._progress import Progress, Told
 
 MOST: Final = 1024
@@ -148,16 +148,10 @@ class AsyncFetchMany(AsyncIterator[Outcome]):
         """The next outcome. Cancelling this is as for an `AsyncBatchIterator`."""
         try:
             return await self._next()
-        except GeneratorExit:
-            raise
-        except asyncio.CancelledError:
-            if in_notebook():
-                # What is shown of the error keeps this.
-                self._is_cut = True
+        except BaseException as error:
+            if ends_iteration(error):
+                self._is_cut = isinstance(error, asyncio.CancelledError)
                 await self.aclose()
-            raise
-        except BaseException:
-            await self.aclose()
             raise
 
     async def _next(self) -> Outcome:

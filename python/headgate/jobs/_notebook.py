@@ -33,6 +33,16 @@ async def in_turns(awaitable: Awaitable[T]) -> T:
     return future.result()
 
 
+def ends_iteration(error: BaseException) -> bool:
+    """Whether an iteration in a loop ends with this. Cancelling a wait, as a timeout does, doesn't end it.
+
+    In a notebook a cell is interrupted that way, and what is shown of the error keeps the iterator.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        return in_notebook()
+    return not isinstance(error, GeneratorExit)
+
+
 class Line:
     """One line below a cell, whose text is replaced in place."""
 
