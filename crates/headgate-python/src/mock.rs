@@ -70,6 +70,8 @@ impl StandsIn for Network {
         let verdict = Arc::<Verdict>::default();
         let line = Line { socket, verdict: verdict.clone() };
         let origin = host.key(LimitBy::Origin).into();
+        // Those that were given up before anybody has taken them are gone: nobody else has their verdict.
+        waiting.retain(|connection| Arc::strong_count(&connection.verdict) > 1);
         waiting.push(MockConnection { origin, socket: Mutex::new(Some(other)), verdict });
         self.descriptor.ring();
         Ok(line)
